@@ -69,6 +69,8 @@ class ErrorCode(StrEnum):
     """A page or service cannot be reached."""
     MCP_CONNECTION_FAILED = "MCP_CONNECTION_FAILED"
     """An MCP server cannot be started or reached."""
+    MCP_TOOL_NOT_FOUND = "MCP_TOOL_NOT_FOUND"
+    """There is no such tool of an MCP server: the server is not connected, or it has no tool of this name."""
     SESSION_NOT_FOUND = "SESSION_NOT_FOUND"
     """There is no session with this id here."""
     SESSION_CORRUPTED = "SESSION_CORRUPTED"
@@ -85,6 +87,19 @@ class ErrorCode(StrEnum):
     """The run made as many requests as it may."""
     REFUSED = "REFUSED"
     """The model declined to answer."""
+
+
+PASSING_CODES = frozenset(
+    {
+        ErrorCode.EXECUTION_TIMEOUT,
+        ErrorCode.RATE_LIMIT_EXCEEDED,
+        ErrorCode.SEARCH_SERVICE_ERROR,
+        ErrorCode.NETWORK_ERROR,
+        ErrorCode.MCP_CONNECTION_FAILED,
+        ErrorCode.INTERRUPTED,
+    }
+)
+"""The codes of a tool's errors after which the same call may work later."""
 
 
 class CellwrightError(Exception):

@@ -595,3 +595,23 @@ def test_stream_gives_the_events_and_leaving_it_stops_the_run(scene):
     assert not played.of(RunEnd)
     played.server.wait_for_disconnect(timeout=60)
     gate.open()
+
+
+@for_each_row(
+    ("model", "wanted", "sent", "told"),
+    [
+        ("claude-opus-4-5", "max", "high", ["claude-opus-4-5 does not have the effort max; it thinks with high."]),
+        ("claude-opus-4-5", "medium", "medium", []),
+        (
+            "claude-haiku-4-5",
+            "low",
+            None,
+            ["claude-haiku-4-5 does not have the effort low; it thinks as it usually does."],
+        ),
+    ],
+)
+def test_an_effort_that_the_model_lacks_is_lowered_and_said_once(play, model, wanted, sent, told):
+    played = play([say("one"), say("two")], model=model, effort=wanted)
+    played.go_on("again")
+    assert [body.get("output_config", {}).get("effort") for body in played.bodies] == [sent, sent]
+    assert [event.message for event in played.of(Notice)] == told

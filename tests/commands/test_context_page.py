@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.sessions.session import Session
 from cellwright.testing import say
+from eventual import paces
 
 
 @pytest.fixture
@@ -95,8 +95,5 @@ def long_session(cwd: Path) -> Session:
 
 def test_a_long_session_is_measured_in_the_time_of_a_few_frames(tmp_path: Path) -> None:
     contents = ContextContents.of(long_session(tmp_path))
-    began = time.thread_time()
-    parts = context_parts(contents)
-    spent = time.thread_time() - began
-    assert {part.name for part in parts} == {"system", "words", "answers", "results"}
-    assert spent < 0.5, "of CPU time; it takes about 0.02 s"
+    assert {part.name for part in context_parts(contents)} == {"system", "words", "answers", "results"}
+    assert paces(lambda: context_parts(contents), 40) < 40

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from typing import Any
 
 from cellwright.config.front_matter import read_front_matter, texts
+from eventual import paces
 from row_tables import for_each_row
 
 
@@ -89,7 +89,6 @@ def test_texts_without_their_quotes_are_no_problem(text: str, values: dict[str, 
 
 
 def test_hostile_front_matter_takes_no_time() -> None:
-    started = time.process_time()
     bomb = "a: &a [x, x]\n" + "\n".join(
         f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]" for n in range(20)
     )
@@ -99,8 +98,7 @@ def test_hostile_front_matter_takes_no_time() -> None:
         "---\n" + "a" * 1_000_000,
         "---\n" * 50_000,
     ):
-        read_front_matter(text)
-    assert time.process_time() - started < 5
+        assert paces(lambda text=text: read_front_matter(text), 100) < 100, text[:20]
 
 
 def test_plain_lines_are_read_as_yaml_reads_them() -> None:

@@ -13,11 +13,11 @@ from cellwright.commands.support.aliases import INSTEAD, OTHER_NAMES
 from cellwright.config.settings.known_settings import KEYS
 from cellwright.kernel.magic.option_parser import OPTIONS
 from cellwright.terminal.arguments import parse
+from cellwright.terminal.subcommands.subcommand_names import SUBCOMMANDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GUIDES = ("troubleshooting.md", "completion.md", "coming-from-claude-code.md")
-SUBCOMMANDS = ("doctor", "sessions", "demo", "trust-recording")
 
 
 @pytest.fixture(params=GUIDES)

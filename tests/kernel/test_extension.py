@@ -51,7 +51,10 @@ threading.Thread.start = _start
 for _thread in _threads:
     _thread.start()
 _heavy = [name for name in {HEAVY!r} if name in _new]
-print(len(_new), _milliseconds, _heavy)
+_started = time.thread_time()
+sum(len(str(_number)) for _number in range(100_000))
+_pace = (time.thread_time() - _started) * 1000
+print(len(_new), _milliseconds / _pace, _heavy)
 """
 
 STATE = """
@@ -108,11 +111,11 @@ def bare(model: MessagesServer, tmp_path: Path, own_place: Path) -> Iterator[Not
 
 
 def test_loading_is_cheap_and_imports_nothing_heavy(bare: NotebookKernel):
-    modules, milliseconds, heavy = bare.run(MEASURED).stdout.split(maxsplit=2)
+    modules, paces, heavy = bare.run(MEASURED).stdout.split(maxsplit=2)
     assert ast.literal_eval(heavy) == []
     assert int(modules) <= 45
-    # meant are 12 ms; machines that run tests are slow at times
-    assert float(milliseconds) < 60
+    # as long as counting the digits of 100,000 numbers, or five times that: `benchmarks` measure it
+    assert float(paces) < 5
 
 
 def test_loading_and_asking_import_neither_the_sdk_nor_mcp(bare: NotebookKernel, model: MessagesServer):

@@ -2,9 +2,12 @@
 
 import pytest
 
-from cellwright.model.models import canonical, limits, refined, thinking_field
+from cellwright.model.models import EFFORTS, accepted_effort, canonical, limits, refined, thinking_field
+from cellwright.testing.rules.models import MODELS
 from row_tables import for_each_row
 
+NO_XHIGH = ("low", "medium", "high", "max")
+UP_TO_HIGH = ("low", "medium", "high")
 SUMMARISED = {"type": "adaptive", "display": "summarized"}
 
 
@@ -27,27 +30,27 @@ def test_platforms_wrap_names(name, plain):
 
 
 @for_each_row(
-    ("model", "window", "output", "thinking", "effort"),
+    ("model", "window", "output", "thinking", "efforts"),
     [
-        ("claude-opus-5-5", 1_000_000, 128_000, SUMMARISED, True),
-        ("claude-sonnet-5-5", 1_000_000, 128_000, SUMMARISED, True),
-        ("claude-haiku-5-5", 1_000_000, 128_000, SUMMARISED, True),
-        ("claude-fable-5-2", 1_000_000, 128_000, SUMMARISED, True),
-        ("claude-mythos-5-1", 1_000_000, 128_000, SUMMARISED, True),
-        ("claude-opus-5", 1_000_000, 128_000, SUMMARISED, True),
-        ("claude-opus-4-6", 1_000_000, 128_000, SUMMARISED, True),
-        ("claude-opus-4-5-20251101", 200_000, 64_000, None, True),
-        ("claude-sonnet-4-5", 200_000, 64_000, None, False),
-        ("claude-haiku-4-5", 200_000, 64_000, None, False),
-        ("claude-opus-4-1-20250805", 200_000, 32_000, None, False),
-        ("claude-3-7-sonnet-20250219", 200_000, 4_096, None, False),
-        ("claude-unheard-of", 200_000, 64_000, SUMMARISED, True),
-        ("qwen3-coder", 200_000, 32_000, None, True),
+        ("claude-opus-5-5", 1_000_000, 128_000, SUMMARISED, EFFORTS),
+        ("claude-sonnet-5-5", 1_000_000, 128_000, SUMMARISED, EFFORTS),
+        ("claude-haiku-5-5", 1_000_000, 128_000, SUMMARISED, EFFORTS),
+        ("claude-fable-5-2", 1_000_000, 128_000, SUMMARISED, EFFORTS),
+        ("claude-mythos-5-1", 1_000_000, 128_000, SUMMARISED, EFFORTS),
+        ("claude-opus-5", 1_000_000, 128_000, SUMMARISED, EFFORTS),
+        ("claude-opus-4-6", 1_000_000, 128_000, SUMMARISED, NO_XHIGH),
+        ("claude-opus-4-5-20251101", 200_000, 64_000, None, UP_TO_HIGH),
+        ("claude-sonnet-4-5", 200_000, 64_000, None, ()),
+        ("claude-haiku-4-5", 200_000, 64_000, None, ()),
+        ("claude-opus-4-1-20250805", 200_000, 32_000, None, ()),
+        ("claude-3-7-sonnet-20250219", 200_000, 4_096, None, ()),
+        ("claude-unheard-of", 200_000, 64_000, SUMMARISED, EFFORTS),
+        ("qwen3-coder", 200_000, 32_000, None, EFFORTS),
     ],
 )
-def test_the_table(model, window, output, thinking, effort):
+def test_the_table(model, window, output, thinking, efforts):
     found = limits(model)
-    assert (found.context_window, found.max_output, found.effort) == (window, output, effort)
+    assert (found.context_window, found.max_output, found.efforts) == (window, output, efforts)
     assert thinking_field(model) == thinking
 
 
@@ -71,8 +74,35 @@ def test_the_api_knows_better():
         },
     }
     newer = refined(limits("claude-unheard-of"), info)
-    assert (newer.context_window, newer.max_output, newer.effort, newer.known) == (2_000_000, 256_000, False, True)
+    assert (newer.context_window, newer.max_output, newer.efforts, newer.known) == (2_000_000, 256_000, (), True)
     assert newer.thinking == {"adaptive"}
+
+
+def test_the_api_says_which_efforts_there_are():
+    efforts = {"supported": True, **{name: supported(name in ("low", "high")) for name in EFFORTS}}
+    newer = refined(limits("claude-haiku-4-5"), {"capabilities": {"effort": efforts}})
+    assert newer.efforts == ("low", "high")
+
+
+def test_the_table_has_the_efforts_that_the_api_takes():
+    assert {name: limits(name).efforts for name in MODELS} == {name: model.efforts for name, model in MODELS.items()}
+
+
+@for_each_row(
+    ("model", "wanted", "sent"),
+    [
+        ("claude-opus-5-5", "max", "max"),
+        ("claude-opus-4-6", "xhigh", "high"),
+        ("claude-opus-4-6", "max", "max"),
+        ("claude-opus-4-5", "max", "high"),
+        ("claude-opus-4-5", "xhigh", "high"),
+        ("claude-haiku-4-5", "low", None),
+        ("claude-opus-4-5", None, None),
+        ("qwen3-coder", "max", "max"),
+    ],
+)
+def test_an_effort_that_the_model_lacks_is_lowered(model, wanted, sent):
+    assert accepted_effort(model, wanted) == sent
 
 
 @pytest.mark.parametrize(

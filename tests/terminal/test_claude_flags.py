@@ -231,8 +231,8 @@ PLAYS: dict[str, Play] = {
             [message["type"] for message in json.loads(scene.done.stdout)] == ["system", "assistant", "result"]
         )
     ),
-    "--debug": Play(lambda scene: scene.done.stdout == "Hello.\n"),
-    "--version": Play(lambda scene: scene.done.stdout.startswith("cellwright ")),
+    "--debug": Play(lambda scene: scene.done.stdout == "Hello.\n" and "`api,hooks` has no effect" in scene.done.stderr),
+    "--version": Play(lambda scene: re.fullmatch(r"\d+\.\d+\.\d+ \(Cellwright\)\n", scene.done.stdout) is not None),
 }
 
 

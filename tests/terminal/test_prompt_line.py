@@ -20,7 +20,7 @@ from prompt_toolkit.output import DummyOutput
 from cellwright.terminal.interactive.keys import KeysAtWork, _without_sequences, key_of, reads_keys
 from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.terminal.interactive.prompt_line import Suggestion, _Words
-from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
+from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 from eventual import eventually
 from row_tables import for_each_row
 
@@ -208,6 +208,18 @@ def test_ctrl_o_shows_results_whole(messages_server: Server, command_for: For) -
     terminal.send(f"{CTRL_O}read\r")
     terminal.expect("omega")
     terminal.expect("Fine")
+    leave(terminal)
+
+
+def test_thinking_is_folded_and_ctrl_o_at_the_prompt_unfolds_it(messages_server: Server, command_for: For) -> None:
+    server = messages_server([turn(think("A first idea.\nThen a second one."), say("Fine."))])
+    terminal = session(command_for(server))
+    terminal.send("think\r")
+    terminal.expect(r"Thought for [\d.]+ s: A first idea\.")
+    terminal.expect("Fine")
+    terminal.wait_for_prompt()
+    terminal.send(CTRL_O)
+    terminal.expect_exact("Then a second one.")
     leave(terminal)
 
 

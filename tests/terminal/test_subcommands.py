@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from cellwright.terminal.arguments import parse
+from cellwright.terminal.main import main
 from cellwright.testing import MessagesServer, say, use
+from row_tables import for_each_row
 
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
@@ -268,3 +271,63 @@ def test_the_magic_is_there_until_it_is_taken_out(messages_server: Server, comma
     assert gone.stdout.startswith("Taken out: ")
     assert ipython(folder) == "known: False\n"
     assert "Nothing to take out" in command.run("setup", "--remove", IPYTHONDIR=str(folder)).stdout
+
+
+@for_each_row(
+    ("words", "told"),
+    [
+        (["agents"], '`cellwright "/agents"` shows what there is'),
+        (["install"], "a command of Claude Code's that does not exist here"),
+        (["Doctor"], "`cellwright doctor`"),
+        (["doctr"], "Did you mean `cellwright doctor`?"),
+        (["session"], "Did you mean `cellwright sessions`?"),
+        (["updte"], "Did you mean `cellwright update`?"),
+        (["agent"], '`cellwright "/agents"`'),
+        (["--model", "haiku", "confg"], "Did you mean `cellwright config`?"),
+        (["-p", "plugins"], "`cellwright plugins`"),
+        (["login"], "`cellwright auth login`"),
+        (["help"], "`cellwright --help`"),
+        (["--debug", "startup-thing"], "may mean a filter or a prompt"),
+        (["-p", "-d", "fix", "it"], "may mean a filter or a prompt"),
+    ],
+)
+def test_a_word_that_is_nearly_a_command_is_said_and_never_sent(words, told, capsys):
+    code = main(words, "cellwright")
+    said = capsys.readouterr().err
+    assert (code, told in said, "Nothing was sent." in said) == (2, True, True), said
+
+
+@for_each_row(
+    "words", [["hello"], ["agents", "of", "change"], ["--", "agents"], ["update the docs"], ["plan"], ["test"], ["fix"]]
+)
+def test_other_words_are_prompts(words):
+    assert parse(words).prompt == " ".join(word for word in words if word != "--")
+
+
+def test_update_says_what_upgrade_says(messages_server: Server, command_for: For) -> None:
+    command = command_for(server := messages_server([]))
+    page = command.run("-p", "/upgrade")
+    for word in ("update", "upgrade"):
+        done = command.run(word)
+        assert (done.returncode, done.stdout) == (0, page.stdout)
+    assert server.requests == []
+
+
+def test_the_sign_in_is_told_as_claude_code_tells_it(capsys, own_place, monkeypatch):
+    for environ, code, told in (
+        ({"ANTHROPIC_API_KEY": "sk-ant-x"}, 0, (True, "api_key", "firstParty")),
+        ({"ANTHROPIC_AUTH_TOKEN": "t"}, 0, (True, "oauth_token", "firstParty")),
+        ({"CLAUDE_CODE_USE_BEDROCK": "1"}, 0, (True, "third_party", "bedrock")),
+        ({}, 1, (False, "none", "firstParty")),
+    ):
+        with monkeypatch.context() as place:
+            for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+                place.delenv(name, raising=False)
+            for name, value in {**NO_KEYRING, "ANTHROPIC_API_KEY": "", **environ}.items():
+                place.setenv(name, value)
+            assert main(["auth", "status"], "claude") == code
+            status = json.loads(capsys.readouterr().out)
+            assert (status["loggedIn"], status["authMethod"], status["apiProvider"]) == told
+            assert "sk-ant-x" not in json.dumps(status)
+            main(["auth", "status", "--text"], "claude")
+            assert capsys.readouterr().out.startswith("key ")

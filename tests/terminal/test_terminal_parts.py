@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -21,9 +22,11 @@ from cellwright.events import (
     ModeChanged,
     Notice,
     Preview,
+    Retrying,
     RunEnd,
     SubagentEvent,
     TextDelta,
+    ThinkingDelta,
     TodosChanged,
     ToolEnd,
     ToolProgress,
@@ -221,6 +224,37 @@ def test_the_footer_names_the_model_that_answered() -> None:
         view.emit(run_end())
     for said in (out.getvalue(), screen.getvalue()):
         assert "claude-sonnet-5-5 · 2 requests" in said
+
+
+def test_thinking_is_folded_to_a_line_and_unfolds() -> None:
+    thought = [ThinkingDelta("First \x1b[2Jidea.\n"), ThinkingDelta("Second idea.\n")]
+    answer = [TextDelta("Done.\n"), TurnEnd({"role": "assistant", "content": []}, "end_turn", {}, "m"), run_end()]
+
+    def shown(view: Any, out: io.StringIO, events: list[Any]) -> str:
+        for event in events:
+            view.emit(event)
+        return out.getvalue()
+
+    out = io.StringIO()
+    plain = shown(PlainView(out), out, [*thought, *answer])
+    out = io.StringIO()
+    view = LiveView(Console(file=out, width=120), unfolds=True)
+    folded = shown(view, out, [*thought, *answer])
+    for said in (plain, folded):
+        assert re.search(r"^Thought for \d+\.\d s: First .*idea\.", said, re.MULTILINE)
+        assert "Second idea" not in said
+        assert "\x1b[2J" not in said
+        assert said.index("Thought for") < said.index("Done.")
+    assert "(Ctrl-O)" in folded
+    view.show_details(True)
+    assert "  Second idea." in out.getvalue()[len(folded) :]
+    out = io.StringIO()
+    whole = shown(LiveView(Console(file=out, width=120), details=True, unfolds=True), out, [*thought, *answer])
+    assert "  Second idea." in whole
+    assert "(Ctrl-O)" not in whole
+    out = io.StringIO()
+    void = Retrying(1, 2, 0.0, "API_OVERLOADED", "busy")
+    assert "Thought for" not in shown(LiveView(Console(file=out, width=120)), out, [*thought, void, *answer])
 
 
 def test_logs_hold_no_secrets() -> None:

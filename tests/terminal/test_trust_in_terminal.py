@@ -306,3 +306,27 @@ def test_the_folder_can_be_named_by_the_environment(messages_server: Server, com
     )
     done = command.run("/status", CELLWRIGHT_BASE_PATH=str(tmp_path / "nowhere"))
     assert "CONFIG_INVALID: CELLWRIGHT_BASE_PATH" in done.stderr
+
+
+def test_what_a_fresh_checkout_brings_names_the_option_that_trusts_it(
+    messages_server: Server, command_for: For
+) -> None:
+    command = command_for(server := messages_server([say("Done.")] * 4))
+    for kind, text in (
+        ("commands/tidy.md", "Tidy up.\n"),
+        ("skills/neat/SKILL.md", "---\nname: neat\ndescription: Neat.\n---\nBe neat.\n"),
+        ("agents/poet.md", "---\nname: poet\ndescription: Writes.\n---\nYou are a poet.\n"),
+    ):
+        file = command.folder / ".claude" / kind
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    asks = (["/tidy"], ["/neat"], ["--agent", "poet", "go"])
+    for words in asks:
+        done = command.run("-p", *words)
+        assert (done.returncode != 0, "--trust" in done.stderr) == (True, True), done.stderr
+    mentioned = command.run("-p", "@agent-poet go")
+    assert "--trust" in mentioned.stderr
+    assert len(server.requests) == 1, "only the mention went out, as text"
+    for words, told in zip(asks, ("Tidy up.", "Be neat.", "You are a poet."), strict=True):
+        assert command.run("-p", "--trust", *words).returncode == 0
+        assert told in json.dumps(server.requests[-1].body)

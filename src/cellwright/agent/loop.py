@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from cellwright.agent import run_errors
+from cellwright.agent.calls.inputs.other_names import meant_tool
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_calls import ToolCalls
@@ -33,7 +34,7 @@ from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import ContextAttached, Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
 from cellwright.model.images import admitted, takes_time
-from cellwright.model.models import limits
+from cellwright.model.models import accepted_effort, limits
 from cellwright.model.provider import BlockEnd, MessageStart, Request, request_sent
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class AgentRun:
         if calls:
             proposals.tell(calls, await self.calls.run_beside(calls))
         if self.calls.unanswered:
-            return _Stop("error", run_errors.not_permitted(self.calls.unanswered))
+            return _Stop("error", run_errors.not_permitted(self.calls.unanswered, self.calls.gate.unanswered_call))
         return stop
 
     async def _begin(self, prompt: Prompt | FullPrompt) -> None:
@@ -275,7 +276,9 @@ class AgentRun:
                 self._append(turn)
                 await self.calls.run(calls)
                 if self.calls.unanswered:
-                    raise _Stop("error", run_errors.not_permitted(self.calls.unanswered))
+                    raise _Stop(
+                        "error", run_errors.not_permitted(self.calls.unanswered, self.calls.gate.unanswered_call)
+                    )
                 if self.calls.stop_reason is not None:
                     raise _Stop("interrupted", CellwrightError(ErrorCode.INTERRUPTED, self.calls.stop_reason))
             case "end_turn" | "stop_sequence" | "tool_use":
@@ -355,7 +358,7 @@ class AgentRun:
             tools=self.session.tools,
             messages=self.session.encoded,
             max_tokens=max_tokens,
-            effort=agent.effort if self.model == agent.model or limits(self.model).effort else None,
+            effort=self._effort(),
             thinking=agent.thinking,
             # in mid-turn a model with a budget goes on only with thinking of its own
             thinking_budget=agent.thinking_budget if self.model == agent.model else None,
@@ -392,6 +395,16 @@ class AgentRun:
         """Send the API's own summary as text from here on; False where that is done already."""
         before, self.summary_as_text = self.summary_as_text, True
         return not before
+
+    def _effort(self) -> str | None:
+        """The effort that the model thinks with: what was asked for, or the most below it that the model has."""
+        wanted = self.agent.effort
+        effort = accepted_effort(self.model, wanted)
+        if effort != wanted and self.model == self.agent.model and self.session.lowered_effort != (self.model, wanted):
+            self.session.lowered_effort = self.model, wanted
+            instead = f"it thinks with {effort}" if effort else "it thinks as it usually does"
+            self.emit(Notice(f"{self.model} does not have the effort {wanted}; {instead}.", "warning"))
+        return effort
 
     async def _answer(self, request: Request) -> TurnEnd | None:
         """The answer; None when the request may not be sent again as it is, or not to this model."""
@@ -464,7 +477,7 @@ class AgentRun:
                             self.journal.end_block(event)
                         case TurnEnd():
                             self._tell_gone_back()
-                            turn = self.journal.end_answer(event)
+                            turn = self._with_own_names(self.journal.end_answer(event))
                             self.emit(turn)
                             self._count(turn)
                             return turn
@@ -490,6 +503,18 @@ class AgentRun:
         if self.gone_back is not None:
             self.emit(Notice(self.gone_back, "warning"))
             self.gone_back = None
+
+    def _with_own_names(self, turn: TurnEnd) -> TurnEnd:
+        """The answer with the names of the tools that its calls mean: so it is judged, run, shown and kept."""
+        content = [
+            {**block, "name": meant_tool(block["name"], block["input"], self.calls.tools)}
+            if block["type"] == "tool_use" and block["name"] not in self.calls.tools
+            else block
+            for block in turn.message["content"]
+        ]
+        return (
+            turn if content == turn.message["content"] else replace(turn, message={**turn.message, "content": content})
+        )
 
     def _count(self, turn: TurnEnd) -> None:
         self.spending.count(turn.usage, turn.cost_usd)

@@ -109,11 +109,11 @@ def is_of_summary(error: ApiError, session: Session) -> bool:
     return of_it and is_of_compacted(error, session)
 
 
-def not_permitted(why: str) -> CellwrightError:
+def not_permitted(why: str, tool_use_id: str) -> CellwrightError:
     """A call needed a permission that nobody could give, and the run was to end then."""
-    return CellwrightError(
-        ErrorCode.PERMISSION_DENIED, f"Stopped at a call that is not permitted. {why}", recoverable=True
-    )
+    message = f"Stopped at a call that is not permitted. {why}"
+    details = {"tool_use_id": tool_use_id}
+    return CellwrightError(ErrorCode.PERMISSION_DENIED, message, details=details, recoverable=True)
 
 
 def price_unknown(model: str) -> CellwrightError:

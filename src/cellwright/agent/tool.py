@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.agent.calls.offered_schema import offered_examples, offered_schema
+from cellwright.agent.calls.inputs.offered_schema import offered_examples, offered_schema
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
@@ -344,8 +344,10 @@ TOOL_ALIASES: Mapping[str, str] = {
     "write_file": "Write",
     "list_files": "LS",
     "run_command": "Bash",
+    "search_by_pattern": "Grep",
 }
-"""Names that other agents have for our tools: taken in rules, in hooks' matchers and where tools are chosen by name."""
+"""Names of other agents that rules, hooks' matchers and lists of tools take for ours; `calls/inputs/other_names.py` has
+those that a call may use."""
 
 
 def own_tool_name(name: str) -> str:
@@ -668,7 +670,7 @@ def _parse(model: Any, schema: Mapping[str, Any], tool_input: Mapping[str, Any])
     """The arguments. What the schema cannot say, pydantic checks: a date, a constraint between fields."""
     import pydantic
 
-    from cellwright.agent.calls.input_problems import problem_at
+    from cellwright.agent.calls.inputs.input_problems import problem_at
 
     try:
         parsed = model.model_validate(dict(tool_input))

@@ -24,7 +24,7 @@ from cellwright.conversation.resolve_options import (
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.user_choices import leave_other_modes
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.models import EFFORTS, canonical, limits
+from cellwright.model.models import EFFORTS, accepted_effort, canonical, limits
 from cellwright.model.pricing import PRICES_DATE, Price, price_of
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, parse_mode
 from cellwright.text import dollars
@@ -183,10 +183,13 @@ def effort_page(call: CommandCall) -> CommandPage:
         message = f"There is no effort {call.text!r}; there are {', '.join((RESET, *EFFORTS))}."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     _refuse_administrators(conversation, "effortLevel")
-    if level != RESET and not limits(_model(call)).effort:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{_model(call)} does not take an effort.")
+    model = _model(call)
+    if level != RESET and not limits(model).efforts:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{model} does not take an effort.")
     choose(conversation, effort=None if level == RESET else level)
     text = "It holds from the next prompt on. Other thinking restarts the cache of the conversation's messages."
+    if level not in (RESET, lower := accepted_effort(model, level)):
+        text = f"{model} does not have it and thinks with {lower}. {text}"
     return CommandPage([Section(f"Effort {level}", text=text)])
 
 

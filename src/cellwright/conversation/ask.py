@@ -130,7 +130,7 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
       asks). With `on_denied="error"` a call that needs a permission ends the run, with "skip" Claude goes on without it;
       nobody is asked. `hooks` are told what happens, and may say no: `{"PreToolUse": [HookMatcher("Bash", [check])]}`.
     - `max_turns` (requests), `budget` (US dollars) and `max_tokens` (of one answer) bound the run, `tool_timeout` (seconds)
-      each call.
+      each call, `max_parallel_tools` the reading tools that run at once.
     - `context="code"` attaches the code of the project that fits the prompt best.
     - `system_prompt` stands in place of ours, `append_system_prompt` after it; a session that was begun with another one
       goes on in a fork.

@@ -18,6 +18,7 @@ from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.config.settings.admin_allow_lists import mode_is_allowed, model_is_allowed, nearest_mode, origin_of
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import TrustQuestion
+from cellwright.config.trust.trust import HOW_TO_TRUST
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggestion
@@ -354,9 +355,10 @@ async def ask_about_trust(
 def unasked_text(question: TrustQuestion) -> str:
     """Word what the user is told where nobody could be asked."""
     outcome = "Nothing was sent." if question.required else "It goes on without."
+    of_folder = f" {HOW_TO_TRUST}" if question.about == "folder" else ""
     return (
         f"There is nobody to ask here: {question.title}? {outcome}\n{question.detail}\n"
-        "To answer it, run a prompt here in a notebook cell or with `cellwright` in a terminal."
+        f"To answer it, run a prompt here in a notebook cell or with `cellwright` in a terminal.{of_folder}"
     )
 
 

@@ -284,8 +284,9 @@ def _thinking(request: Request) -> dict[str, Any] | None:
 def _output_config(request: Request) -> dict[str, Any]:
     config: dict[str, Any] = {}
     if request.effort is not None:
-        if not limits(request.model).effort:
-            message = f"{request.model} does not take an effort. Leave the effort out, or choose another model."
+        if request.effort not in (efforts := limits(request.model).efforts):
+            there_are = f"Its efforts are {', '.join(efforts)}." if efforts else "It takes none."
+            message = f"{request.model} does not take the effort {request.effort}. {there_are}"
             raise ApiError(ErrorCode.API_REQUEST_INVALID, message)
         config["effort"] = request.effort
     if request.output_format is not None:

@@ -37,9 +37,14 @@ Claude needs a key, and there is none yet. Three ways to go on:
   Try the demo  `%claude demo` in a notebook, `cellwright demo` in a terminal: a scripted model, no key and no network."""
 
 
+def chosen_platform(environ: Mapping[str, str]) -> str:
+    """Return the cloud's platform that requests go to ("bedrock"); "" for Anthropic's own, or what stands in for it."""
+    return next((name for switch, name in _SWITCHES.items() if environ.get(switch, "").strip().lower() in _ON), "")
+
+
 def is_own_platform(environ: Mapping[str, str]) -> bool:
     """Return whether requests go to Anthropic, or what stands in for it, and to no cloud's own platform."""
-    return not any(environ.get(switch, "").strip().lower() in _ON for switch in _SWITCHES)
+    return not chosen_platform(environ)
 
 
 SCRIPTED = "CELLWRIGHT_SCRIPTED_MODEL"
@@ -53,9 +58,8 @@ def is_scripted(environ: Mapping[str, str]) -> bool:
 
 def choose_transport(environ: Mapping[str, str]) -> Transport:
     """The transport for the credential in `environ`. Raises `CellwrightError` API_KEY_MISSING when there is none."""
-    for switch, platform in _SWITCHES.items():
-        if environ.get(switch, "").strip().lower() in _ON:
-            return SdkTransport(platform, environ)
+    if platform := chosen_platform(environ):
+        return SdkTransport(platform, environ)
     custom_headers = _custom_headers(environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
     token = key_in(environ) or None
     if token is not None or {"authorization", "x-api-key"} & {name.lower() for name in custom_headers}:

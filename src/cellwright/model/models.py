@@ -37,7 +37,7 @@ THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
 class ModelLimits(NamedTuple):
     """The limits of a model. Sizes are in tokens; `thinking` holds the `thinking.type` values it accepts.
 
-    `known` is False where the sizes are a careful guess. `effort` says whether `output_config.effort` may be sent,
+    `known` is False where the sizes are a careful guess. `efforts` are the values that `output_config.effort` may have,
     `tool_search` whether tools may be declared with `defer_loading` and loaded by a `tool_reference`, `compaction` whether
     the API sums up a conversation with it.
     """
@@ -45,7 +45,7 @@ class ModelLimits(NamedTuple):
     context_window: int
     max_output: int
     thinking: frozenset[str] = frozenset()
-    effort: bool = True
+    efforts: tuple[str, ...] = EFFORTS
     known: bool = True
     tool_search: bool = False
     compaction: bool = False
@@ -56,7 +56,7 @@ def _limits(
     max_output: int,
     thinking: str,
     *,
-    effort: bool = True,
+    efforts: tuple[str, ...] = EFFORTS,
     tool_search: bool = True,
     compaction: bool = True,
 ) -> ModelLimits:
@@ -64,11 +64,14 @@ def _limits(
         context_window=context_window,
         max_output=max_output,
         thinking=frozenset(thinking.split()),
-        effort=effort,
+        efforts=efforts,
         tool_search=tool_search,
         compaction=compaction,
     )
 
+
+_NO_XHIGH = ("low", "medium", "high", "max")
+_UP_TO_HIGH = ("low", "medium", "high")
 
 _LIMITS = {
     "claude-fable-5": _limits(1_000_000, 128_000, "adaptive"),
@@ -80,15 +83,15 @@ _LIMITS = {
     "claude-sonnet-5": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-opus-4-8": _limits(1_000_000, 128_000, "adaptive disabled"),
     "claude-opus-4-7": _limits(1_000_000, 128_000, "adaptive disabled"),
-    "claude-opus-4-6": _limits(1_000_000, 128_000, "adaptive enabled disabled"),
-    "claude-sonnet-4-6": _limits(1_000_000, 64_000, "adaptive enabled disabled"),
-    "claude-opus-4-5": _limits(200_000, 64_000, "enabled disabled", compaction=False),
-    "claude-sonnet-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False, compaction=False),
-    "claude-haiku-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False, tool_search=False, compaction=False),
+    "claude-opus-4-6": _limits(1_000_000, 128_000, "adaptive enabled disabled", efforts=_NO_XHIGH),
+    "claude-sonnet-4-6": _limits(1_000_000, 64_000, "adaptive enabled disabled", efforts=_NO_XHIGH),
+    "claude-opus-4-5": _limits(200_000, 64_000, "enabled disabled", efforts=_UP_TO_HIGH, compaction=False),
+    "claude-sonnet-4-5": _limits(200_000, 64_000, "enabled disabled", efforts=(), compaction=False),
+    "claude-haiku-4-5": _limits(200_000, 64_000, "enabled disabled", efforts=(), tool_search=False, compaction=False),
     # retired at Anthropic, still served by other platforms
-    "claude-opus-4": _limits(200_000, 32_000, "enabled disabled", effort=False, compaction=False),
-    "claude-sonnet-4": _limits(200_000, 64_000, "enabled disabled", effort=False, compaction=False),
-    "claude-3": _limits(200_000, 4_096, "disabled", effort=False, tool_search=False, compaction=False),
+    "claude-opus-4": _limits(200_000, 32_000, "enabled disabled", efforts=(), compaction=False),
+    "claude-sonnet-4": _limits(200_000, 64_000, "enabled disabled", efforts=(), compaction=False),
+    "claude-3": _limits(200_000, 4_096, "disabled", efforts=(), tool_search=False, compaction=False),
 }
 
 _UNKNOWN_CLAUDE = ModelLimits(context_window=200_000, max_output=64_000, thinking=frozenset({"adaptive"}), known=False)
@@ -105,6 +108,19 @@ def canonical(model: str) -> str:
     if match is None:
         return model
     return re.sub(r"(-\d{8})?(-v\d+)?(-latest)?$", "", match[0].replace(".", "-"))
+
+
+def accepted_effort(model: str, wanted: str | None) -> str | None:
+    """The effort to send to `model` where `wanted` is asked for: the next lower one that it has, or none.
+
+    >>> accepted_effort("claude-opus-4-5", "max"), accepted_effort("claude-haiku-4-5", "low")
+    ('high', None)
+    """
+    efforts = limits(model).efforts
+    if wanted is None or wanted in efforts:
+        return wanted
+    most = EFFORTS.index(wanted) if wanted in EFFORTS else len(EFFORTS)
+    return next((each for each in reversed(efforts) if EFFORTS.index(each) <= most), None)
 
 
 def model_shown(named: str, answered: str) -> str:
@@ -168,13 +184,15 @@ def refined(table: ModelLimits, model_info: Mapping[str, Any]) -> ModelLimits:
     capabilities = _mapping(model_info.get("capabilities"))
     types = _mapping(_mapping(capabilities.get("thinking")).get("types"))
     thinking = frozenset(name for name in THINKING_TYPES if _mapping(types.get(name)).get("supported") is True)
-    effort = _mapping(capabilities.get("effort")).get("supported")
+    effort = _mapping(capabilities.get("effort"))
+    levels = tuple(name for name in EFFORTS if _mapping(effort.get(name)).get("supported") is True)
+    efforts = () if effort.get("supported") is False else levels or table.efforts or EFFORTS
     window, output = _size(model_info.get("max_input_tokens")), _size(model_info.get("max_tokens"))
     return table._replace(
         context_window=window or table.context_window,
         max_output=output or table.max_output,
         thinking=thinking if types else table.thinking,
-        effort=effort if isinstance(effort, bool) else table.effort,
+        efforts=efforts if isinstance(effort.get("supported"), bool) else table.efforts,
         known=table.known or bool(window and output),
     )
 

@@ -20,6 +20,7 @@ from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS, is_claude, translated
 from cellwright.terminal.exit_codes import MEANINGS
+from cellwright.terminal.subcommands.subcommand_names import refuse_command_word
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ where nobody can be asked (no terminal), what would need a question is denied, w
   cellwright demo                               a demonstration that needs no key and no network"""
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of everything but the subcommands."""
+def parser(*, as_claude: bool = False) -> argparse.ArgumentParser:
+    """The parser of everything but the subcommands; `as_claude` gives the version in Claude Code's shape."""
     codes = "\n".join(f"  {code.value:<5}{meaning}" for code, meaning in MEANINGS.items())
     made = argparse.ArgumentParser(
         prog="cellwright",
@@ -50,7 +51,8 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("prompt", nargs="*", metavar="PROMPT", help="what Claude is to do; else it is read from stdin")
     made.add_argument("-p", "--print", action="store_true", help="answer this one prompt and exit")
-    made.add_argument("--version", action="version", version=f"cellwright {VERSION}")
+    version = f"{VERSION} (Cellwright)" if as_claude else f"cellwright {VERSION}"
+    made.add_argument("--version", action="version", version=version)
     _add_run_options(made.add_argument_group("the run"))
     _add_permission_options(made.add_argument_group("permissions"))
     _add_session_options(made.add_argument_group("session"))
@@ -247,11 +249,13 @@ def parse(argv: Sequence[str], program: str = "cellwright") -> argparse.Namespac
     Leaves the process with exit code 2 and a message when they make no sense. Raises `CellwrightError` for a flag of Claude
     Code's that is refused.
     """
-    made = parser()
     as_claude = is_claude(program)
+    made = parser(as_claude=as_claude)
     words, remarks = translated(argv, as_claude=as_claude)
     options = made.parse_intermixed_args(words)
     options.as_claude, options.remarks = as_claude, remarks
+    if len(options.prompt) == 1 and "--" not in argv:
+        refuse_command_word(options.prompt[0])
     options.prompt = "" if options.prompt == ["-"] else " ".join(options.prompt)
     options.allowed_tools = split_rules(options.allowed_tools)
     options.disallowed_tools = split_rules(options.disallowed_tools)

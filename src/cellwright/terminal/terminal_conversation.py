@@ -95,6 +95,8 @@ class TerminalCommand:
     """Somebody types the prompts: then `!command` is a command. What is piped in may be anybody's words."""
     _keys: KeysAtWork | None = field(default=None, init=False)
     _details: bool = field(default=False, init=False)
+    _view: View | None = field(default=None, init=False)
+    """The view of the last run: what it has folded can be unfolded at the prompt."""
     _unsaved: Session | None = field(default=None, init=False)
     _read: Replay | None = field(default=None, init=False)
     _asked: Counter[str] = field(default_factory=Counter, init=False)
@@ -198,7 +200,7 @@ class TerminalCommand:
             options=self._run_options,
             page_of=self._do,
             keys=self._keys,
-            toggle_details=self._toggle_details,
+            toggle_details=self._toggle_at_prompt,
             details=lambda: self._details,
             keep_history=not self.options.no_session,
         )
@@ -207,6 +209,14 @@ class TerminalCommand:
     def _toggle_details(self) -> bool:
         self._details = not self._details
         return self._details
+
+    def _toggle_at_prompt(self) -> bool:
+        shown = self._toggle_details()
+        if shown and self._view is not None:
+            from prompt_toolkit.application import run_in_terminal  # imported by now: it draws the prompt
+
+            run_in_terminal(functools.partial(self._view.show_details, shown))
+        return shown
 
     def _terminal_run(self, make_view: Callable[[], View]) -> TerminalRun:
         return TerminalRun(
@@ -229,14 +239,16 @@ class TerminalCommand:
         options = self.options
         claude = self._claude_output if options.output_format in CLAUDE_FORMATS else None
         output_format, all_messages = options.output_format, options.all_messages
-        return make_view(
+        self._view = make_view(
             self.streams,
             output_format,
             quiet=options.quiet,
             claude=claude,
             all_messages=all_messages,
             details=self._details,
+            unfolds=self._keys is not None,
         )
+        return self._view
 
     @property
     def _asker(self) -> Callable[[], Asker] | None:

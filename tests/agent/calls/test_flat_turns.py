@@ -29,7 +29,9 @@ def is_ours(code: CodeType | str) -> bool:
 
 
 def calls_per_turn(counts: list[int], turns: range) -> float:
-    return (counts[turns.stop] - counts[turns.start]) / len(turns)
+    """The calls of a turn whose answer came in few pieces: how many there are is the machine's doing."""
+    each = sorted(counts[number + 1] - counts[number] for number in turns)
+    return each[len(each) // 4]
 
 
 def test_the_work_of_a_turn_does_not_grow_with_the_conversation(scene, tmp_path):
@@ -58,8 +60,8 @@ def test_the_work_of_a_turn_does_not_grow_with_the_conversation(scene, tmp_path)
         profile.disable()
     assert end.tools_succeeded == TURNS
     early, late = calls_per_turn(counts, EARLY), calls_per_turn(counts, LATE)
-    # one call for each message would be 190 more a turn; an answer comes in more pieces or in fewer
-    assert late - early < 60, f"{early:.0f} calls a turn became {late:.0f}"
+    # 190 messages more: one call for each would be a quarter more
+    assert late < 1.15 * early, f"{early:.0f} calls a turn became {late:.0f}"
 
 
 def test_a_long_conversation_is_copied_once_for_a_request():

@@ -416,7 +416,7 @@ def test_a_content_that_had_a_secret_in_it_is_not_written_without(scene, workpla
     recorded = scene(script, tools=here.tools, policy=policy)
     turn = recorder.listen("Configure")
     asyncio.run(recorded.agent.run("Configure", recorded.session, turn.on_event))
-    assert "5 secrets replaced: 5 passwords or keys" in recorder.save(turn)[0]
+    assert "6 secrets replaced: 6 passwords or keys" in recorder.save(turn)[0]
 
     replay = Replay(recorder.path, there.folder)
     _, notices = play(replay, agent_in(there, recorded), "Configure", Session.create(there.folder, None))

@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.offered_schema import offered_schema
+from cellwright.agent.calls.inputs.offered_schema import offered_schema
 from cellwright.agent.context.context_usage import ContextContents, context_parts, offered_tools
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings import load_settings
@@ -141,7 +141,7 @@ def test_a_tool_is_loaded_behind_what_is_cached(tmp_path: Path) -> None:
         # what was loaded counts with the tools, what was not does not
         all_offered = sum(part.tokens for part in offered_tools(contents) if not part.deferred)
         unscaled = {part.name: part.tokens for part in context_parts(structs.replace(contents, counted_tokens=0))}
-        assert unscaled["tools"] == pytest.approx(all_offered + tokens(tree.to_param()), abs=15)
+        assert all_offered < unscaled["tools"] == pytest.approx(all_offered + tokens(tree.to_param()), rel=0.02)
 
 
 def test_tools_are_found_by_words(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from cellwright.kernel.chat.completions import (
 )
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook
+from eventual import paces
 from row_tables import for_each_row
 
 # the browser's tests read the same file: it orders what it knows while the kernel has not answered
@@ -291,10 +291,8 @@ def test_params_that_make_no_sense(room: Completions, params: dict[str, Any]) ->
 
 def test_many_files_take_no_second(shell: InteractiveShell) -> None:
     paths = [f"package_{number % 97}/module_{number % 13}/file_{number}.py" for number in range(50_000)]
-    began = time.process_time()
-    found = best("pkgfile4999", paths, str, 50, path_score)
-    assert found[0].endswith("file_4999.py")
-    assert time.process_time() - began < 10  # of the processor: 0.2 s are usual
+    assert best("pkgfile4999", paths, str, 50, path_score)[0].endswith("file_4999.py")
+    assert paces(lambda: best("pkgfile4999", paths, str, 50, path_score), 200) < 200
 
 
 def test_a_name_that_is_no_text_is_left_out(room: Completions, project: Path) -> None:

@@ -67,7 +67,11 @@ def test_words_options_context_and_cell() -> None:
         ({"text": "a", "options": {"mode": "yolo"}}, "mode cannot be 'yolo'"),
         ({"text": "a", "options": {"max_turns": True}}, "max_turns"),
         ({"text": "a", "options": {"budget_usd": -1}}, "budget_usd"),
-        ({"text": "a", "options": {"allow": ["Bash"]}}, "allow"),
+        ({"text": "a", "options": {"allow": "Bash"}}, "allow"),
+        ({"text": "a", "options": {"tool_timeout": 0}}, "tool_timeout"),
+        ({"text": "a", "options": {"add_dirs": ["/no/such/folder"]}}, "no folder '/no/such/folder'"),
+        ({"text": "a", "options": {"hooks": {}}}, "no option hooks"),
+        ({"text": "a", "options": {"tools": ["Read"], "no_tools": True}}, "do not go together"),
     ],
 )
 def test_what_makes_no_sense_is_said(params: dict[str, Any], problem: str) -> None:

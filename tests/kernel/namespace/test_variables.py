@@ -28,6 +28,7 @@ from cellwright.kernel.namespace.types.plain_values import MAX_BITS
 from cellwright.kernel.namespace.variable_summary import CHARS_EACH, LINE_CHARS, SECONDS_EACH, describe_all, line
 from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.permissions.policy import PermissionPolicy
+from eventual import paces
 from row_tables import for_each_row
 
 np = pytest.importorskip("numpy")
@@ -344,9 +345,8 @@ def test_a_file_in_memory_is_not_read(tmp_path: pathlib.Path) -> None:
 def test_a_large_frame_takes_milliseconds_and_its_nulls_are_estimated() -> None:
     frame = pd.DataFrame({"a": np.arange(10_000_000), "b": np.where(np.arange(10_000_000) % 4 == 0, np.nan, 1.0)})
     told(frame.head())
-    started = time.process_time()
     text = told(frame)
-    assert time.process_time() - started < 0.5
+    assert paces(lambda: told(frame), 40) < 40
     assert "a int64 ~0.0%" in text
     assert "10,000 rows at equal distances" in text
 
@@ -355,9 +355,8 @@ def test_two_hundred_variables_take_a_moment() -> None:
     values = {f"v{number}": value for number in range(50) for value in [pd.DataFrame({"a": [1], "b": ["x"]})]}
     values |= {f"w{number}": {"a": [number] * 10, "b": "text"} for number in range(150)}
     dict(describe_all(values, line))
-    started = time.process_time()
     assert len(dict(describe_all(values, line))) == 200
-    assert time.process_time() - started < 0.5
+    assert paces(lambda: dict(describe_all(values, line)), 40) < 40
 
 
 def test_polars_is_not_collected() -> None:

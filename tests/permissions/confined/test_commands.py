@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from declared_tools import tool_named
+from eventual import paces
 from everyday_commands import asking, reading, tried
 from row_tables import for_each_row
 
@@ -499,12 +499,15 @@ def test_a_projects_own_code_is_confined_where_the_sandbox_is_on(repository):
 
 def test_a_decision_takes_no_time(repository):
     judge = policy(repository, deny=["Read(.env)"])
-    took = []
-    for command in reading():
-        started = time.process_time()
-        judge.decide(tool_named("Bash"), {"command": f"{command} "})
-        took.append(time.process_time() - started)
-    assert sorted(took)[len(took) // 2] < 0.01
+    commands = list(reading())
+
+    def decide_each() -> None:
+        for command in commands:
+            judge.decide(tool_named("Bash"), {"command": f"{command} "})
+
+    decide_each()  # what is imported with the first
+    most = 0.8 * len(commands)
+    assert paces(decide_each, most) < most
 
 
 @for_each_row(

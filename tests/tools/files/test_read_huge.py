@@ -41,7 +41,9 @@ if warm:
     call(warm)
 before, start = peak(), time.process_time()
 text = call(given)
-print(json.dumps({"text": text, "seconds": time.process_time() - start, "mb": peak() - before}))
+seconds, start = time.process_time() - start, time.process_time()
+sum(len(str(number)) for number in range(100_000))
+print(json.dumps({"text": text, "seconds": seconds, "pace": time.process_time() - start, "mb": peak() - before}))
 """
 
 MAX_MB = 100
@@ -49,7 +51,7 @@ GIGABYTE = 1 << 30
 
 
 def call(folder: Path, name: str, warm: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
-    """A call in a new process: its text, its CPU seconds, and by how many MB memory grew at most.
+    """A call in a new process: its text, its CPU seconds, those of a fixed piece of Python, and how many MB memory grew.
 
     `warm` is a call before it, which imports what is imported once.
     """
@@ -96,7 +98,7 @@ def test_a_log_of_5_gb(folder, given, first, last):
     assert found["text"].startswith(first)
     assert found["text"].endswith(last)
     assert found["mb"] < 30
-    assert found["seconds"] < 10
+    assert found["seconds"] < 400 * found["pace"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])

@@ -334,7 +334,9 @@ def test_a_binary_file_that_is_named_is_searched(project):
 
 def test_a_search_says_what_it_did_for_programs(project):
     result = project.result("Grep", pattern="alpha", path="src", output_mode="content", head_limit=1)
-    assert json_of(result.structured, "Grep") == {
+    told = json_of(result.structured, "Grep")
+    assert 0 < told.pop("search_time_ms") < 1e6
+    assert told == {
         "mode": "content",
         "numFiles": 2,
         "filenames": ["src/a.py", "src/sub/b.py"],
@@ -343,14 +345,47 @@ def test_a_search_says_what_it_did_for_programs(project):
         "appliedLimit": 1,
         "appliedOffset": 0,
         "timedOut": False,
-        "matches": [{"path": "src/a.py", "line": 1, "start": 4, "end": 9}],
+        "matches": [
+            {
+                "path": "src/a.py",
+                "line": 1,
+                "start": 4,
+                "end": 9,
+                "line_content": "def alpha():",
+                "context_before": [],
+                "context_after": [],
+            }
+        ],
     }
     found = json_of(project.result("Glob", pattern="*.py").structured, "Glob")
     assert found["filenames"] == ["src/a.py", "src/sub/b.py", "build/c.py"]
     assert found["countIsComplete"]
+    assert 0 < found["search_time_ms"] < 1e6
     for file in found["files"]:
         status = (project.cwd / file["path"]).stat()
         assert (file["size"], file["modified"]) == (status.st_size, status.st_mtime)
+
+
+@for_each_row(
+    ("more", "before", "after"),
+    [
+        ({}, [], []),
+        ({"-C": 1}, ["two"], ["four"]),
+        ({"-B": 2, "-A": 0}, ["one", "two"], []),
+        ({"context": 9, "-A": 1}, ["one", "two"], ["four"]),
+    ],
+)
+def test_a_match_comes_with_its_line_and_those_around_it(tmp_path_factory, more, before, after):
+    folder = tmp_path_factory.mktemp("searched")
+    (folder / "a.txt").write_text("one\ntwo\nthree foo foo\nfour\nfive\n")
+    (folder / "b.txt").write_text("zero\n")
+    found = asyncio.run(
+        grep_tool(folder).call({"pattern": "foo", "output_mode": "content", **more}, ToolContext("", lambda **_: None))
+    )
+    matches = json_of(found.structured, "Grep")["matches"]
+    assert [each["start"] for each in matches] == [6, 10]
+    for each in matches:
+        assert (each["line_content"], each["context_before"], each["context_after"]) == ("three foo foo", before, after)
 
 
 @for_each_row(

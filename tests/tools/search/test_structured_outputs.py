@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from cellwright.agent.calls.tool_output import json_of
 from cellwright.agent.tool import Tool, ToolContext
@@ -43,7 +44,9 @@ def test_the_example_is_what_grep_gives(tools, tmp_path) -> None:
     [example] = re.findall(r"```json\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     given = {"pattern": "path", "output_mode": "content"}
     line = msgspec.json.decode(example)
-    assert line["data"]["structured"] == output_of(tools.tools["Grep"], **given)
+    told, found = line["data"]["structured"], output_of(tools.tools["Grep"], **given)
+    assert told.pop("search_time_ms") > 0 < found.pop("search_time_ms")
+    assert told == found
     assert line["data"]["result"] == tools.text("Grep", **given)
 
 
@@ -67,6 +70,10 @@ def test_ls_tells_sizes_and_times_of_each_entry(tools, tmp_path) -> None:
     assert (by_name["a.txt"]["size"], by_name["a.txt"]["modified"]) == (3, status.st_mtime)
     assert [by_name[name]["type"] for name in ("sub", "a.txt", "link")] == ["folder", "file", "link"]
     assert by_name["link"]["target"] == "a.txt"
+    # null only if the file system does not keep it: a file is not older than its folder
+    assert by_name["a.txt"].get("created_time", status.st_mtime) == pytest.approx(status.st_mtime, abs=60)
+    found = output_of(tools.tools["Glob"], pattern="*.txt")["files"]
+    assert found[0]["created_time"] == by_name["a.txt"].get("created_time")
 
 
 def test_writers_tell_the_files_and_a_summary(tools, tmp_path) -> None:
@@ -74,7 +81,13 @@ def test_writers_tell_the_files_and_a_summary(tools, tmp_path) -> None:
     path = (tmp_path / "a.txt").resolve().as_posix()
     assert made["files"] == [{"path": path, "type": "create", "added": 2, "removed": 0}]
     assert made["summary"].endswith("(+2 −0)")
+    assert made["replacements_made"] is None
     changed = output_of(tools.tools["Edit"], file_path="a.txt", old_string="two", new_string="2")
+    assert (changed["replacements_made"], changed["edit_summary"]) == (1, "1 replacement, +1 −1 lines")
+    assert "2\t2" in changed["preview"], "the new text, with line numbers"
+    several = [{"old_string": "e", "new_string": "E", "replace_all": True}, {"old_string": "2", "new_string": "two"}]
+    output_of(tools.tools["Write"], file_path="c.txt", content="e2e\n")
+    assert output_of(tools.tools["MultiEdit"], file_path="c.txt", edits=several)["replacements_made"] == 3
     assert changed["files"] == [{"path": path, "type": "update", "added": 1, "removed": 1}]
     patch = "--- a/a.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-2\n--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n+b\n"
     patched = output_of(tools.tools["ApplyPatch"], patch=patch)

@@ -83,6 +83,8 @@ class PermissionGate(Struct):
     """The calls of the message that is worked off, in its order."""
     unanswered: str = ""
     """The reason that the last call was denied for which had to be asked for where nobody can answer."""
+    unanswered_call: str = ""
+    """The id of that call."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _putting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _question_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -410,7 +412,7 @@ class PermissionGate(Struct):
         if (by_hook := await self._ask_hooks(tool, use)) is not None:
             return by_hook
         if self.can_use_tool is None:
-            self.unanswered = no_user_text(use)
+            self.unanswered, self.unanswered_call = no_user_text(use), use.id
             return Deny(self.unanswered, by="policy")
         kind = "permission_prompt" if use.kind == "permission" else "agent_needs_input"
         self.hooks.notify(f"Claude waits for your answer: {use.preview.title}", kind)

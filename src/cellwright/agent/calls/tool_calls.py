@@ -30,7 +30,7 @@ from cellwright.agent.steering import ReadySteering, Steering
 from cellwright.agent.thread import tell_waiting, time_limit
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
-from cellwright.errors import ErrorCode, ToolError, described, log_fault
+from cellwright.errors import PASSING_CODES, ErrorCode, ToolError, described, log_fault
 from cellwright.events import (
     Call,
     ContextAttached,
@@ -325,7 +325,7 @@ class ToolCalls(Struct):
                 outcome.content,
                 outcome.duration_ms,
                 outcome.display,
-                outcome.error,
+                _with_context(outcome.error, tool_use["id"]),
                 outcome.structured,
             )
         )
@@ -355,7 +355,9 @@ class ToolCalls(Struct):
     async def _outcome(self, tool_use: Mapping[str, Any], may_start: MayStart) -> Outcome:
         tool = self.tools.get(tool_use["name"])
         if tool is None:
-            return _failure(self._missing(tool_use["name"]), "error", ErrorCode.TOOL_NOT_FOUND)
+            of_server = tool_use["name"].startswith("mcp__")
+            code = ErrorCode.MCP_TOOL_NOT_FOUND if of_server else ErrorCode.TOOL_NOT_FOUND
+            return _failure(self._missing(tool_use["name"]), "error", code)
         try:
             tool_use = {**tool_use, "input": check_input(tool, tool_use["input"])}
             if tool.limits.calls_per_minute is not None:
@@ -604,6 +606,11 @@ def _failure(message: str, status: ToolStatus, code: ErrorCode, details: Mapping
     return Outcome(
         message, status, {"code": str(code), "message": message, "details": replace_surrogates_in(dict(details or {}))}
     )
+
+
+def _with_context(error: Mapping[str, Any] | None, tool_use_id: str) -> Mapping[str, Any] | None:
+    """The error as programs get it: with its call, and whether the same may work later."""
+    return error and {**error, "recoverable": error["code"] in PASSING_CODES, "tool_call_id": tool_use_id}
 
 
 def _timed_out(name: str, seconds: float) -> Outcome:

@@ -17,6 +17,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
+from cellwright.agent.calls.inputs.other_names import with_own_fields
+
 Input = TypeVar("Input", bound="ToolInput")
 
 WRITTEN_SCHEMAS = Path(__file__).with_name("input_schemas.json")
@@ -28,8 +30,9 @@ class ToolInput(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The input of a tool, one attribute a field; subclass it and name the subclass as the parameter of a `@tool` function.
 
     A field's type hint says what it may hold, `msgspec.Meta` its bounds and its description for Claude; one with a default
-    may be left out or be null. `aliases` maps other spellings of fields to ours; `ignored` names fields that other
-    programs send and that mean nothing here. Any other field is an error that Claude is told of.
+    may be left out or be null. `aliases` maps other names of this input's fields to ours, besides those that hold for all
+    tools (`other_names.py`); `ignored` names fields that other programs send and that mean nothing here. Any other field is
+    an error that Claude is told of.
 
     >>> class GreetInput(ToolInput):
     ...     aliases: ClassVar = {"who": "name"}
@@ -52,14 +55,13 @@ class ToolInput(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     def canonical(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """`values` in our spelling of the fields, without what is ignored and without optional fields that are null."""
         fields = _fields(cls)
+        named = {cls.aliases.get(key, key): value for key, value in values.items() if key not in cls.ignored}
+        # said in both spellings: ours counts
+        named |= {key: value for key, value in values.items() if key in fields}
         kept: dict[str, Any] = {}
-        for key, value in values.items():
-            name = cls.aliases.get(key, key)
-            if name != key and name in values:
-                continue  # said in both spellings: ours counts
+        for name, value in with_own_fields(named, fields).items():
             if name not in fields:
-                if name not in cls.ignored:
-                    kept[name] = value
+                kept[name] = value
                 continue
             field = fields[name]
             if value is None and field.optional:

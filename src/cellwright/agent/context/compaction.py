@@ -32,7 +32,7 @@ from cellwright.agent.run_errors import compaction_no_help, compaction_stopped, 
 from cellwright.agent.side_request import text_of, whole_answer
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN, ContextAttached, ContextCompacted, Emit, Notice, TurnEnd
-from cellwright.model.models import limits
+from cellwright.model.models import accepted_effort, limits
 from cellwright.model.provider import Request
 from cellwright.sessions.transcripts.transcript import is_boundary
 from cellwright.sessions.turns import begins_turn
@@ -387,7 +387,7 @@ def request_of_session(
         messages=messages,
         max_tokens=min(max_tokens + (budget or 0), limits(model).max_output),
         # as in the run's own requests: other thinking or effort would have the whole conversation read anew
-        effort=agent.effort if is_agents or limits(model).effort else None,
+        effort=accepted_effort(model, agent.effort),
         thinking=agent.thinking,
         thinking_budget=budget,
         cache_ttl=agent.cache_ttl,

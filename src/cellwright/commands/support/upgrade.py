@@ -17,6 +17,11 @@ RESTARTS = [
 
 def upgrade_page(_call: CommandCall) -> CommandPage:
     """Say how to upgrade; nothing is run."""
+    return upgrade_sections()
+
+
+def upgrade_sections() -> CommandPage:
+    """The page, which needs no conversation."""
     found = find_upgrade()
     head = f"Cellwright {VERSION}, installed by {found.installer}"
     restarts = Section("After that", RESTARTS, "Sessions are kept: /resume goes on with them.")

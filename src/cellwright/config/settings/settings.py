@@ -161,6 +161,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cache_ttl: float = 900.0
     inline_completion: bool = True
     inline_completion_budget: float = 1.0
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_parallel_tools: int | None = None
+    tool_timeout: float | None = None
+    code_context: Literal["off", "first-prompt", "every-prompt"] = "off"
+    run_budget: float | None = None
     session_budget: float | None = None
     notebook_budget: float | None = None
     daily_budget: float | None = None
@@ -316,6 +322,12 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "max_file_size": value("cellwright", "maxFileSize"),
         "cache_ttl": value("cellwright", "cacheTtl"),
         "inline_completion_budget": value("cellwright", "inlineCompletionBudget"),
+        "max_turns": value("cellwright", "maxTurns"),
+        "max_tokens": value("cellwright", "maxTokens"),
+        "max_parallel_tools": value("cellwright", "maxParallelTools"),
+        "tool_timeout": value("cellwright", "toolTimeout"),
+        "code_context": value("cellwright", "codeContext"),
+        "run_budget": value("cellwright", "runBudget") or None,
         "session_budget": value("cellwright", "sessionBudget"),
         "notebook_budget": value("cellwright", "notebookBudget"),
         "daily_budget": value("cellwright", "dailyBudget"),

@@ -77,6 +77,9 @@ class Item(Struct, frozen=True):
     files: NamedFiles = NO_FILES
 
 
+HOW_TO_TRUST = "To trust it: `cellwright --trust` for one command, `cellwright trust` for good."
+
+
 class Trust(Struct, frozen=True, kw_only=True):
     """The judgement of a folder. `withheld` are ids of entries; `waiting` is what the user could still let count.
 

@@ -12,6 +12,7 @@ from cellwright.config.agents.agent_definition import AgentDefinition
 from cellwright.config.agents.find_agents import FoundAgents, agent_places, find_agents
 from cellwright.config.kept_search import KeptSearch
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.config.trust.trust import HOW_TO_TRUST
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded
@@ -61,8 +62,18 @@ class Agents:
         agents = self.found().agents
         if (agent := agents.get(name)) is None:
             known = ", ".join(sorted(agents))
-            raise ToolError(f"There is no agent {name}. The agents are: {known}.", code=ErrorCode.TOOL_NOT_FOUND)
+            waits = f" {self._waiting(name)}" if self._waits_for_trust(name) else ""
+            message = f"There is no agent {name}.{waits} The agents are: {known}."
+            raise ToolError(message, code=ErrorCode.TOOL_NOT_FOUND)
         return agent
+
+    def _waits_for_trust(self, name: str) -> bool:
+        place = self._in_force.skill_place
+        return not place.trusted and name in find_agents(replace(place, trusted=True)).agents
+
+    def _waiting(self, name: str) -> str:
+        folder = self._in_force.trust.folder
+        return f"The folder {folder} brings along an agent {name}, and you have not trusted it. {HOW_TO_TRUST}"
 
     def lead(self, name: str) -> AgentDefinition:
         """The agent that a run is to be worked by. Raises CellwrightError INVALID_PARAMETERS."""
@@ -100,11 +111,15 @@ class Agents:
         )
         known = self.found().agents if named else {}
         wanted = [name for name in named if name in known] if block else []
-        missing = "there is no such agent; /agents shows them" if block else "no agent can be started here"
+        missing = "there is no such agent; /agents shows them." if block else "no agent can be started here."
         return ProvidedContext(
             before=before,
             after=tuple(text_context(f"@{MENTION}{name}", "agent", _wanted(name)) for name in wanted),
-            notices=tuple(f"@{MENTION}{name}: {missing}. It was sent as text." for name in named if name not in wanted),
+            notices=tuple(
+                f"@{MENTION}{name}: {self._waiting(name) if self._waits_for_trust(name) else missing} It was sent as text."
+                for name in named
+                if name not in wanted
+            ),
         )
 
 

@@ -18,6 +18,9 @@ from cellwright.text import counted, lazy_pattern
 from cellwright.tools.code.navigation.project_code import CodeOutput, CodeRow
 
 HITS = 20
+HITS_UNASKED = 10
+"""Hits if a setting wants the code, and not the prompt."""
+
 MIN_SCORE = 0.4
 MAX_LINES = 5_000
 FILE_LINES = 500
@@ -34,13 +37,21 @@ _FILE_NAME = lazy_pattern(r"[\w./-]*\w\.\w{1,6}\b")
 Span = tuple[int, int]
 
 
-async def code_context(cwd: Path, prompt_context: PromptContext) -> ProvidedContext:
-    """Find the code below `cwd` that fits the words of a prompt."""
+async def code_context(cwd: Path, prompt_context: PromptContext, *, asked_for: bool = True) -> ProvidedContext:
+    """Find the code below `cwd` that fits the words of a prompt.
+
+    Not `asked_for`, but wanted by a setting: fewer places of it, and no notice if there are none.
+    """
+    found = await _code_context(cwd, prompt_context, HITS if asked_for else HITS_UNASKED)
+    return found if asked_for or found.before else ProvidedContext()
+
+
+async def _code_context(cwd: Path, prompt_context: PromptContext, hits: int) -> ProvidedContext:
     words = prompt_context.words.strip()
     tool = prompt_context.tools.get("SemanticSearch")
     if not words or tool is None:
         return ProvidedContext()
-    given = {"query": words[:QUERY_CHARS], "limit": HITS, "min_score": MIN_SCORE}
+    given = {"query": words[:QUERY_CHARS], "limit": hits, "min_score": MIN_SCORE}
     if why := refusal(prompt_context, tool, given):
         return ProvidedContext(notices=(f"--context code: no code was attached. {why}",))
     may_read = prompt_context.agent.policy.may_read
@@ -52,7 +63,7 @@ async def code_context(cwd: Path, prompt_context: PromptContext) -> ProvidedCont
     output = result.structured if isinstance(result, ToolResult) else None
     rows = output.rows if isinstance(output, CodeOutput) else ()
     named = [path for path in _named_files(cwd, words) if may_read(str(cwd / path))]
-    text, places, files = await asyncio.to_thread(_attached, cwd, rows, named)
+    text, places, files = await asyncio.to_thread(_attached, cwd, rows, named[:hits])
     if not text:
         return ProvidedContext(notices=("--context code: no code of this project fits the prompt.",))
     text, notices = await without_secrets(text, prompt_context, "the project's code")

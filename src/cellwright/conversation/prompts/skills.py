@@ -28,6 +28,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.skills.arguments import Arguments
 from cellwright.config.skills.find_skills import find_skills, search_skills, skill_places
 from cellwright.config.skills.skill import SHELL_COMMAND, SKILL_FILE, Skill
+from cellwright.config.trust.trust import HOW_TO_TRUST
 from cellwright.conversation.prompts.prompt import mentioned_files
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.conversation.runs.run_options import RunOptions
@@ -147,7 +148,7 @@ class Skills:
         if name := self._withheld(prompt):
             message = (
                 f"/{name} comes with the folder {self._in_force.trust.folder}, which you have not trusted. "
-                "Nothing was sent. Ask again and trust it, or write the prompt out."
+                f"Nothing was sent. Ask again and trust it, or write the prompt out. {HOW_TO_TRUST}"
             )
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
 

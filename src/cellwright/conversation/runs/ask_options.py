@@ -59,6 +59,7 @@ class AgentOptions(TypedDict, total=False):
     system_prompt: str | None
     append_system_prompt: str
     max_tokens: int | None
+    max_parallel_tools: int | None
     tool_timeout: float | None
     output_schema: Any
     schema: Any
@@ -93,6 +94,7 @@ AGENT_DEFAULTS: AgentOptions = {
     "system_prompt": None,
     "append_system_prompt": "",
     "max_tokens": None,
+    "max_parallel_tools": None,
     "tool_timeout": None,
     "output_schema": None,
     "schema": None,
@@ -151,6 +153,7 @@ _KINDS: Mapping[str, tuple[_Is, str]] = {
     "system_prompt": (_or_none(_is_text), "a text"),
     "append_system_prompt": (_is_text, "a text"),
     "max_tokens": (_or_none(_is_count), "a whole number of tokens"),
+    "max_parallel_tools": (_or_none(_is_count), "a whole number of tools"),
     "tool_timeout": (_or_none(_is_number), "a number of seconds"),
     "session": (
         lambda value: value is None or isinstance(value, Session | str | SharedSession),
@@ -159,7 +162,7 @@ _KINDS: Mapping[str, tuple[_Is, str]] = {
 }
 """The type of each option; those that are not here say themselves what is wrong with them."""
 
-_ABOVE_ZERO = ("max_turns", "budget", "max_tokens", "tool_timeout")
+_ABOVE_ZERO = ("max_turns", "budget", "max_tokens", "max_parallel_tools", "tool_timeout")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -237,9 +240,9 @@ def run_options(
         tool_names=tuple(tool for tool in given["tools"] if isinstance(tool, str)),
         builtin_tools=given["builtin_tools"],
         hooks=_hooks(given["hooks"]),
-        agents=_agents(given["agents"]),
+        agents=given_agents(given["agents"]),
         agent=given["agent"],
-        mcp_servers=_servers(given["mcp_servers"], cwd, environ),
+        mcp_servers=given_servers(given["mcp_servers"], cwd, environ),
         allow=tuple(given["allow"]),
         deny=tuple(given["deny"]),
         add_dirs=tuple(map(existing_folder, given["add_dirs"])),
@@ -253,6 +256,7 @@ def run_options(
         system_prompt=given["system_prompt"],
         append_system_prompt=given["append_system_prompt"],
         max_tokens=given["max_tokens"],
+        max_parallel_tools=given["max_parallel_tools"],
         tool_timeout=given["tool_timeout"],
         answer_type=typed,
     )
@@ -286,7 +290,8 @@ def _hook(event: str, entry: Any, matcher: type[Any]) -> Any:
     return entry
 
 
-def _agents(given: Mapping[str, Any]) -> dict[str, AgentDefinition]:
+def given_agents(given: Mapping[str, Any]) -> dict[str, AgentDefinition]:
+    """The agents that are given as definitions. Raises CellwrightError INVALID_PARAMETERS for one that cannot be used."""
     found: dict[str, AgentDefinition] = {}
     for name, each in given.items():
         try:
@@ -297,7 +302,7 @@ def _agents(given: Mapping[str, Any]) -> dict[str, AgentDefinition]:
     return found
 
 
-def _servers(given: Mapping[str, Any] | str | Path, cwd: Path, environ: Mapping[str, str]) -> Mapping[str, Any]:
+def given_servers(given: Mapping[str, Any] | str | Path, cwd: Path, environ: Mapping[str, str]) -> Mapping[str, Any]:
     """The entries of MCP servers. Raises CellwrightError INVALID_PARAMETERS for one that cannot be used."""
     problems: list[str] = []
     if isinstance(given, str | Path):

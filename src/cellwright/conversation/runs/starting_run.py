@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -29,6 +29,7 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.kept_search import seen_once
 from cellwright.config.memory.find_memory_files import crowded_rules
 from cellwright.config.output_styles.output_style import crowded_styles
+from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.config.skills.find_skills import crowded_skills
 from cellwright.conversation.model_connection import ModelConnection
@@ -154,11 +155,14 @@ class RunParts(Struct, frozen=True, kw_only=True):
     ) -> AgentSetup:
         """The agent of a run; `context` finds what Claude is told again behind a summary, besides the usual."""
         settings, environment = self.in_force.settings, self.in_force.environment
-        defaults = {
-            name: value
-            for name in ("max_turns", "budget_usd", "max_tokens", "max_parallel_tools", "tool_timeout")
-            if (value := getattr(options, name)) is not None
+        limits: dict[str, Any] = {
+            "max_turns": options.max_turns or settings.max_turns,
+            "budget_usd": options.budget_usd or settings.run_budget,
+            "max_tokens": options.max_tokens or settings.max_tokens,
+            "max_parallel_tools": options.max_parallel_tools or settings.max_parallel_tools,
+            "tool_timeout": options.tool_timeout or settings.tool_timeout,
         }
+        given = {name: value for name, value in limits.items() if value is not None}
         on_denied = options.on_denied or settings.on_denied
         policy = PolicyInForce(self.in_force, options, self.sandbox.abilities)
         tools, now = self.tools.of(options), policy.now()
@@ -195,7 +199,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
             compaction=compaction_settings(settings, environment),
             clear_tool_results=settings.clear_tool_results,
             tell_again=self.tell_again(context),
-            **defaults,
+            **given,
         )
 
 
@@ -459,7 +463,7 @@ class StartingRun(Struct, frozen=True):
                 parts.subagents.for_prompt,
                 *((parts.subagents.for_lead(lead),) if lead is not None and lead_begins else ()),
                 parts.checkpoints.undo_context,
-                *((functools.partial(_code_context, cwd),) if options.code_context else ()),
+                *_code_contexts(cwd, options, settings, session),
                 mentioned_files(cwd),
                 *request.context,
             )
@@ -527,7 +531,17 @@ class StartingRun(Struct, frozen=True):
         return [unconfined_text(found.missing)]
 
 
-async def _code_context(cwd: Path, prompt_context: PromptContext) -> ProvidedContext:
-    from cellwright.conversation.prompts.code_context import code_context  # few want it
+def _code_contexts(
+    cwd: Path, options: RunOptions, settings: Settings, session: Session
+) -> tuple[Callable[[PromptContext], Awaitable[ProvidedContext]], ...]:
+    """Find the project's code for the prompt, if an option or the settings want it."""
+    wanted = settings.code_context == "every-prompt" or (settings.code_context == "first-prompt" and session.is_fresh)
+    if not (options.code_context or wanted):
+        return ()
 
-    return await code_context(cwd, prompt_context)
+    async def provide(prompt_context: PromptContext) -> ProvidedContext:
+        from cellwright.conversation.prompts.code_context import code_context  # few want it
+
+        return await code_context(cwd, prompt_context, asked_for=options.code_context)
+
+    return (provide,)

@@ -83,7 +83,7 @@ class Choices:
 
     @property
     def efforts(self) -> list[str]:
-        return list(EFFORTS) if self.model and limits(self.model).effort else []
+        return list(limits(self.model).efforts) if self.model else []
 
     @property
     def problems(self) -> list[str]:

@@ -13,7 +13,7 @@ from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validat
 from traitlets.config import Configurable
 
 from cellwright.agent.recording.replay_modes import REPLAY_MODES
-from cellwright.conversation.runs.option_values import FORMATS
+from cellwright.conversation.runs.option_values import FORMATS, ON_DENIED
 from cellwright.kernel.magic.option_parser import CONTEXTS, DEFAULT_FILE, OPTIONS
 from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
@@ -32,6 +32,15 @@ class Claude(Configurable):
     deny = List(Unicode(), help="Rules for what never runs.").tag(config=True)
     max_turns = Int(None, allow_none=True, help="At most this many requests to the model in a run.").tag(config=True)
     budget = Float(None, allow_none=True, help="Stop before a run costs more US dollars.").tag(config=True)
+    max_tokens = Int(None, allow_none=True, help="At most this many tokens for one answer.").tag(config=True)
+    max_parallel_tools = Int(None, allow_none=True, help="Reading tools that run at once.").tag(config=True)
+    tool_timeout = Float(None, allow_none=True, help="Stop every tool call after so many seconds.").tag(config=True)
+    on_denied = Enum(ON_DENIED, None, allow_none=True, help="A call that needs permission: ask, skip, error.").tag(
+        config=True
+    )
+    add_dirs = List(Unicode(), help="Folders to work in besides the notebook's.").tag(config=True)
+    fallback_models = List(Unicode(), help="Models that take over if the model is unavailable.").tag(config=True)
+    agent = Unicode(None, allow_none=True, help="The agent that works itself in new sessions.").tag(config=True)
     session_budget = Float(None, allow_none=True, help="Stop before a session costs more.").tag(config=True)
     notebook_budget = Float(None, allow_none=True, help="Stop before this notebook costs more.").tag(config=True)
     daily_budget = Float(None, allow_none=True, help="Stop before a day costs more, in all kernels.").tag(config=True)
@@ -52,7 +61,7 @@ class Claude(Configurable):
     quiet = Bool(False, help="Show only the answer.").tag(config=True)
     format = Enum(FORMATS, "text", help="How a run is displayed: text, json or json-lines.").tag(config=True)
 
-    @validate("model", "max_turns", "budget")
+    @validate("model", "max_turns", "budget", "max_tokens", "max_parallel_tools", "tool_timeout")
     def _as_the_option_reads_it(self, proposal: dict[str, Any]) -> Any:
         name, value = proposal["trait"].name, proposal["value"]
         read = OPTIONS[name.replace("_", "-")].read
@@ -90,15 +99,30 @@ class Claude(Configurable):
         """Return what is set here of the settings, as a layer of them."""
         from cellwright.config.settings.layers import Layer  # not needed before there is a conversation
 
-        given = {"defaultMode": self.mode, "allow": list(self.allow), "deny": list(self.deny)}
+        given = {
+            "defaultMode": self.mode,
+            "allow": list(self.allow),
+            "deny": list(self.deny),
+            "additionalDirectories": list(self.add_dirs),
+        }
         permissions = {name: value for name, value in given.items() if value}
-        values: dict[str, Any] = {"model": self.model, "effortLevel": self.effort, "permissions": permissions}
+        values: dict[str, Any] = {
+            "model": self.model,
+            "effortLevel": self.effort,
+            "fallbackModel": list(self.fallback_models),
+            "agent": self.agent,
+            "permissions": permissions,
+        }
         values = {name: value for name, value in values.items() if value}
         own: dict[str, Any] = {
             "sessionBudget": self.session_budget,
             "notebookBudget": self.notebook_budget,
             "dailyBudget": self.daily_budget,
             "provider": self.provider,
+            "onDenied": self.on_denied,
+            "maxTokens": self.max_tokens,
+            "maxParallelTools": self.max_parallel_tools,
+            "toolTimeout": self.tool_timeout,
         }
         if own := {name: value for name, value in own.items() if value is not None}:
             values["cellwright"] = own

@@ -59,6 +59,20 @@ def _dollars(value: str) -> float:
     return amount
 
 
+def _seconds(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e9:
+        raise ValueError("is not a number of seconds above 0")
+    return number
+
+
+def _names(value: str) -> tuple[str, ...]:
+    return tuple(name for name in value.replace(",", " ").split() if name)
+
+
 def _name(value: str) -> str:
     if not value.isidentifier() or keyword.iskeyword(value):
         raise ValueError("is not a name for a variable")
@@ -108,12 +122,18 @@ OPTIONS: dict[str, Option] = {
     "resume": Option("ID", _text, "continue the session with this id (its beginning is enough)"),
     "max-turns": Option("N", _count, "at most N requests to the model"),
     "budget": Option("USD", _dollars, "stop before the run costs more than this"),
+    "max-tokens": Option("N", _count, "at most N tokens for one answer"),
+    "max-parallel-tools": Option("N", _count, "reading tools that run at once (10)"),
+    "tool-timeout": Option("SECONDS", _seconds, "stop every tool call after this long"),
     "effort": Option("E", _one_of(*EFFORTS), f"how hard the model thinks: {', '.join(EFFORTS)}"),
     "provider": Option("P", _one_of(*PROVIDERS), "ask the model over the API (api), or through claude-code"),
     "fallback-model": Option(
         "M", _text, "continue with this model if the other is overloaded or unavailable", repeats=True
     ),
     "agent": Option("NAME", _text, "let this agent work itself: with its prompt, tools and model (/agents lists them)"),
+    "agents": Option("FILE", _text, "more agents: a JSON file with a description and a prompt for each name"),
+    "mcp-config": Option("FILE", _text, "MCP servers besides those of the settings, from a file such as .mcp.json"),
+    "tools": Option("NAMES", _names, 'the only tools Claude has, separated by commas; "" for none, default for all'),
     "system-prompt": Option("TEXT", _text, "the system prompt, instead of Cellwright's own"),
     "system-prompt-file": Option("FILE", _text, "the same, from a file"),
     "append-system-prompt": Option("TEXT", _text, "text added after the system prompt", repeats=True),
@@ -195,7 +215,7 @@ def _parse_option(match: re.Match[str], rest: str, given: dict[str, Any]) -> str
 
 _APART = (
     *(("new", "resume"), ("record", "replay"), ("dry_run", "replay"), ("dry_run", "background")),
-    ("system_prompt", "system_prompt_file"),
+    *(("system_prompt", "system_prompt_file"), ("tools", "no_tools")),
 )
 """Options of which only one of two may be given."""
 

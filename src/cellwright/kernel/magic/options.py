@@ -21,6 +21,9 @@ class MagicOptions(Struct, frozen=True, kw_only=True):
     resume: str | None = None
     max_turns: int | None = None
     budget: float | None = None
+    max_tokens: int | None = None
+    max_parallel_tools: int | None = None
+    tool_timeout: float | None = None
     effort: str | None = None
     provider: ProviderName | None = None
     quiet: bool = False
@@ -41,6 +44,9 @@ class MagicOptions(Struct, frozen=True, kw_only=True):
     on_denied: OnDenied | None = None
     fallback_model: tuple[str, ...] = ()
     agent: str | None = None
+    tools: tuple[str, ...] | None = None
+    agents: str | None = None
+    mcp_config: str | None = None
     system_prompt: str | None = None
     append_system_prompt: tuple[str, ...] = ()
     system_prompt_file: str | None = None

@@ -11,9 +11,10 @@ import contextvars
 import functools
 import json
 import logging
+import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +40,7 @@ from cellwright.kernel.widgets.bundle import why_no_widget
 if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
     from cellwright.agent.structured_output.typed_answer import AnswerType
+    from cellwright.config.agents.agent_definition import AgentDefinition
 
 logger = logging.getLogger(__name__)
 
@@ -206,18 +208,23 @@ class PreparedRun(Struct, frozen=True):
 
 def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOptions:
     """The magic's options as the conversation takes them; `typed` is what its `schema` names."""
+    every_tool = options.tools in (None, ("default",))
     return RunOptions(
         model=options.model,
         mode=options.mode,
         max_turns=options.max_turns,
         budget_usd=options.budget,
+        max_tokens=options.max_tokens,
+        max_parallel_tools=options.max_parallel_tools,
+        tool_timeout=options.tool_timeout,
         effort=options.effort,
         provider=options.provider,
         allow=options.allow,
         deny=options.deny,
         add_dirs=tuple(map(existing_folder, options.add_dir)),
         on_denied=options.on_denied,
-        builtin_tools=not options.no_tools,
+        builtin_tools=every_tool and not options.no_tools,
+        tool_names=() if every_tool else options.tools or (),
         proposes_files=options.no_tools,
         code_context=options.context == "code",
         fallback_models=options.fallback_model or None,
@@ -226,8 +233,31 @@ def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOp
             [*options.append_system_prompt, *map(_file_text, options.append_system_prompt_file)]
         ),
         agent=options.agent,
+        agents=_agents(options.agents) if options.agents else {},
+        mcp_servers=_servers(options.mcp_config) if options.mcp_config else {},
         answer_type=typed,
     )
+
+
+def _agents(name: str) -> Mapping[str, AgentDefinition]:
+    """The agents in a JSON file. Raises CellwrightError INVALID_PARAMETERS."""
+    from cellwright.conversation.runs.ask_options import given_agents  # few cells bring agents or servers along
+
+    try:
+        content = json.loads(_file_text(name))
+    except ValueError as error:
+        message = f"The file {name!r} is not JSON: {error}. Nothing was sent."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message) from None
+    if not isinstance(content, dict):
+        message = f"The file {name!r} must hold an object of agents by their names. Nothing was sent."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return given_agents(content)
+
+
+def _servers(name: str) -> Mapping[str, Any]:
+    from cellwright.conversation.runs.ask_options import given_servers
+
+    return given_servers(name, Path.cwd(), os.environ)
 
 
 def _file_text(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.text import lazy_pattern
 
 PROGRAM = "claude"
 """The name under which the command behaves as Claude Code's does where ours differs."""
@@ -20,7 +21,7 @@ PROGRAM = "claude"
 CLAUDE_FORMATS = ("claude-json", "stream-json", "claude-stream-json")
 """Its output formats, besides text; called `claude`, `json` is the first and the other two are one."""
 
-Takes = Literal["nothing", "one", "perhaps one", "with =", "many"]
+Takes = Literal["nothing", "one", "perhaps one", "with =", "many", "a filter"]
 
 
 class Flag(Struct, frozen=True):
@@ -64,8 +65,8 @@ FLAGS: dict[str, Flag] = {
     "--no-session-persistence": _as("--no-session"),
     "--bare": _as("--settings", _BARE),
     "--safe-mode": _as("--settings", _BARE),
-    "--debug": _as("--verbose", takes="with ="),
-    "-d": _as("--verbose"),
+    "--debug": _as("--verbose", takes="a filter"),
+    "-d": _as("--verbose", takes="a filter"),
     "-v": _as("--version"),
     "--agent": _as("--agent", takes="one"),
     "--permission-prompt-tool": _as("--permission-prompt-tool", takes="one"),
@@ -110,6 +111,14 @@ FLAGS: dict[str, Flag] = {
     "--ref": _refused(_NO_REMOTE, "one"),
 }
 
+DEBUG_CATEGORIES = frozenset(
+    {"1p", "api", "bash", "cache", "config", "context", "file", "hooks", "ide", "lsp", "mcp", "mcp-server", "oauth"}
+    | {"permissions", "plugins", "sandbox", "session", "settings", "skills", "startup", "statsig", "tools", "ui"}
+)
+"""Words by which Claude Code's `--debug` filters."""
+
+_FILTER = lazy_pattern(r"!?[\w-]+(?:,!?[\w-]+)*")
+
 MANY_AS_CLAUDE = {"--allowed-tools": FLAGS["--allowedTools"], "--disallowed-tools": FLAGS["--disallowedTools"]}
 """Flags that take all words up to the next flag, where the command is called `claude`; ours take one."""
 
@@ -150,6 +159,8 @@ def translated(argv: Sequence[str], *, as_claude: bool) -> tuple[list[str], list
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         if flag.ours:
             given += _ours(flag, values)
+            if flag.takes == "a filter" and values:
+                unused[name] = f"{name} logs everything: the filter `{values[0]}` has no effect here."
         else:
             unused[name] = f"{name} has no effect here: {flag.why}."
     return given, list(unused.values())
@@ -159,12 +170,28 @@ def _values(name: str, flag: Flag, given: list[str] | None, rest: list[str]) -> 
     """The flag's values, taken out of `rest`."""
     if given is not None or flag.takes in ("nothing", "with ="):
         return given or []
+    if flag.takes == "a filter":
+        return _filter(name, rest)
     found: list[str] = []
     while rest and not (rest[0].startswith("-") and len(rest[0]) > 1) and (flag.takes == "many" or not found):
         found.append(rest.pop(0))
     if not found and flag.takes in ("one", "many"):
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{name} needs a value.")
     return found
+
+
+def _filter(name: str, rest: list[str]) -> list[str]:
+    """The filter of `--debug`, taken out of `rest`. Raises CellwrightError for a word that may be it, or the prompt."""
+    word = rest[0] if rest else ""
+    if not _FILTER.fullmatch(word):
+        return []
+    if {each.removeprefix("!") for each in word.split(",")} <= DEBUG_CATEGORIES or "," in word or word[0] == "!":
+        return [rest.pop(0)]
+    message = (
+        f"`{name} {word}` may mean a filter or a prompt. For a filter write {name}={word}; put a prompt before {name}, or "
+        "behind --. Nothing was sent."
+    )
+    raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
 
 def _ours(flag: Flag, values: Sequence[str]) -> list[str]:

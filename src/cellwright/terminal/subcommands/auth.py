@@ -16,12 +16,16 @@ from cellwright.config.credentials.stored_key import address_of, forget, note_pa
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.credentials import chosen_platform
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.text import visible_line
 
 
-def auth(argv: Sequence[str]) -> int:
-    """Do what `argv` says. Raises `CellwrightError` for a key that is not taken, and where there is none to enter."""
+def auth(argv: Sequence[str], *, as_claude: bool = False) -> int:
+    """Do what `argv` says. Raises `CellwrightError` for a key that is not taken, and where there is none to enter.
+
+    `as_claude`: called `claude`, whose status is JSON in Claude Code's shape unless `--text` is given.
+    """
     parser = argparse.ArgumentParser(
         prog="cellwright auth",
         description="status: which key or platform is in force here and where it comes from; the key itself is not shown, "
@@ -32,7 +36,10 @@ def auth(argv: Sequence[str]) -> int:
     )
     parser.add_argument("command", nargs="?", choices=("status", "login", "logout"), default="status")
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
+    parser.add_argument("--text", action="store_true", help="a text, for people")
     options = parser.parse_args(argv)
+    if as_claude and options.command == "status" and not options.text:
+        return _status_as_claude()
     do: dict[str, Callable[[bool], int]] = {"status": _status, "login": _login, "logout": _logout}
     return do[options.command](options.json)
 
@@ -51,6 +58,26 @@ def _status(as_json: bool) -> int:
     else:
         print(f"key      {source}\nsent to  {address or 'the address of the API or platform'}")
     return ExitCode.CREDENTIAL if source == NO_KEY else ExitCode.OK
+
+
+def _status_as_claude() -> int:
+    """Print what Claude Code says of its sign-in, as programs read it: whether there is a credential, and of which kind."""
+    in_force = _in_force()
+    settings, environment = in_force.settings, in_force.environment
+    source = key_source(settings, environment)
+    platform = chosen_platform(environment)
+    method = "none" if source == NO_KEY else "third_party" if platform else "api_key"
+    if method == "api_key" and source.startswith("ANTHROPIC_AUTH_TOKEN"):
+        method = "oauth_token"
+    status: dict[str, object] = {
+        "loggedIn": source != NO_KEY,
+        "authMethod": method,
+        "apiProvider": platform or "firstParty",
+    }
+    if method == "api_key":
+        status["apiKeySource"] = source
+    print(json.dumps(status, indent=2))
+    return ExitCode.OK if source != NO_KEY else 1
 
 
 def _login(as_json: bool) -> int:

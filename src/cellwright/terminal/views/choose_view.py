@@ -38,10 +38,11 @@ def make_view(
     claude: Callable[[], ClaudeOutput] | None = None,
     all_messages: bool = False,
     details: bool = False,
+    unfolds: bool = False,
 ) -> View:
     """The view for one run; `claude` says what Claude Code's formats need, and with `all_messages` its JSON has them all.
 
-    With `details` a terminal shows results of calls whole.
+    With `details` a terminal shows results of calls and thinking whole; `unfolds`: a key does that.
     """
     if claude is not None:
         from cellwright.terminal.claude_code.output import ClaudeJsonView, ClaudeStreamView  # other formats are usual
@@ -59,7 +60,7 @@ def make_view(
         return PlainView(streams.stdout)
     from cellwright.terminal.views.live_view import live_view  # rich: imported while the first request is on its way
 
-    return live_view(streams.stdout, details=details)
+    return live_view(streams.stdout, details=details, unfolds=unfolds)
 
 
 def asker_maker(

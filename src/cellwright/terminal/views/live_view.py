@@ -169,12 +169,16 @@ class LiveView(Struct):
     """Draws on `console`. Called on one thread at a time.
 
     `shares_screen`: others print there as well (IPython and what it runs), and ask there; so nothing moves below what is
-    finished but the text while it is written. `details`: results of calls are shown whole.
+    finished but the text while it is written. `details`: results of calls and thinking are shown whole; `unfolds`: Ctrl-O
+    shows them so.
     """
 
     console: Console
     shares_screen: bool = False
     details: bool = False
+    unfolds: bool = False
+    _thinking: run_lines.Thinking = field(default_factory=run_lines.Thinking)
+    _folded: list[str] = field(default_factory=list)
     _draft: str = ""
     _model: str = ""
     _blocks: MarkdownBlocks = field(default_factory=MarkdownBlocks)
@@ -191,6 +195,8 @@ class LiveView(Struct):
     _drawn: str = ""
 
     def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
+        if isinstance(event, TextDelta | ToolInputDelta | ToolStart | TurnEnd | Retrying | RunEnd):
+            self._end_thinking(void=isinstance(event, Retrying))
         match event:
             case UserPrompt():
                 self._model = event.model
@@ -202,6 +208,7 @@ class LiveView(Struct):
                 if finished := self._blocks.add(harmless(event.text)):
                     self._print_markdown(finished)
             case ThinkingDelta():
+                self._thinking.add(harmless(event.text))
                 self._now("thinking")
             case ToolInputDelta():
                 self._end_text()
@@ -259,9 +266,26 @@ class LiveView(Struct):
         self._draft = draft
 
     def show_details(self, shown: bool) -> None:
-        """Show results whole from now on, or no longer."""
+        """Show results and thinking whole from now on, or no longer; what was folded of this run is shown, too."""
         self.details = shown
-        self._print("Results are shown whole." if shown else "Results are shown in one line.", "dim")
+        folded, self._folded = self._folded if shown else [], []
+        for line in folded:
+            self._print(f"  {line}" if line else "", "dim")
+        what = "Results and thinking are shown"
+        self._print(f"{what} whole." if shown else f"{what} in one line.", "dim")
+
+    def _end_thinking(self, *, void: bool) -> None:
+        thought = self._thinking.end()
+        if thought is None or void:
+            return
+        line, lines = thought
+        self._end_text()
+        self._print(f"{line} (Ctrl-O)" if self.unfolds and not self.details else line, "dim")
+        if self.details:
+            for each in lines:
+                self._print(f"  {each}" if each else "", "dim")
+        elif self.unfolds:
+            self._folded += [*lines, ""]
 
     def _now(self, doing: str) -> None:
         if doing != self._doing:
@@ -399,7 +423,8 @@ class LiveView(Struct):
         now = time.monotonic()
         lines = [line for each in self._running.values() for line in _running_lines(each, now, self.details)]
         if self._doing:
-            lines.append(Text(f"… {self._doing} {now - self._since:.0f} s", "dim"))
+            about = f" · {self._thinking.last_line}" if self._doing == "thinking" else ""
+            lines.append(Text(f"… {self._doing} {now - self._since:.0f} s{about}".rstrip(" ·"), "dim"))
         if self._draft:
             lines.append(Text(f"> {self._draft[-self.console.width + 4 :]}▏", "bold"))
         for line in lines:
@@ -418,9 +443,9 @@ def _running_lines(running: _Running, now: float, details: bool) -> list[Text]:
     return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
 
 
-def live_view(out: TextIO, *, shares_screen: bool = False, details: bool = False) -> LiveView:
+def live_view(out: TextIO, *, shares_screen: bool = False, details: bool = False, unfolds: bool = False) -> LiveView:
     """A view that draws on the terminal `out`."""
-    return LiveView(Console(file=out, highlight=False), shares_screen, details)
+    return LiveView(Console(file=out, highlight=False), shares_screen, details, unfolds)
 
 
 def styled_writer(out: TextIO) -> Callable[[str, Style], None]:

@@ -63,7 +63,7 @@ class View(Protocol):
         ...
 
     def show_details(self, shown: bool) -> None:
-        """Show results whole from now on, or no longer."""
+        """Show results and thinking whole from now on, or no longer."""
         ...
 
 
@@ -112,8 +112,14 @@ class PlainView(Unseen):
         self._asked_diffs = run_lines.AskedDiffs()
         self._open_line = False
         self._shown = False
+        self._thinking = run_lines.Thinking()
 
     def emit(self, event: Event) -> None:
+        if isinstance(event, TextDelta | ToolStart | TurnEnd | Retrying | RunEnd):
+            thought = self._thinking.end()
+            if thought is not None and not isinstance(event, Retrying):
+                self._end_line()
+                print(thought[0], file=self._out, flush=True)
         match event:
             case TextDelta():
                 text = harmless(event.text)
@@ -122,7 +128,7 @@ class PlainView(Unseen):
                 self._open_line = not text.endswith("\n") if text else self._open_line
                 self._shown = True
             case ThinkingDelta():
-                pass
+                self._thinking.add(event.text)
             case Asked() | Answered():
                 self._end_line()
                 self._asked_diffs.note(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -92,6 +93,36 @@ class AskedDiffs:
     def have(self, end: ToolEnd) -> bool:
         """Return whether the call made the change that was shown."""
         return end.status == "success" and end.tool_use_id in self._calls.values()
+
+
+MAX_THOUGHT_CHARS = 50_000
+"""Of one stretch of thinking that can be unfolded."""
+
+
+class Thinking:
+    """A stretch of the model's thinking, as it comes: folded to a line when it ends, kept to be unfolded."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._since = 0.0
+
+    def add(self, text: str) -> None:
+        """Take in more of it."""
+        if not self._text:
+            self._since = time.monotonic()
+        self._text += text[: max(0, MAX_THOUGHT_CHARS - len(self._text))]
+
+    @property
+    def last_line(self) -> str:
+        """The last line that says something, so far."""
+        lines = [line for line in self._text.splitlines() if line.strip()]
+        return visible_line(lines[-1], 200) if lines else ""
+
+    def end(self) -> tuple[str, list[str]] | None:
+        """The line that stands for the thinking, and all of its lines; None if there was none."""
+        lines = [visible_line(line, 1_000) if line.strip() else "" for line in self._text.strip().splitlines()]
+        took, self._text = time.monotonic() - self._since, ""
+        return (f"Thought for {seconds(took)}: {visible_line(lines[0], 80)}", lines) if lines else None
 
 
 def call_title(call: Call) -> str:

@@ -15,6 +15,7 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import CannotBeDone, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
+from cellwright.text import counted
 from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.diff import Diff
 from cellwright.tools.files.file_state import FileState
@@ -36,10 +37,17 @@ class AffectedFile(Struct, kw_only=True, frozen=True):
 
 
 class FilesOutput(ToolOutput):
-    """The work of a tool that writes files: each file, and all in words. No file: all were already as wanted."""
+    """The work of a tool that writes files: each file, and all in words. No file: all were already as wanted.
+
+    `replacements_made` counts the places where text was replaced, None if that was not the way. `edit_summary` says how much
+    changed, `preview` is the new text around each change, with line numbers.
+    """
 
     summary: str
     files: tuple[AffectedFile, ...]
+    replacements_made: int | None = None
+    edit_summary: str = ""
+    preview: str = ""
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -67,6 +75,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """True when cells may have other places than before, and so other names."""
     encoding: Encoding | None = None
     """The encoding of `after`; None for what is not text."""
+    replacements: int | None = None
+    """The number of places where text is replaced; None for a change of another kind."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """More for the views, beside what `display` always has."""
 
@@ -87,14 +97,21 @@ class Change(Struct, frozen=True, kw_only=True):
     def output(self) -> FilesOutput:
         """The change for programs."""
         if self.after == self.before:
-            return FilesOutput(summary=self.title, files=())
+            return FilesOutput(summary=self.title, files=(), replacements_made=self.replacements and 0)
         affected = AffectedFile(
             path=self.path.as_posix(),
             type="create" if self.before is None else "update",
             added=self.diff.added,
             removed=self.diff.removed,
         )
-        return FilesOutput(summary=f"{self.title} ({self.diff.counts})", files=(affected,))
+        made = "" if self.replacements is None else f"{counted(self.replacements, 'replacement')}, "
+        return FilesOutput(
+            summary=f"{self.title} ({self.diff.counts})",
+            files=(affected,),
+            replacements_made=self.replacements,
+            edit_summary=f"{made}{self.diff.counts} lines",
+            preview=self.diff.excerpt,
+        )
 
     def commit(self, state: FileState, stopped: Callable[[], bool]) -> None:
         """Write it, unless `stopped()` or the file changed meanwhile."""

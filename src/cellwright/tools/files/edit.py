@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
@@ -97,7 +98,7 @@ def plan_edit(path: Path, display_path: str, input: EditInput, state: FileState)
         text, count = new_string, 1
     else:
         text, count = replaced(old, old_string, new_string, input.replace_all, display_path)
-    return update(
+    change = update(
         real,
         display_path,
         old,
@@ -107,3 +108,4 @@ def plan_edit(path: Path, display_path: str, input: EditInput, state: FileState)
         whole=old.known,
         about=f", {count} places" if count > 1 else "",
     )
+    return replace(change, replacements=count)

@@ -101,6 +101,7 @@ class _Status(Struct, frozen=True):
 
     words: str
     error: ToolError | None = None
+    places: int = 1
 
 
 def plan_multi_edit(path: Path, display_path: str, input: MultiEditInput, state: FileState) -> Change:
@@ -114,12 +115,14 @@ def plan_multi_edit(path: Path, display_path: str, input: MultiEditInput, state:
         statuses.insert(0, _Status(f"the file, {counted(len(edits[0].new_string), 'character')}"))
         _check_all(edits, statuses, display_path)
         change = creation(real, display_path, text, input.encoding)
-        return replace(change, result=f"{change.result}\n{_listed(edits, statuses)}")
+        made = sum(status.places for status in statuses[1:])
+        return replace(change, result=f"{change.result}\n{_listed(edits, statuses)}", replacements=made)
     check_editable(real, display_path, old, edits[0].old_string)
     text, statuses = _made(edits, old.text, display_path, old)
     _check_all(edits, statuses, display_path)
     verb = ("Edit", "Edited")
     change = update(real, display_path, old, text, verb, allow_syntax_errors=input.allow_syntax_errors, whole=old.known)
+    change = replace(change, replacements=sum(status.places for status in statuses))
     listed = _listed(edits, statuses)
     return replace(change, result=f"{change.result}\n{listed}" if change.after != change.before else change.result)
 
@@ -136,7 +139,7 @@ def _made(
             statuses.append(_Status(error.message, error))
             continue
         line = after.count("\n", 0, common_start(text, after)) + 1
-        statuses.append(_Status(f"line {line}" if count == 1 else f"{count} places"))
+        statuses.append(_Status(f"line {line}" if count == 1 else f"{count} places", places=count))
         text = after
     return text, statuses
 

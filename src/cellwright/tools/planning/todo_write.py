@@ -5,7 +5,8 @@ The fields and names are Claude Code's. A list changes nothing but what views sh
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field, to_builtins
 
@@ -41,6 +42,12 @@ class Todo(ToolInput):
         str,
         Meta(min_length=1, max_length=500, description="The same as what is being done: `Running the tests`."),
     ] = field(name="activeForm")
+
+    @classmethod
+    def canonical(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """As for any input; a todo that does not say how it reads while it is done reads as it stands."""
+        kept = super().canonical(values)
+        return {**kept, "activeForm": kept["content"]} if "activeForm" not in kept and "content" in kept else kept
 
 
 class TodoWriteInput(ToolInput):

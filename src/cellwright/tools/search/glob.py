@@ -17,11 +17,12 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
+from cellwright.tools.search.created_time import created_time
 from cellwright.tools.search.glob_readings import glob_readings
 from cellwright.tools.search.glob_regex import any_matcher
 from cellwright.tools.search.grep_output import SearchRoot, checked, search_root
 from cellwright.tools.search.links import FoundLinks, find_links
-from cellwright.tools.search.ripgrep import Output, run_ripgrep, search_program
+from cellwright.tools.search.ripgrep import Output, milliseconds_since, run_ripgrep, search_program
 from cellwright.tools.search.ripgrep_arguments import glob_arguments, newest_first, relative_pattern
 
 GLOB_SECONDS = 20.0
@@ -54,11 +55,12 @@ class GlobInput(ToolInput):
 
 
 class FoundFile(Struct, kw_only=True, frozen=True):
-    """A file; `size` and `modified` are None where it is gone by now, or the system does not tell."""
+    """A file; its facts are None if it is gone by now, or the system does not tell."""
 
     path: str
     size: int | None
     modified: float | None
+    created_time: float | None = None
 
 
 class GlobOutput(ToolOutput):
@@ -71,6 +73,7 @@ class GlobOutput(ToolOutput):
     truncated: bool
     count_is_complete: bool = field(name="countIsComplete")
     timed_out: bool = field(name="timedOut")
+    search_time_ms: float = 0.0
 
 
 def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
@@ -89,6 +92,7 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         title=lambda input: f"Glob {input.pattern}{in_folder(cwd, input.path)}",
     )
     async def glob(input: GlobInput) -> ToolResult:
+        started = time.perf_counter()
         root = search_root(cwd, input.path)
         if root.target != ".":
             raise ToolError(f"{input.path} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
@@ -120,6 +124,7 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
             truncated=len(found) > len(names),
             count_is_complete=output.whole,
             timed_out=output.timed_out,
+            search_time_ms=milliseconds_since(started),
         )
         return ToolResult("\n".join([*names, *missing, *notes]), structured=structured)
 
@@ -145,12 +150,14 @@ def _links(folder: Path, globs: Sequence[str], ignore: Sequence[str]) -> FoundLi
 def _with_status(root: SearchRoot, names: Sequence[str], paths: Sequence[bytes]) -> tuple[FoundFile, ...]:
     files = []
     for name, path in zip(names, paths, strict=True):
+        file = root.folder / os.fsdecode(path)
         try:
-            status = (root.folder / os.fsdecode(path)).lstat()
+            status = file.lstat()
         except OSError:
             files.append(FoundFile(path=name, size=None, modified=None))
         else:
-            files.append(FoundFile(path=name, size=status.st_size, modified=status.st_mtime))
+            created = created_time(str(file), status)
+            files.append(FoundFile(path=name, size=status.st_size, modified=status.st_mtime, created_time=created))
     return tuple(files)
 
 

@@ -39,7 +39,14 @@ from cellwright.tools.search.grep_output import (
     without_coloured_names,
 )
 from cellwright.tools.search.links import find_links
-from cellwright.tools.search.ripgrep import MAX_RECORDS, Output, SearchProgram, run_ripgrep, search_program
+from cellwright.tools.search.ripgrep import (
+    MAX_RECORDS,
+    Output,
+    SearchProgram,
+    milliseconds_since,
+    run_ripgrep,
+    search_program,
+)
 from cellwright.tools.search.ripgrep_arguments import (
     NO_VERSION_CONTROL,
     Keep,
@@ -137,9 +144,10 @@ class GrepInput(ToolInput):
     encoding: EncodingName | None = None
 
     @property
-    def shows_context(self) -> bool:
-        """True when lines around matches are shown."""
-        return any((self.after, self.before, self.around, self.context))
+    def lines_around(self) -> tuple[int, int]:
+        """The number of lines that are shown before and behind each match."""
+        around = (self.context if self.around is None else self.around) or 0
+        return (around if self.before is None else self.before), (around if self.after is None else self.after)
 
 
 def grep_tool(cwd: Path) -> Tool:
@@ -180,6 +188,7 @@ class Grep(Struct, frozen=True):
     async def answer(self) -> ToolResult:
         """Answer the call. Raises `ToolError` with what rg complained of."""
         input, seconds = self.input, self.input.timeout_seconds
+        started = time.perf_counter()
         deadline = time.monotonic() + seconds
         encoding = await asyncio.to_thread(_encoding, self.root, input.encoding)
         globs = None if input.glob is None else await self._globs(input.glob, deadline)
@@ -205,7 +214,8 @@ class Grep(Struct, frozen=True):
                 return checked(replace(output, records=list(records)), seconds)
 
             found, output = await self._found(run, read, input.offset + (input.head_limit or MAX_LINES))
-        result = page(found, input.offset, input.head_limit, output, seconds)
+        took = milliseconds_since(started)
+        result = page(found, input.offset, input.head_limit, output, seconds, took)
         remarks = await asyncio.to_thread(_remarks, encoding, input, self.root, found)
         return replace(result, content="\n".join([str(result.content), *remarks]))
 
@@ -236,7 +246,7 @@ class Grep(Struct, frozen=True):
             if not output.whole and not output.timed_out:
                 output = await run("--sort=path", max_records=needed)
             output = read(output)
-            return content_lines(output, self.root, numbers=self.input.numbers, around=self.input.shows_context), output
+            return content_lines(output, self.root, numbers=self.input.numbers, around=self.input.lines_around), output
         if self.input.output_mode == "count":
             output = read(await run())
             return counts(output, self.root), output
@@ -264,10 +274,11 @@ def _mode_arguments(input: GrepInput) -> list[str]:
         return ["--color=never", "--count"]
     # numbers also where they are not shown: their `:` or `-` tells matches from what is around them
     arguments = [*COLOURS, "--line-number", r"--context-separator=\x00\x00"]
-    around = input.context if input.around is None else input.around
-    for flag, lines in (("--before-context", input.before), ("--after-context", input.after)):
-        if accepts := around if lines is None else lines:
-            arguments.append(f"{flag}={accepts}")
+    arguments += [
+        f"{flag}={lines}"
+        for flag, lines in zip(("--before-context", "--after-context"), input.lines_around, strict=True)
+        if lines
+    ]
     if input.only_matching:
         arguments += ["--only-matching", "--column"]
     return arguments

@@ -24,6 +24,9 @@ RESULT_CHARS = 80_000
 SHOWN_FILES = 100
 """The number of names that go to the views."""
 
+NEAR_LINES = 10
+"""Lines before and behind a match that programs are given with it at most."""
+
 SEPARATOR = b"\0\0"
 """Between two places of a file whose context does not touch; asked for with --context-separator."""
 
@@ -56,23 +59,25 @@ class GrepMatch(Struct, kw_only=True, frozen=True):
 
     Bytes count from 0; `end` is the first that is not of the match, so that `line.encode()[start:end]` is it. Lines count
     from 1. Matches that touch are one. What lies behind the part of a long line that is shown is not listed.
+    `line_content` is the line as the result shows it; of the lines around it that were asked for, the nearest are here.
     """
 
     path: str
     line: int
     start: int
     end: int
+    line_content: str = ""
+    context_before: tuple[str, ...] = ()
+    context_after: tuple[str, ...] = ()
 
 
 class MatchPlaces(NamedTuple):
-    """The matches of one line, by their bytes."""
+    """The matches of one line, by their bytes; none in a line that is shown as context."""
 
     path: str
     line: int
     spans: Sequence[tuple[int, int]]
-
-    def matches(self) -> list[GrepMatch]:
-        return [GrepMatch(path=self.path, line=self.line, start=start, end=end) for start, end in self.spans]
+    text: str = ""
 
 
 NO_PLACES = MatchPlaces("", 0, ())
@@ -93,6 +98,7 @@ class GrepOutput(ToolOutput):
     applied_offset: int = field(name="appliedOffset", default=0)
     timed_out: bool = field(name="timedOut", default=False)
     matches: tuple[GrepMatch, ...] = ()
+    search_time_ms: float = 0.0
 
 
 class SearchRoot(Struct, frozen=True):
@@ -158,6 +164,8 @@ class GrepResult(Struct, frozen=True):
     heading: str = ""
     noun: str = "lines"
     places: Sequence[MatchPlaces] = ()
+    around: tuple[int, int] = (0, 0)
+    """The number of lines before and behind a match that programs are given with it."""
 
 
 def path_of(record: bytes) -> bytes:
@@ -214,8 +222,8 @@ class _Line(Struct, frozen=True):
 _BREAK = _Line(b"", 0, "", "")
 
 
-def content_lines(output: Output, root: SearchRoot, *, numbers: bool, around: bool) -> GrepResult:
-    """The matching lines and those around them, by path."""
+def content_lines(output: Output, root: SearchRoot, *, numbers: bool, around: tuple[int, int]) -> GrepResult:
+    """The matching lines and those around them, by path; `around`: how many before and behind a match."""
     shown: list[str] = []
     places: list[MatchPlaces] = []
     names: list[str] = []
@@ -224,16 +232,41 @@ def content_lines(output: Output, root: SearchRoot, *, numbers: bool, around: bo
     for path, group in groupby(ordered, key=lambda line: line.path):
         name = root.shown(path)
         names.append(name)
-        if shown and around:
+        if shown and any(around):
             shown.append("--")
             places.append(NO_PLACES)
         for line in group:
             matches += line.sign == ":"
             number = f"{line.number}{line.sign}" if numbers and line.number else ""
             shown.append(f"{name}{line.sign}{number}{line.text}" if line.sign else "--")
-            places.append(MatchPlaces(name, line.number, line.spans))
+            places.append(MatchPlaces(name, line.number, line.spans, line.text))
+    near = min(around[0], NEAR_LINES), min(around[1], NEAR_LINES)
     about = GrepOutput(mode="content", num_files=len(names), filenames=tuple(names[:SHOWN_FILES]), num_matches=matches)
-    return GrepResult(shown, len(shown) if output.whole else None, about, places=places)
+    return GrepResult(shown, len(shown) if output.whole else None, about, places=places, around=near)
+
+
+def matches_of(found: GrepResult, index: int) -> list[GrepMatch]:
+    """The matches in the line `index` of a result."""
+    place, (before, after) = found.places[index], found.around
+    near = [
+        each
+        for each in found.places[max(0, index - before) : index + after + 1]
+        if each.path == place.path and place.line - before <= each.line <= place.line + after
+    ]
+    above = tuple(each.text for each in near if each.line < place.line)
+    below = tuple(each.text for each in near if each.line > place.line)
+    return [
+        GrepMatch(
+            path=place.path,
+            line=place.line,
+            start=start,
+            end=end,
+            line_content=place.text,
+            context_before=above,
+            context_after=below,
+        )
+        for start, end in place.spans
+    ]
 
 
 def _line(record: bytes) -> _Line:
@@ -289,7 +322,9 @@ def file_list(paths: Sequence[bytes], root: SearchRoot) -> GrepResult:
     return GrepResult(lines, len(lines), about, f"{counted(len(lines), 'file')}, newest first", "files")
 
 
-def page(found: GrepResult, offset: int, limit: int, output: Output, seconds: float) -> ToolResult:
+def page(
+    found: GrepResult, offset: int, limit: int, output: Output, seconds: float, search_time_ms: float
+) -> ToolResult:
     """The lines from `offset`, at most `limit` and as many as fit, and what must be said about the rest."""
     lines = found.lines[offset : offset + limit if limit else None]
     shown, chars = 0, 0
@@ -306,7 +341,13 @@ def page(found: GrepResult, offset: int, limit: int, output: Output, seconds: fl
         applied_limit=limit,
         applied_offset=offset,
         timed_out=output.timed_out,
-        matches=tuple(match for each in found.places[offset : offset + shown] for match in each.matches()),
+        search_time_ms=search_time_ms,
+        matches=tuple(
+            match
+            for index in range(offset, min(offset + shown, len(found.places)))
+            if found.places[index].spans
+            for match in matches_of(found, index)
+        ),
     )
     return ToolResult("\n".join([*heading, *lines[:shown], *notes]), structured=structured)
 

@@ -20,6 +20,7 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.text import visible
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs
 from cellwright.tools.paths import existing_path, file_errors, shown_name, shown_path
+from cellwright.tools.search.created_time import created_time
 from cellwright.tools.search.ripgrep_arguments import TEMPORARY_FILES
 
 DESCRIPTION = """\
@@ -52,6 +53,7 @@ class FolderEntry(Struct, kw_only=True, frozen=True, omit_defaults=True):
     mode: str = ""
     modified: float | None = None
     accessed: float | None = None
+    created_time: float | None = None
     target: str = ""
     error: str = ""
 
@@ -143,6 +145,7 @@ def _facts(entry: os.DirEntry[str]) -> FolderEntry:
         mode=stat.filemode(status.st_mode),
         modified=status.st_mtime,
         accessed=status.st_atime,
+        created_time=created_time(entry.path, status),
         # the text of the link, as it is
         target=visible(_decoded(os.readlink(entry.path))) if kind == "link" else "",  # noqa: PTH115
     )

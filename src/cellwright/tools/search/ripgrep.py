@@ -6,6 +6,7 @@ import functools
 import os
 import shutil
 import sysconfig
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -45,6 +46,11 @@ class Output(Struct, frozen=True):
     exit_code: int
     whole: bool = True
     timed_out: bool = False
+
+
+def milliseconds_since(started: float) -> float:
+    """The time since `time.perf_counter()` was `started`."""
+    return round((time.perf_counter() - started) * 1_000, 1)
 
 
 def search_program() -> SearchProgram:

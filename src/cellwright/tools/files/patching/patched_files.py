@@ -56,7 +56,7 @@ class PatchedFiles(Struct, frozen=True):
 
     def output(self) -> FilesOutput:
         """The changes for programs."""
-        return FilesOutput(summary=self.summary, files=tuple(map(_affected, self.files)))
+        return FilesOutput(summary=self.summary, files=tuple(map(_affected, self.files)), edit_summary=self.summary)
 
 
 def patched_files(files: Sequence[PatchedFile], *, allow_syntax_errors: bool) -> PatchedFiles:

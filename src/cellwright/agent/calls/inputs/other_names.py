@@ -1,0 +1,306 @@
+"""Other names for our tools and for the fields of their inputs: those that other agents use, and models remember.
+
+A name that a tool has itself is never taken for another, and a field that is given is never overridden. Names are applied
+before a call is checked and judged, so that permissions, hooks and transcripts know the tool and the fields that are meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cellwright.text import lazy_pattern
+
+if TYPE_CHECKING:
+    from cellwright.agent.tool import Tool
+
+TOOLS: Mapping[str, tuple[str, ...]] = {
+    "read_file": ("Read",),
+    "open_file": ("Read",),
+    "view_file": ("Read",),
+    "view": ("Read",),
+    "cat": ("Read",),
+    "write_file": ("Write",),
+    "create_file": ("Write",),
+    "save_file": ("Write",),
+    "edit_file": ("Edit", "MultiEdit"),
+    "replace_in_file": ("Edit", "MultiEdit"),
+    "str_replace": ("Edit",),
+    "search_replace": ("Edit",),
+    "replace": ("Edit",),
+    "apply_diff": ("ApplyPatch",),
+    "patch": ("ApplyPatch",),
+    "list_files": ("LS", "Glob", "FileTree"),
+    "list_dir": ("LS", "FileTree"),
+    "list_directory": ("LS", "FileTree"),
+    "directory_tree": ("FileTree",),
+    "project_structure": ("FileTree",),
+    "find_files": ("Glob",),
+    "glob_files": ("Glob",),
+    "file_search": ("Glob",),
+    "search_by_pattern": ("Grep", "Glob"),
+    "search_by_name": ("Glob",),
+    "search_files": ("Grep", "Glob"),
+    "search_in_files": ("Grep",),
+    "search_text": ("Grep",),
+    "search_code": ("Grep", "SemanticSearch"),
+    "search_file_content": ("Grep",),
+    "grep_search": ("Grep",),
+    "ripgrep": ("Grep",),
+    "codebase_search": ("SemanticSearch",),
+    "code_search": ("SemanticSearch",),
+    "run_command": ("Bash",),
+    "execute_command": ("Bash",),
+    "run_bash": ("Bash",),
+    "execute_bash": ("Bash",),
+    "run_shell_command": ("Bash",),
+    "run_terminal_command": ("Bash",),
+    "run_terminal_cmd": ("Bash",),
+    "run_in_terminal": ("Bash",),
+    "terminal": ("Bash",),
+    "shell": ("Bash",),
+    "kill_shell": ("TaskStop",),
+    "kill_bash": ("TaskStop",),
+    "kill_task": ("TaskStop",),
+    "run_python": ("Python",),
+    "execute_python": ("Python",),
+    "run_code": ("Python",),
+    "execute_code": ("Python",),
+    "list_variables": ("Variables",),
+    "inspect_variable": ("Variables",),
+    "inspect_variables": ("Variables",),
+    "read_notebook": ("NotebookRead",),
+    "edit_notebook": ("NotebookEdit",),
+    "edit_notebook_file": ("NotebookEdit",),
+    "edit_cell": ("NotebookEdit",),
+    "run_cell": ("NotebookRun",),
+    "run_cells": ("NotebookRun",),
+    "run_notebook_cell": ("NotebookRun",),
+    "fetch": ("WebFetch",),
+    "fetch_url": ("WebFetch",),
+    "fetch_webpage": ("WebFetch",),
+    "read_url": ("WebFetch",),
+    "search_web": ("WebSearch",),
+    "google_web_search": ("WebSearch",),
+    "update_todos": ("TodoWrite",),
+    "write_todos": ("TodoWrite",),
+    "ask_user": ("AskUserQuestion",),
+    "task": ("Agent",),
+    "run_agent": ("Agent",),
+    "spawn_agent": ("Agent",),
+    "use_skill": ("Skill",),
+    "load_skill": ("Skill",),
+    "find_definition": ("FindDefinitions",),
+    "go_to_definition": ("FindDefinitions",),
+    "find_usages": ("FindReferences",),
+}
+"""The tools that a name may mean where no tool has it, the likeliest first: the first whose fields fit the call is taken.
+
+Spellings of our own names (`todo_write`, `web_fetch`) need no row.
+"""
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    # files and folders
+    "path": ("file_path", "notebook_path"),
+    "file": ("file_path", "notebook_path", "path"),
+    "file_path": ("path", "notebook_path"),
+    "filename": ("file_path", "notebook_path", "path"),
+    "target_file": ("file_path", "path"),
+    "absolute_path": ("file_path", "notebook_path", "path"),
+    "notebook": ("notebook_path",),
+    "directory": ("path", "working_directory"),
+    "dir": ("path", "working_directory"),
+    "dir_path": ("path", "working_directory"),
+    "directory_path": ("path", "working_directory"),
+    "folder": ("path", "working_directory"),
+    "search_path": ("path",),
+    "workdir": ("working_directory", "path"),
+    "working_dir": ("working_directory", "path"),
+    "working_directory": ("path",),
+    "cwd": ("working_directory", "path"),
+    # text and edits
+    "old_str": ("old_string",),
+    "old_text": ("old_string",),
+    "new_str": ("new_string",),
+    "new_text": ("new_string",),
+    "contents": ("content",),
+    "file_text": ("content",),
+    "text": ("content",),
+    "source": ("new_source", "code"),
+    "new_content": ("new_source",),
+    "python_code": ("code",),
+    # searches
+    "regex": ("pattern",),
+    "regexp": ("pattern",),
+    "search_pattern": ("pattern",),
+    "glob_pattern": ("pattern",),
+    "search_term": ("query", "pattern"),
+    "search_query": ("query", "pattern"),
+    "query": ("pattern",),
+    "ignore_case": ("-i",),
+    "case_insensitive": ("-i",),
+    "case_sensitive": ("-i",),
+    "i": ("-i",),
+    "context_after": ("-A",),
+    "after_context": ("-A",),
+    "lines_after": ("-A",),
+    "A": ("-A",),
+    "context_before": ("-B",),
+    "before_context": ("-B",),
+    "lines_before": ("-B",),
+    "B": ("-B",),
+    "context_around": ("-C",),
+    "context_lines": ("-C",),
+    "C": ("-C",),
+    "show_line_numbers": ("-n",),
+    "line_numbers": ("-n",),
+    "n": ("-n",),
+    "only_matching": ("-o",),
+    "max_results": ("head_limit", "limit"),
+    "max_matches": ("head_limit", "limit"),
+    "max_count": ("head_limit", "limit"),
+    "limit": ("head_limit",),
+    "head_limit": ("limit",),
+    "file_patterns": ("glob", "pattern"),
+    "file_pattern": ("glob", "pattern"),
+    "include_patterns": ("glob", "pattern"),
+    "include_pattern": ("glob", "pattern"),
+    "include": ("glob", "pattern"),
+    "exclude_patterns": ("ignore", "exclude"),
+    "exclude_pattern": ("ignore", "exclude"),
+    "ignore_patterns": ("ignore", "exclude"),
+    "exclude": ("ignore",),
+    "ignore": ("exclude",),
+    # parts of files
+    "start_line": ("offset", "first_line"),
+    "line_start": ("offset", "first_line"),
+    "end_line": ("limit", "last_line"),
+    "line_end": ("limit", "last_line"),
+    "max_lines": ("limit",),
+    # commands
+    "cmd": ("command",),
+    "shell_command": ("command",),
+    "background": ("run_in_background",),
+    "is_background": ("run_in_background",),
+    "timeout_ms": ("timeout",),
+    "timeout_seconds": ("timeout",),
+    "env": ("environment_variables",),
+    "environment": ("environment_variables",),
+    # agents, skills and lists
+    "agent_type": ("subagent_type",),
+    "agent": ("subagent_type",),
+    "task": ("prompt",),
+    "skill_name": ("skill",),
+    "todo_list": ("todos",),
+    "items": ("todos",),
+}
+"""The fields that a name may mean where a tool has none of that name, the likeliest first.
+
+Written with capitals (`filePath`) or dashes, a field's own name needs no row.
+"""
+
+
+_HUMP = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def _pattern(value: Any) -> Any:
+    """One glob for a list of them."""
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+        return value
+    return value[0] if len(value) == 1 else f"{{{','.join(value)}}}"
+
+
+def _list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _opposite(value: Any) -> Any:
+    return not value if isinstance(value, bool) else value
+
+
+def _milliseconds(value: Any) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value * 1_000) if is_number and 0 < value < 1e9 else value
+
+
+_VALUES: Mapping[tuple[str, str], Callable[[Any], Any]] = {
+    ("case_sensitive", "-i"): _opposite,
+    ("timeout_seconds", "timeout"): _milliseconds,
+    **{
+        (name, field): _pattern
+        for name in FIELDS
+        if name.startswith(("file_pattern", "include"))
+        for field in FIELDS[name]
+    },
+    **{(name, field): _list for name, fields in FIELDS.items() for field in fields if field in ("ignore", "exclude")},
+}
+"""The changes of values that are said otherwise under another name."""
+
+
+def with_own_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """`values` under the names of `fields`, where theirs are other names for one; the rest is left as it is."""
+    if all(name in fields for name in values):
+        return dict(values)
+    spelled = {_spelling(field): field for field in fields}
+    found: dict[str, Any] = {name: value for name, value in values.items() if name in fields}
+    for name, value in values.items():
+        if name in fields:
+            continue
+        own = spelled.get(_spelling(name)) or _own_field(name, fields)
+        if own is None or (own in found and own not in values):  # two other names for one field: which is meant?
+            found[name] = value
+        elif own not in values:
+            found[own] = _VALUES.get((_snake(name), own), _same)(value)
+    return _as_count(values, found, fields)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _own_field(name: str, fields: Collection[str]) -> str | None:
+    meant = FIELDS.get(name) or FIELDS.get(_snake(name), ())
+    return next((field for field in meant if field in fields), None)
+
+
+def _as_count(values: Mapping[str, Any], found: dict[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """The number of lines where the last line was said instead."""
+    said_last = next((name for name in values if _snake(name) in ("end_line", "line_end") and name not in fields), None)
+    if said_last is None or "limit" in values or "limit" not in found or values[said_last] is not found["limit"]:
+        return found
+    first, last = found.get("offset", 1), found["limit"]
+    if all(isinstance(each, int) and not isinstance(each, bool) for each in (first, last)) and 1 <= first <= last:
+        found["limit"] = last - first + 1
+    return found
+
+
+def _snake(name: str) -> str:
+    return _HUMP.sub("_", name).replace("-", "_").lower() if len(name) > 1 else name
+
+
+def _spelling(name: str) -> str:
+    """The same for all spellings of a name: `filePath`, `file-path`, `file_path`."""
+    return name if name.startswith("-") else name.replace("_", "").replace("-", "").lower()  # not -A for -a
+
+
+def meant_tool(name: str, given: Mapping[str, Any], tools: Mapping[str, Tool]) -> str:
+    """The name of the tool that a call of `name` with the input `given` means; `name` itself if none is meant.
+
+    The name of a server's tool (`mcp__…`) means that tool alone.
+    """
+    if name in tools or name.startswith("mcp__"):
+        return name
+    spelling = _spelling(name)
+    own = [tool for tool in tools if not tool.startswith("mcp__")]
+    same = [tool for tool in own if _spelling(tool) == spelling]
+    meant = same or [tool for tool in TOOLS.get(_snake(name), ()) if tool in own]
+    if same and len(same) > 1:
+        return name
+    fitting = (tool for tool in meant if _fits(given, tools[tool].input_schema))
+    return next(fitting, meant[0] if meant else name)
+
+
+def _fits(given: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
+    fields = schema.get("properties", {})
+    named = with_own_fields(given, fields)
+    return set(named) <= set(fields) and set(schema.get("required", ())) <= set(named)
