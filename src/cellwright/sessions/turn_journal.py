@@ -352,10 +352,12 @@ class TurnJournal:
         accepted = max(accepted, sum(1 for _ in itertools.takewhile(is_boundary, lines)))
         prompt = messages[-1] if begins_turn(messages[-1]) else None
         is_of_prompt = named is not None and last == len(lines) - 1 and prompt is not None
+        # Claude's thinking is in its own messages
+        is_of_thinking = named is None or messages[last]["role"] == "assistant"
         thought = [json.loads(without_thinking(line).message) for line in lines]
         why = f" ({words})"
 
-        if thought != messages and not is_of_prompt:
+        if thought != messages and is_of_thinking:
             session.replace_history(thought)
             yield f"The API does not take Claude's earlier thinking any more, so it is left out.{why}"
             session.return_to(before)
