@@ -148,6 +148,8 @@ class ServerConnection:
         """Connect in the background."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._keep_connected())
+            # a script that ends leaves it behind, which is no fault to print; asyncio has no public word for that
+            setattr(self._task, "_log_destroy_pending", False)  # noqa: B010
 
     async def close(self) -> None:
         """End the connection and the server's program."""
