@@ -127,7 +127,7 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
 
 
 def _behind(prefix: str, ignore: Sequence[str]) -> tuple[str, ...]:
-    """What is left out, as it is meant where the search starts: `prefix` from the folder that was asked for."""
+    """The globs to leave out, as they are meant where the search starts: `prefix` from the folder that was asked for."""
     return tuple(f"/{glob[len(prefix) :]}" if prefix and glob.startswith(prefix) else glob for glob in ignore)
 
 
