@@ -88,6 +88,16 @@ def test_a_written_notebook_gets_the_ids_that_its_format_asks_for(tools, minor, 
     assert "already" in again
 
 
+def test_a_notebook_in_another_encoding_is_changed_in_it_and_that_is_said(tools):
+    written(tools, [code("a", "print('Список продаж в магазине')"), code("b")])
+    path = tools.cwd / "n.ipynb"
+    path.write_bytes(json.dumps(json.loads(path.read_text()), indent=1, ensure_ascii=False).encode("cp1251"))
+    tools.result("Read", file_path="n.ipynb")
+    done = tools.text("NotebookEdit", notebook_path="n.ipynb", cell_id="b", new_source="'итого'")
+    assert "does not declare its encoding: taken as Windows-1251, and written so" in done
+    assert json.loads(path.read_bytes().decode("cp1251"))["cells"][1]["source"] == "'итого'"
+
+
 PERCENT = "# ---\n# jupyter:\n#   jupytext:\n#     formats: ipynb,py:percent\n# ---\n\n# %%\nx = 1\n"
 
 

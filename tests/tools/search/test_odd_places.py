@@ -51,6 +51,16 @@ def test_a_part_of_a_glob_that_exists_literally_is_literal(routes):
     assert wrong == []
 
 
+def test_what_is_left_out_is_named_literally_too(routes):
+    given = {"pattern": "app/*/page.tsx", "ignore": ["app/[slug]", "app/{a,b}"]}
+    names = set(routes.text("Glob", **given).splitlines())
+    assert {"app/s/page.tsx", "app/a/page.tsx", "app/b/page.tsx", "app/{a}/page.tsx"} <= names
+    assert not {"app/[slug]/page.tsx", "app/{a,b}/page.tsx"} & names
+    found = routes.text("Grep", pattern="needle", ignore=["app/[slug]"])
+    assert "app/s/page.tsx" in found
+    assert "[slug]" not in found
+
+
 @for_each_row(
     ("pattern", "found"),
     [

@@ -9,7 +9,7 @@ from msgspec import Struct
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
 from cellwright.tools.files.diff import Diff, diff_texts
-from cellwright.tools.files.formats.encodings import UTF_8, Encoding, decode, encode
+from cellwright.tools.files.formats.encodings import UTF_8, Encoding, decode, encode_changed
 from cellwright.tools.notebook.notebook_json import InsertIndex, Notebook, parse_notebook
 from cellwright.tools.notebook.notebook_source import BROKEN, CHECKED_BYTES
 from cellwright.tools.notebook.notebook_spans import BLOCK_BYTES
@@ -59,9 +59,12 @@ def as_utf_8(data: bytes) -> tuple[Encoding, bytes]:
     return UTF_8, data
 
 
-def on_disk_bytes(utf_8: bytes, encoding: Encoding, display_path: str) -> bytes:
-    """A notebook's UTF-8 as its file has it."""
-    return utf_8 if encoding == UTF_8 else encode(utf_8.decode(), encoding, display_path)
+def on_disk_bytes(utf_8: bytes, encoding: Encoding, display_path: str, before: bytes) -> bytes:
+    """A notebook's UTF-8 as its file has it, which held `before`. ToolError where a guessed encoding cannot hold it."""
+    if encoding == UTF_8:
+        return utf_8
+    old = before.removeprefix(encoding.bom).decode(encoding.name)
+    return encode_changed(before, old, utf_8.decode(), encoding, display_path)
 
 
 def _insert_index(notebook: Notebook, to: CellPosition) -> tuple[InsertIndex, str]:

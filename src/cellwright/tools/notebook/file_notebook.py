@@ -162,7 +162,7 @@ class FileNotebook:
     def _write(
         self, before: bytes, utf_8: bytes, encoding: Encoding, status: os.stat_result, stopped: Callable[[], bool]
     ) -> None:
-        after = on_disk_bytes(utf_8, encoding, self._path.name)
+        after = on_disk_bytes(utf_8, encoding, self._path.name, before)
         if after == before:
             return
         if stopped():

@@ -18,7 +18,7 @@ from cellwright.text import code_fence
 from cellwright.tools.files.changes import AffectedFile, Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
-from cellwright.tools.files.formats.encodings import UTF_8, Encoding, NotText, encode
+from cellwright.tools.files.formats.encodings import UTF_8, Encoding, NotText, encode, encoding_note
 from cellwright.tools.files.formats.text import read_bytes
 from cellwright.tools.files.originals import sha256
 from cellwright.tools.files.replace import check_size, stale_error
@@ -312,7 +312,8 @@ def plan_notebook_edit(path: Path, display_path: str, input: NotebookEditInput, 
         note = check_valid(old.notebook, edit, display_path)
     except NotANotebook as error:
         raise _not_changeable(display_path, str(error)) from error
-    after = on_disk_bytes(edit.data, old.encoding, display_path)
+    after = on_disk_bytes(edit.data, old.encoding, display_path, old.data)
+    note += encoding_note(old.encoding, display_path)
     check_size(len(after), NOTEBOOK_BYTES, display_path)
     if old.stale and input.edit_mode in ("insert", "move"):
         for name in {input.cell_id, input.anchor_id} - {None}:

@@ -18,7 +18,7 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
 from cellwright.tools.search.created_time import created_time
-from cellwright.tools.search.glob_readings import glob_readings
+from cellwright.tools.search.glob_readings import glob_readings, literal_globs
 from cellwright.tools.search.glob_regex import any_matcher
 from cellwright.tools.search.grep_output import SearchRoot, checked, search_root
 from cellwright.tools.search.links import FoundLinks, find_links
@@ -99,8 +99,8 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         pattern = relative_pattern(input.pattern, root.folder)
         seconds = _usual_seconds(environ) if input.timeout_seconds is None else input.timeout_seconds
         readings = await asyncio.to_thread(glob_readings, pattern, root.folder, follow=True)
+        ignore = _behind(readings.prefix, literal_globs(input.ignore, root.folder))
         root = root.behind(readings)
-        ignore = _behind(readings.prefix, input.ignore)
         deadline = time.monotonic() + seconds
         for globs in readings.readings:
             with glob_arguments(pattern, globs, ignore, environ) as (arguments, accepts):
@@ -132,8 +132,12 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
 
 
 def _behind(prefix: str, ignore: Sequence[str]) -> tuple[str, ...]:
-    """What is left out, as it is meant where the search starts: `prefix` from the folder that was asked for."""
-    return tuple(f"/{glob[len(prefix) :]}" if prefix and glob.startswith(prefix) else glob for glob in ignore)
+    """The globs to leave out, as they are meant where the search starts: `prefix` from the folder that was asked for."""
+    plain = [glob.removeprefix("/") for glob in ignore]
+    return tuple(
+        f"/{each[len(prefix) :]}" if prefix and each.startswith(prefix) else glob
+        for glob, each in zip(ignore, plain, strict=True)
+    )
 
 
 def _links(folder: Path, globs: Sequence[str], ignore: Sequence[str]) -> FoundLinks:

@@ -74,6 +74,16 @@ def glob_readings(glob: str, folder: Path, *, follow: bool) -> GlobReadings:
     return GlobReadings(start, "".join(f"{part}/" for part in head[:behind]), readings, link)
 
 
+def literal_globs(globs: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """The globs of what is to be left out, with the parts literal that exist so in a folder that is known."""
+
+    def read(glob: str) -> str:
+        found = glob_readings(glob, folder, follow=False).readings
+        return found[0][0] if len(found) == 1 and "/" in glob.rstrip("/") else glob
+
+    return tuple(read(glob) if "[" in glob or "{" in glob else glob for glob in globs)
+
+
 def _parts(glob: str) -> list[str]:
     """The parts between slashes; a slash within braces separates nothing: `{a/b,c}`."""
     parts: list[str] = []

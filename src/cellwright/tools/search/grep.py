@@ -19,7 +19,7 @@ from cellwright.tools.files.formats.encodings import Encoding, NotText, detect_e
 from cellwright.tools.files.formats.text import open_regular
 from cellwright.tools.inputs import HERE, MAX_GLOBS, EncodingName, Globs, in_folder, timed_limits, timeout_meta
 from cellwright.tools.paths import real_path
-from cellwright.tools.search.glob_readings import glob_readings
+from cellwright.tools.search.glob_readings import glob_readings, literal_globs
 from cellwright.tools.search.grep_output import (
     COLOURS,
     LINE_CHARS,
@@ -192,7 +192,7 @@ class Grep(Struct, frozen=True):
         deadline = time.monotonic() + seconds
         encoding = await asyncio.to_thread(_encoding, self.root, input.encoding)
         globs = None if input.glob is None else await self._globs(input.glob, deadline)
-        with _filters(globs, input.ignore) as (filters, accepts):
+        with _filters(globs, literal_globs(input.ignore, self.root.folder)) as (filters, accepts):
             arguments = [*_common_arguments(input), *_mode_arguments(input), *filters, *_encoding_arguments(encoding)]
 
             async def run(*more: str, separator: bytes = b"\n", max_records: int = MAX_RECORDS) -> Output:

@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 SAMPLE_BYTES = 2_048
-"""Of the lines with bytes beyond ASCII: more of them say nothing new."""
+"""The number of bytes that are looked at, of lines with bytes beyond ASCII: more of them say nothing new."""
 
 LONGEST_END = 16
+"""The number of bytes by which the end of a sample is told to be that of the data."""
+
 RIVAL_BITS = 7.0
-"""A candidate that is behind by less may be meant as well: its text is a hundred times less likely, at most."""
+"""The distance within which a candidate may be meant as well: its text is at most a hundred times less likely."""
 
 MAX_BITS_PER_BYTE = 8.5
-"""Above it the bytes are no text of any candidate."""
+"""The limit above which the bytes are no text of any candidate."""
 
 ASCII_BITS = 5.0
 SYMBOL_BITS, RARE_SYMBOL_BITS, UNKNOWN_BITS, CONTROL_BITS = 7.0, 11.0, 14.0, 22.0
@@ -32,7 +34,7 @@ MIXED_SCRIPT_BITS = 8.0
 RUN_BITS = 2.5
 INSIDE_WORD_BITS = 6.0
 FOREIGN_BITS = 5.0
-"""What a letter costs more in a text of another language of the same encoding: a list of names has some."""
+"""The surcharge of a letter in a text of another language of the same encoding: a list of names has some."""
 
 USUAL_SYMBOLS = frozenset("\u00a0‘’“”„–—…«»•€£§°©®™№·±²³×½¿¡ºª")
 CJK_SYMBOLS = frozenset("、。，．・：；？！「」『』（）《》“”‘’…—～〜　ー々０１２３４５６７８９％①②③【】")
