@@ -427,7 +427,9 @@ class WidgetOutput(SavedOutput):
 
         self._widget = TranscriptWidget(self._take)
         self._run_id = self._widget.run
-        self._count = self._shell.execution_count
+        # the shell's own count is the next cell's by now in some versions of IPython
+        running = getattr(self._shell.displayhook, "exec_result", None)
+        self._count = getattr(running, "execution_count", None)
         super().open()
         self._sender.attach(self._widget.send)
 
