@@ -176,7 +176,7 @@ class SavedOutput:
         self._instead: dict[str, Any] = {}
         self._metadata: Callable[[], Mapping[str, Any]] = dict
         self._run_id = ""
-        """What names the run in the outputs that pages are to find again; "" where none has to."""
+        """The name of the run in the outputs that pages are to find again; "" where none has to."""
         self._context = contextvars.copy_context()
 
     def open(self) -> None:
