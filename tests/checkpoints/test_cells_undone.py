@@ -100,6 +100,19 @@ def test_changed_deleted_and_new_cells_are_taken_back_and_brought_back(notebook)
     assert sources(there) == after
 
 
+def test_a_deleted_cell_comes_back_below_one_that_goes(notebook):
+    insertion = edit("insert", cell_id="one", cell_type="code", new_source="c = 3")
+    there = notebook([READ, insertion, edit("delete", cell_id="two")])
+    before = sources(there)
+    there.say("Work on it")
+    after = sources(there)
+    assert "two" not in after
+    there.type("/undo")
+    assert list(sources(there).items()) == list(before.items())
+    there.type("/redo")
+    assert list(sources(there).values()) == list(after.values())
+
+
 def test_what_the_user_typed_since_is_left(notebook):
     there = notebook(CHANGES)
     there.say()

@@ -17,7 +17,8 @@ export type KernelRequest = (method: string, params: JsonObject) => Promise<unkn
 
 type UndoableTurn = { session: string; turn: number };
 export type UndoableTurns = { session: string; turns: number[] };
-type UndoPreview = { title: string; text: string; does_something: boolean; conflicts: boolean };
+/** `failed` says what was not done after all; absent where the kernel is older. */
+type UndoPreview = { title: string; text: string; does_something: boolean; conflicts: boolean; failed?: string[] };
 
 export class UndoButtons {
   /** `askOf` gives the way to the kernel of a notebook; undefined where it does not hold Cellwright. */
@@ -104,7 +105,9 @@ async function preview(host: HTMLElement, offer: HTMLElement, turn: UndoableTurn
 function applyButton(label: string, host: HTMLElement, offer: HTMLElement, turn: UndoableTurn, ask: KernelRequest, force: boolean): HTMLElement {
   return cardButton(label, () => {
     void requestPreview(host, offer, () => ask("undo_turn", { ...turn, preview: false, force })).then((done) => {
-      if (done) showMessage(host, `${done.title}. %claude /redo brings it back.`);
+      if (!done) return;
+      const failed = done.failed?.length ? ` But: ${done.failed.join(" ")}` : "";
+      showMessage(host, `${done.title}.${failed} %claude /redo brings it back.`);
     });
   });
 }

@@ -213,7 +213,8 @@ def _ordered(undos: Sequence[CellUndo]) -> list[CellUndo]:
         ordered += ready
         restored -= {undo.about.cell_id for undo in ready}
         waiting = [undo for undo in waiting if undo not in ready]
-    return ordered
+    # what goes away does so last: a cell that comes back may stand beside it
+    return sorted(ordered, key=lambda undo: any(isinstance(change, Delete) for change in undo.changes))
 
 
 def _kept(name: str | None) -> dict[str, Any] | None:

@@ -173,7 +173,8 @@ def _from_turn(history: History, number: int) -> list[CheckpointTurn]:
 async def undo_turn(conversation: Conversation, number: int, *, preview: bool, force: bool = False) -> dict[str, Any]:
     """One turn's files and cells taken back, for a button; with `preview` only what that would do.
 
-    Gives `title`, `text` (lines for people), `does_something`, `conflicts`. Raises CellwrightError.
+    Gives `title`, `text` (lines for people), `does_something`, `conflicts`; in `failed` what could not be done.
+    Raises CellwrightError.
     """
     taking = taking_back(conversation)
     turn = taking.journal.history.turn(number)
@@ -185,12 +186,13 @@ async def undo_turn(conversation: Conversation, number: int, *, preview: bool, f
         "text": visible(preview_text(plan, taking.cwd)),
         "does_something": plan.does_something,
         "conflicts": plan.conflicts,
+        "failed": [],
     }
     if preview or not plan.does_something:
         return shown
     failed = await taking.apply(plan)
     text = "\n".join([str(shown["text"]), *map(visible, failed)])
-    return {**shown, "title": f"Taken back: {names_of(plan.turns)}", "text": text}
+    return {**shown, "title": f"Taken back: {names_of(plan.turns)}", "text": text, "failed": failed}
 
 
 def turns_to_undo(conversation: Conversation) -> list[int]:

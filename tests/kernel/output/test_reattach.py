@@ -92,7 +92,7 @@ def test_a_later_page_gets_what_the_notebook_keeps(
         shown["data"] for shown in cell.of_type("display_data")
     ]
     code, picture, answer = saved["outputs"]
-    assert (saved["cell"], saved["writer"], saved["count"]) == ("the-cell", "", cell.execution_count)
+    assert (saved["cell"], saved["writer"], saved["count"]) == ("the-cell", "", cell.reply["execution_count"])
     places = [{"run": saved["run"], "output": number} for number in range(3)]
     for outputs in (while_running["outputs"], saved["outputs"], cell.of_type("display_data")):
         metadata = [each["metadata"]["cellwright"] for each in outputs]

@@ -213,9 +213,10 @@ class NotebookKernel:
         self.manager.interrupt_kernel()
         return pressed
 
-    def post(self, kind: str, content: Mapping[str, Any], subshell: str | None) -> None:
-        """Send a message on the shell channel, for a subshell or, None, for the main thread."""
+    def post(self, kind: str, content: Mapping[str, Any], subshell: str | None, client: str = "") -> None:
+        """Send a message on the shell channel, for a subshell or, None, for the main thread; as another `client` does."""
         message = self.client.session.msg(kind, content)
+        message["header"]["session"] = client or message["header"]["session"]
         if subshell is not None:
             message["header"]["subshell_id"] = subshell
         self.client.shell_channel.send(message)

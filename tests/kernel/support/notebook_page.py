@@ -30,6 +30,8 @@ class NotebookPage:
         self.dead = False
         self.unsaved = False
         self.own = True
+        self.shared = False
+        self.client = kernel.client.session.session
         self.asked: list[str] = []
         self.got: list[Json] = []
         self.closed = False
@@ -59,10 +61,11 @@ class NotebookPage:
         shown = {
             "path": self.path.name,
             "own": self.own,
-            "session": self.kernel.client.session.session,
+            "session": self.client,
             "trusted": True,
             "unsaved": self.unsaved,
             "route": self.route,
+            "shared": self.shared,
         }
         return {
             "protocol": PROTOCOL,
@@ -88,7 +91,7 @@ class NotebookPage:
         return str(next(cell["source"] for cell in self.cells if cell["id"] == name))
 
     def _post(self, kind: str, content: Json) -> None:
-        self.kernel.post(kind, content, self._subshell)
+        self.kernel.post(kind, content, self._subshell, self.client)
 
     def _listen(self, message: Message) -> None:
         content = message["content"]

@@ -175,7 +175,7 @@ class SavedOutput:
         self._instead: dict[str, Any] = {}
         self._metadata: Callable[[], Mapping[str, Any]] = dict
         self._run_id = ""
-        """What names the run in the outputs that pages are to find again; "" where none has to."""
+        """The name of the run in the outputs that pages are to find again; "" where none has to."""
         self._context = contextvars.copy_context()
 
     def open(self) -> None:
@@ -430,7 +430,9 @@ class WidgetOutput(SavedOutput):
 
         self._widget = TranscriptWidget(self._take)
         self._run_id = self._widget.run
-        self._count = self._shell.execution_count
+        # the shell's own count is the next cell's by now in some versions of IPython
+        running = getattr(self._shell.displayhook, "exec_result", None)
+        self._count = getattr(running, "execution_count", None)
         super().open()
         self._sender.attach(self._widget.send)
 

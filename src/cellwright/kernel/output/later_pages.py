@@ -28,7 +28,7 @@ WRITE_SECONDS = 10.0
 
 
 class RunPages(Protocol):
-    """What is known of the pages, by the sessions of their messages."""
+    """The pages as they are known, by the sessions of their messages."""
 
     def has_left(self, session: str) -> bool:
         """Return whether the front end connects its pages, and none that is there has this session."""

@@ -93,7 +93,7 @@ class Restart:
 
 
 class KeptMessage(NamedTuple):
-    """What was saved is in the widget's place, or `writer`, who was named with it, is to put it there."""
+    """The page has what was saved in the widget's place, or leaves that to `writer`, who was named with it."""
 
     writer: str = ""
 
