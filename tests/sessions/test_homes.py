@@ -91,7 +91,10 @@ def test_eight_processes_take_turns_where_nothing_can_be_locked(tmp_path: Path) 
 def test_the_doctor_tries_a_lock(tmp_path: Path) -> None:
     assert has_locks(tmp_path)
     looks = "import sys; from pathlib import Path\nfrom cellwright.doctor.environment_checks import state\n"
-    code = f"{looks}print('ready', flush=True)\nsys.stdin.readline()\nfound = state(Path(sys.argv[1]))\nprint(found.status, found.found)"
+    code = (
+        f"{looks}print('ready', flush=True)\nsys.stdin.readline()\n"
+        "found = state(Path(sys.argv[1]))\nprint(found.status, found.found)"
+    )
     tmp_path.chmod(0o700)
     assert said(started(code, tmp_path)).endswith("its file system has no file locks")
     assert list(tmp_path.iterdir()) == []

@@ -91,7 +91,8 @@ class Scene {
       activate: this.activate,
     };
     this.panel = { content, sessionContext: { ready: Promise.resolve(), session: { kernel } } };
-    const tracker = { currentWidget: this.panel, activeCellChanged: this.activeCellChanged };
+    const find = (fits: (panel: Panel) => boolean): Panel | undefined => (fits(this.panel) ? this.panel : undefined);
+    const tracker = { currentWidget: this.panel, activeCellChanged: this.activeCellChanged, find };
     const palette = { addItem: ({ command }: { command: string }) => this.inPalette.push(command) };
     void cellToolbarPlugin.activate(standIn({ commands: this.commands, contextMenuHitTest: () => this.menuAt?.node }), tracker, palette);
   }
@@ -290,6 +291,16 @@ describe("the button under a cell that failed", () => {
     expect(ran[0]?.[1]).toBe("%claude fix @cell:a");
     cell.outputs.set();
     expect(cell.node.querySelector("button")).toBeNull();
+  });
+
+  it("is not there where the kernel has no package to fix it with", async () => {
+    const scene = new Scene(new TestCell("a", "1 / 0"));
+    scene.reply = { status: "ok", user_expressions: { installed: { status: "ok", data: { "text/plain": "False" } } } };
+    scene.cells[0]?.outputs.set("error");
+    actions.executed.emit({ notebook: scene.panel.content, cell: scene.cells[0] });
+    await new Promise((resolve) => { setTimeout(resolve); });
+    expect(scene.executed).toHaveLength(1);
+    expect(document.querySelector("button")).toBeNull();
   });
 
   it("is not there for a cell that went well, or that asks Claude", () => {
