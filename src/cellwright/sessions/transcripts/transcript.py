@@ -275,15 +275,17 @@ def _refuse_newer(path: Path, first: bytes) -> None:
         )
 
 
-def read_transcript(path: Path) -> Transcript:
+def read_transcript(path: Path, *, stored: bool = False) -> Transcript:
     """Read the transcript at `path`, with the lines that a fork has of other sessions; needs no lease.
+
+    With `stored` all messages that are not short stay on the disk, not only those that are not sent any more.
 
     Raises as `read_file`, and SESSION_CORRUPTED when a session that it goes on from is gone.
     """
-    return _with_parents(path, read_file(path), {path.stem})
+    return _with_parents(path, read_file(path, stored=stored), {path.stem}, stored=stored)
 
 
-def _with_parents(path: Path, content: Transcript, seen: set[str]) -> Transcript:
+def _with_parents(path: Path, content: Transcript, seen: set[str], *, stored: bool) -> Transcript:
     point = content.header.parent
     if point is None:
         return content
@@ -291,11 +293,11 @@ def _with_parents(path: Path, content: Transcript, seen: set[str]) -> Transcript
     if point.session in seen:
         raise parent_gone(path, point, "which goes on from this one")
     try:
-        parent = read_file(of_parent)
+        parent = read_file(of_parent, stored=stored)
     except CellwrightError as error:
         why = "which is gone" if error.code == ErrorCode.SESSION_NOT_FOUND else "which cannot be read"
         raise parent_gone(path, point, why) from error
-    lines = point.lines_of(_with_parents(of_parent, parent, {*seen, point.session}).lines)
+    lines = point.lines_of(_with_parents(of_parent, parent, {*seen, point.session}, stored=stored).lines)
     if lines is None:
         raise parent_gone(path, point, "which does not hold the place any more that this one was forked at")
     return replace(content, lines=[*lines, *content.lines], inherited=len(lines))
@@ -310,19 +312,19 @@ def _copied(header: Header, lines: Sequence[Line]) -> int:
     return next((at for at, line in enumerate(lines) if line.meta["at"] > header.created), len(lines))
 
 
-def read_file(path: Path) -> Transcript:
+def read_file(path: Path, *, stored: bool = False) -> Transcript:
     """Read what is in the file at `path` itself.
 
     SESSION_NOT_FOUND when there is no file, SESSION_CORRUPTED when its header cannot be read.
     """
     try:
         with path.open("rb") as file:
-            return _read_from(file, path)
+            return _read_from(file, path, stored=stored)
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-def _read_from(file: BinaryIO, path: Path) -> Transcript:
+def _read_from(file: BinaryIO, path: Path, *, stored: bool) -> Transcript:
     first = file.readline()
     _refuse_newer(path, first)
     try:
@@ -344,6 +346,8 @@ def _read_from(file: BinaryIO, path: Path) -> Transcript:
     for chunk in _chunks(file):
         reading.take(chunk, size)
         size += sum(map(len, chunk)) + len(chunk)
+        if stored:
+            reading.leave_on_disk(len(reading.lines))
     return Transcript(
         header,
         reading.lines,
@@ -427,9 +431,9 @@ class _Reading:
         self.checks += map(checksum, chunk)
         self.epoch, self._check = parsed.epoch, parsed.check
         if boundary > self._stored:
-            self._leave_on_disk(boundary)
+            self.leave_on_disk(boundary)
 
-    def _leave_on_disk(self, end: int) -> None:
+    def leave_on_disk(self, end: int) -> None:
         """Keep of the lines up to `end` only where their messages are: they are not sent any more."""
         file = OpenFile(self._path)
         for at in range(self._stored, end):
@@ -559,9 +563,19 @@ def read_messages(path: Path) -> list[dict[str, Any]]:
     return messages_of(filter(is_said, in_effect(read_transcript(path).lines)))
 
 
+def said_lines(path: Path) -> list[Line]:
+    """The lines of those messages, which stay on the disk: for who reads them one after another (`each_message`)."""
+    return list(filter(is_said, in_effect(read_transcript(path, stored=True).lines)))
+
+
 def messages_of(lines: Iterable[Line]) -> list[dict[str, Any]]:
     """The messages of `lines`; what is none is left out."""
-    return list(filter(_is_message, map(_message_of, lines)))
+    return list(each_message(lines))
+
+
+def each_message(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
+    """The same, one at a time."""
+    return filter(_is_message, map(_message_of, lines))
 
 
 def _message_of(line: Line) -> Any:
