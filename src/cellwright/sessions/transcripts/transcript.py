@@ -387,7 +387,7 @@ def _chunks(file: BinaryIO) -> Iterator[list[bytes]]:
 
 
 class _Reading:
-    """What was read of a transcript so far: `lines` without the asides, `open` the asides behind the last of them.
+    """A transcript as far as it was read: `lines` without the asides, `open` the asides behind the last of them.
 
     `checks` has the checksum of each line of the file, and `told` is the last line that its user knows the faults of.
     """
