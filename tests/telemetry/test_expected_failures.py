@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import cellwright
 from cellwright.testing import MessagesServer, say, turn, use
 
 HOOK = """
@@ -69,3 +71,18 @@ def test_a_hook_command_that_crashes_is_named_by_its_error(
     text = printed(script, tmp_path, messages_server([say("ok")]), "--settings", str(settings))
     assert "exited with 1: ValueError: boom" in text
     assert "Traceback" not in text
+
+
+ROOT = Path(cellwright.__file__).parent
+ELSEWHERE = {"errors.py", "server/proxy/proxied_request.py"}
+"""The door itself, and what tornado hands over as a traceback."""
+
+
+def test_exceptions_are_logged_by_log_fault() -> None:
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        for call in (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)):
+            by_name = isinstance(call.func, ast.Attribute) and ast.unparse(call.func) == "logger.exception"
+            if by_name or any(each.arg == "exc_info" for each in call.keywords):
+                found.append(path.relative_to(ROOT).as_posix())
+    assert set(found) <= ELSEWHERE

@@ -237,8 +237,8 @@ def _begun_at(line: Mapping[str, Any]) -> float:
 def outcomes(session_id: str) -> dict[str, CallOutcome]:
     """The outcomes of the calls whose changes of files are known, by the ids of the calls."""
     found_outcomes: dict[str, CallOutcome] = {}
-    ended = (lines for path in _records(session_id) if len(lines := _lines(path)) > 1)
-    found = [(lines[0], lines[1]) for lines in ended if lines[0].get("call") and not _is(lines, "known")]
+    records = (lines for path in _records(session_id) if len(lines := _lines(path)) > 1)
+    found = [(lines[0], lines[1]) for lines in records if lines[0].get("call") and not _is(lines, "known")]
     for begun, ended in sorted(found, key=lambda lines: lines[0].get("at", 0)):
         with suppress(KeyError, TypeError, ValueError):  # of a later version
             outcome = ChangeOutcome.from_json(ended)

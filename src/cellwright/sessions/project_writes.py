@@ -14,7 +14,7 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cellwright.sessions.state_dir import write_atomic
@@ -73,8 +73,8 @@ def make_folders(top: Path, folder: Path) -> Path:
         return check_way(top, folder)
 
 
-def write_file(path: Path, data: bytes, mode: int, *, top: Path, make: bool = False) -> None:
-    """Make `path` hold `data`, at once and whole; `make`: missing folders are made. Raises OSError.
+def write_file(path: Path, data: bytes | Iterable[bytes], mode: int, *, top: Path, make: bool = False) -> None:
+    """Make `path` hold `data`, or its pieces, at once and whole; `make`: missing folders are made. Raises OSError.
 
     Below `top` no link is followed, and a link in the file's own place is refused. Elsewhere the path is the user's.
     """
@@ -137,12 +137,12 @@ def _below(above: int, name: str, path: Path, *, make: bool) -> int:
         raise
 
 
-def _write_in(folder: int, name: str, data: bytes, mode: int) -> None:
+def _write_in(folder: int, name: str, data: bytes | Iterable[bytes], mode: int) -> None:
     new = f".cellwright-{secrets.token_hex(6)}.tmp"
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _AS_IT_IS, 0o600, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines([data] if isinstance(data, bytes) else data)
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())

@@ -404,7 +404,7 @@ class Session:
         return self._lines.encoded
 
     @property
-    def story(self) -> list[bytes]:
+    def story(self) -> Sequence[bytes]:
         """All messages in effect, those before boundaries and the boundaries themselves among them."""
         return self._lines.story
 

@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, overload
 
 from cellwright.model.pricing import Total
 from cellwright.sessions.transcripts import transcript
 from cellwright.sessions.transcripts.transcript_line import Line
 
 _NOTHING = Total({}, 0.0)
+
+
+class Messages(Sequence[bytes]):
+    """The messages of lines, one at a time: of a long session not all are in memory."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Messages: ...
+
+    def __getitem__(self, at: int | slice) -> bytes | Messages:
+        return Messages(self._lines[at]) if isinstance(at, slice) else self._lines[at].message
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class SessionLines:
@@ -23,7 +47,7 @@ class SessionLines:
 
     def __init__(self, lines: Iterable[Line] = (), *, inherited: int = 0) -> None:
         self.all: list[Line] = []
-        self.story: list[bytes] = []
+        self._story: list[Line] = []
         self.encoded: list[bytes] = []
         self.context_tokens = 0
         self.uncounted_bytes = 0
@@ -34,6 +58,11 @@ class SessionLines:
         self._kept, self._summed = _NOTHING, inherited
         for line in lines:
             self.add(line)
+
+    @property
+    def story(self) -> Messages:
+        """The messages of the lines that count; those before the last boundary are read as they are asked for."""
+        return Messages(self._story)
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -53,20 +82,20 @@ class SessionLines:
         """Take in the next line: a message, or that others were taken back."""
         self.all.append(line)
         self.declared += line.meta.get("tools", ())
-        if line.message == transcript.TAKEN_BACK:
+        if line.held == transcript.TAKEN_BACK:
             if transcript.ENDED not in line.meta:  # which takes nothing back
                 self._take_back()
             return
-        self.story.append(line.message)
+        self._story.append(line)
         if transcript.is_boundary(line):
             self.encoded, self._decoded = [], []
-        self.encoded.append(line.message)
+        if isinstance(line.held, bytes):  # else a boundary follows, and it is not sent
+            self.encoded.append(line.held)
         self._count(line)
 
     def _take_back(self) -> None:
-        story = self.story_lines()
-        self.story = [line.message for line in story]
-        kept = transcript.since_boundary(story)
+        self._story = self.story_lines()
+        kept = transcript.since_boundary(self._story)
         same = next((at for at, line in enumerate(kept) if self.encoded[at : at + 1] != [line.message]), len(kept))
         del self._decoded[same:]
         self.encoded = [line.message for line in kept]
@@ -76,7 +105,7 @@ class SessionLines:
 
     def _count(self, line: Line) -> None:
         self.context_tokens = line.meta.get("context_tokens", self.context_tokens)
-        self.uncounted_bytes = 0 if "context_tokens" in line.meta else self.uncounted_bytes + len(line.message)
+        self.uncounted_bytes = 0 if "context_tokens" in line.meta else self.uncounted_bytes + line.size
 
     def spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
         """Count an answer that was paid for and is no message."""

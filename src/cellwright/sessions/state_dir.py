@@ -14,6 +14,7 @@ import re
 import secrets
 import tempfile
 import time
+from collections.abc import Iterable
 from itertools import takewhile
 from pathlib import Path
 
@@ -116,13 +117,13 @@ def _make_key(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def write_atomic(path: Path, data: bytes, mode: int) -> None:
-    """Make the file at `path` hold `data`, with the permissions `mode`. OSError leaves what was there."""
+def write_atomic(path: Path, data: bytes | Iterable[bytes], mode: int) -> None:
+    """Make the file at `path` hold `data`, or its pieces, with the permissions `mode`. OSError leaves what was there."""
     fd, name = tempfile.mkstemp(prefix=".cellwright-", suffix=".tmp", dir=path.parent)  # 0600 until it is complete
     temporary = Path(name)
     try:
         with os.fdopen(fd, "wb") as file:
-            file.write(data)
+            file.writelines([data] if isinstance(data, bytes) else data)
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(mode)

@@ -1,4 +1,4 @@
-"""What a replay can hold against the recording besides files: what Claude was told, and what searches and listings gave.
+"""The checks of a replay besides those of files: what Claude was told, and what searches and listings gave.
 
 A recording keeps a digest of each block of context that can be told again anywhere. On replay the blocks are built anew,
 and searches, listings and looks at variables are made again; whatever differs is drift. What later steps of the recording
@@ -119,7 +119,7 @@ def listing_drift(
 
 
 class LaterChanges:
-    """What a recording changes from a call on: files by their paths, and what `code` it runs, which may make others."""
+    """The changes that a recording makes from a call on: files by their paths, and what `code` it runs, which may make others."""
 
     def __init__(self, paths: frozenset[Path], code: Sequence[str]) -> None:
         self.paths = paths

@@ -59,7 +59,7 @@ class ReplayedCalls(Struct, frozen=True):
     project: Path
     run_again: frozenset[str]
     changes: Mapping[str, LaterChanges]
-    """What the recording changes from each call on, and from the prompt on under the name ""."""
+    """The changes of the recording from each call on, and from the prompt on under the name ""."""
     redaction: Redaction = field(default_factory=Redaction)
     """The redaction that takes secrets out of results."""
 
@@ -156,7 +156,7 @@ async def _compared(
 
 
 def _unseen(*_: object, **__: object) -> None:
-    """What is made again only to be compared shows nothing."""
+    """Show nothing: it is made again only to be compared."""
 
 
 def _bounded(value: ToolResult | Content, tool: Tool) -> ToolResult:

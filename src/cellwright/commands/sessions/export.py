@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +14,13 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.markdown.escaping import escaped
 from cellwright.redaction.redaction import JsonRedaction, redaction_of, replaced_in_words
 from cellwright.sessions.export.exchanges import Exchange, exchanges_of
-from cellwright.sessions.export.formats import FORMATS, ExportedConversation, exported
+from cellwright.sessions.export.formats import FORMATS, Export
 from cellwright.sessions.export.notebook import changed_files, code_cell, code_cells, markdown_cell, notebook_text
 from cellwright.sessions.project_writes import write_file
 from cellwright.sessions.provenance import PROMPT, provenance_of
 from cellwright.sessions.session import Session
+from cellwright.sessions.transcripts.transcript import each_message, is_said
+from cellwright.sessions.transcripts.transcript_line import Line
 from cellwright.tools.notebook.open_notebook import CellPosition, Insert, OpenNotebook
 
 EXPORT = "[markdown|notebook|json|cells] [FILE]"
@@ -41,9 +43,11 @@ async def export_page(call: CommandCall) -> CommandPage:
         form = next((form for form, ending in ENDINGS.items() if name.endswith(ending)), "markdown")
     session = call.conversation.sessions.current
     path = free_path(call.conversation.cwd, name, f"claude-{session.id}{ENDINGS[form]}")
-    messages = _messages(session)
+    lines = [line for line in session.story_lines() if is_said(line)]
+    if not lines:
+        raise _nothing_said()
     place = ExportPlace(path, project_folder(call.conversation.cwd))
-    return await asyncio.to_thread(_export, form, place, session, messages, call.conversation.in_force.environment)
+    return await asyncio.to_thread(_export, form, place, session, lines, call.conversation.in_force.environment)
 
 
 async def cells_page(call: CommandCall) -> CommandPage:
@@ -99,33 +103,62 @@ def _cleaner(call: CommandCall) -> Callable[[Sequence[Json]], _Cleaned]:
 def _messages(session: Session) -> list[Json]:
     messages = session.said()
     if not messages:
-        message = (
-            "There is nothing to export yet: this conversation has no messages. `--resume ID` goes on with another."
-        )
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        raise _nothing_said()
     return [*messages]
 
 
+def _nothing_said() -> CellwrightError:
+    message = "There is nothing to export yet: this conversation has no messages. `--resume ID` goes on with another."
+    return CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+
 def _export(
-    form: str, place: ExportPlace, session: Session, messages: Sequence[Json], environ: Mapping[str, str]
+    form: str, place: ExportPlace, session: Session, lines: Sequence[Line], environ: Mapping[str, str]
 ) -> CommandPage:
     model = session.last_model or session.model
-    folder = f"{place.path.stem}_files"
-    export = exported(form, messages, session=session.id, model=model, environ=environ, folder=folder)
-    rows = [("file", "what"), (str(place.path), write_export(place, export))]
-    return CommandPage([Section("Exported", rows, secrets_replaced(export))])
+    written, secrets = write_export(
+        place, form, lambda: each_message(lines), session=session.id, model=model, environ=environ
+    )
+    return CommandPage([Section("Exported", [("file", "what"), (str(place.path), written)], secrets)])
 
 
-def write_export(place: ExportPlace, export: ExportedConversation) -> str:
-    """Write an export and the images that belong to it; says what was written. Raises `CellwrightError`."""
-    for name, data in export.files.items():
+def write_export(
+    place: ExportPlace,
+    form: str,
+    messages: Callable[[], Iterable[Json]],
+    *,
+    session: str,
+    model: str,
+    environ: Mapping[str, str],
+    title: str = "",
+) -> tuple[str, str]:
+    """Write an export and the images that belong to it, as they are read; says what was written, and of secrets in it.
+
+    Raises `CellwrightError`.
+    """
+    images = 0
+
+    def keep_file(name: str, data: bytes) -> None:
+        nonlocal images
+        images += 1
         _write(place, name, data)
-    size = _write(place, "", export.text.encode("utf-8", "replace"))
-    images = f", {len(export.files)} images in {place.path.stem}_files" if export.files else ""
-    return f"{export.turns} turns, {size:,} bytes{images}"
+
+    export = Export(
+        form,
+        messages,
+        session=session,
+        model=model,
+        environ=environ,
+        title=title,
+        folder=f"{place.path.stem}_files",
+        keep_file=keep_file,
+    )
+    _write(place, "", (piece.encode("utf-8", "replace") for piece in export.pieces()))
+    beside = f", {images} images in {place.path.stem}_files" if images else ""
+    return f"{export.turns} turns, {place.path.stat().st_size:,} bytes{beside}", secrets_replaced(export)
 
 
-def secrets_replaced(export: ExportedConversation) -> str:
+def secrets_replaced(export: Export) -> str:
     """Count the secrets that were replaced, in words; "" if none were found."""
     return _secrets(export.found)
 
@@ -219,7 +252,7 @@ def free_path(folder: Path, name: str, default: str) -> Path:
     return path
 
 
-def _write(place: ExportPlace, beside: str, data: bytes) -> int:
+def _write(place: ExportPlace, beside: str, data: bytes | Iterable[bytes]) -> None:
     """Write the export's file, or the one that is named `beside` it."""
     path = place.path.parent / beside if beside else place.path
     try:
@@ -227,7 +260,6 @@ def _write(place: ExportPlace, beside: str, data: bytes) -> int:
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror}. Name another file."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message, details={"path": str(path)}) from error
-    return len(data)
 
 
 def _remarks(turns: Sequence[Exchange], found: Mapping[str, int]) -> str:

@@ -155,11 +155,11 @@ def read_on(path: Path, position: ReadPosition) -> TranscriptExtract | None:
     size = data.rfind(b"\n") + 1
     parsed = parse_lines(data[:size].split(b"\n")[:-1], epoch=position.epoch)
     valid = [line for line in parsed.lines if not is_aside(line)]
-    if parsed.faults or any(line.message == TAKEN_BACK and ENDED not in line.meta for line in valid):
+    if parsed.faults or any(line.held == TAKEN_BACK and ENDED not in line.meta for line in valid):
         return None
     new = ReadPosition(position.size + size, _check(path, position.size + size), parsed.epoch)
     reading = TranscriptExtract(new)
-    reading.take(valid, [line for line in valid if line.message != TAKEN_BACK])
+    reading.take(valid, [line for line in valid if line.held != TAKEN_BACK])
     return reading
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -58,21 +58,29 @@ class Exchange(Struct):
         return [part for part in self.parts if isinstance(part, ToolExchange)]
 
 
-def exchanges_of(messages: Sequence[Json]) -> list[Exchange]:
+def exchanges_of(messages: Iterable[Json]) -> list[Exchange]:
     """The turns of a conversation, in order. What follows no prompt is left out."""
-    found: list[Exchange] = []
+    return list(each_exchange(messages))
+
+
+def each_exchange(messages: Iterable[Json]) -> Iterator[Exchange]:
+    """The same, each turn when it is over: a long conversation need not be in memory."""
+    turn: Exchange | None = None
     open_calls: dict[str, ToolExchange] = {}
     for message in messages:
         blocks = _blocks(message["content"])
         if begins_turn(message):
-            found.append(_begun(len(found) + 1, blocks))
-        elif not found:
+            if turn is not None:
+                yield turn
+            turn = _begun(1 if turn is None else turn.number + 1, blocks)
+        elif turn is None:
             continue
         elif message["role"] == "assistant":
-            found[-1].parts += _answer(blocks, open_calls)
+            turn.parts += _answer(blocks, open_calls)
         else:
             _take_results(blocks, open_calls)
-    return found
+    if turn is not None:
+        yield turn
 
 
 def _blocks(content: str | Sequence[Json]) -> Sequence[Json]:

@@ -7,30 +7,30 @@ As JSON it holds the API's messages as they were, for programs:
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.redaction.redaction import JsonRedaction, redaction_of
-from cellwright.sessions.export.exchanges import exchanges_of
-from cellwright.sessions.export.markdown import as_markdown
-from cellwright.sessions.export.notebook import as_notebook
+from cellwright.sessions.export.exchanges import each_exchange
+from cellwright.sessions.export.markdown import KeepFile, markdown_pieces
+from cellwright.sessions.export.notebook import json_pieces, notebook_pieces
+from cellwright.sessions.turns import begins_turn
 
 FORMAT = 1
 
 
-def as_json(messages: Sequence[Mapping[str, Any]], *, session: str, model: str) -> str:
+def _json_pieces(messages: Iterable[Mapping[str, Any]], session: str, model: str) -> Iterator[str]:
     """The text of the file. Thinking is kept without its signature, which is bound to the conversation it came from."""
     content = {
         "cellwright_conversation": FORMAT,
         "session": session,
         "model": model,
-        "messages": [_without_signatures(message) for message in messages],
+        "messages": map(_without_signatures, messages),
     }
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return json_pieces(content, "messages")
 
 
 def _without_signatures(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,6 +69,57 @@ class ExportedConversation(Struct, frozen=True):
     found: Mapping[str, int]
 
 
+class Export:
+    """A conversation that is written down as it is read; `pieces` is its text, and `found` counts secrets as they go by.
+
+    `messages` gives the messages anew each time. Images go into `folder` beside a Markdown file, by `keep_file`, else into
+    the text. Takes its time: secrets are searched for. Raises `CellwrightError` where there is nothing, or no such format.
+    """
+
+    def __init__(
+        self,
+        form: str,
+        messages: Callable[[], Iterable[Json]],
+        *,
+        session: str,
+        model: str,
+        environ: Mapping[str, str],
+        title: str = "",
+        folder: str = "",
+        keep_file: KeepFile = lambda _name, _data: None,
+    ) -> None:
+        if form not in FORMATS:
+            message = f"There is no format {form!r}; there are {', '.join(FORMATS)}. Nothing was exported."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        said = [begins_turn(each) for each in messages()]
+        if not said:
+            message = f"There is nothing to export: {session} has no messages."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        self.turns = sum(said)
+        self._form, self._messages, self._session, self._model = form, messages, session, model
+        self._scan = JsonRedaction(redaction_of(environ))
+        self._title = self._scan.clean_text(title) or f"Conversation {session}"
+        self._folder, self._keep_file = folder, keep_file
+
+    @property
+    def found(self) -> Mapping[str, int]:
+        """The secrets that were replaced so far, by kind."""
+        return self._scan.found
+
+    def pieces(self) -> Iterator[str]:
+        """The text, a piece at a time: a long conversation is never in memory as a whole."""
+        cleaned = map(self._scan.clean, self._messages())
+        about = f"{self._model} · {self.turns} turns"
+        if self._form == "json":
+            return _json_pieces(cleaned, self._session, self._model)
+        exchanges = each_exchange(cleaned)
+        if self._form == "notebook":
+            return notebook_pieces(exchanges, title=self._title, about=about)
+        return markdown_pieces(
+            exchanges, title=self._title, about=about, folder=self._folder, keep_file=self._keep_file
+        )
+
+
 def exported(
     form: str,
     messages: Sequence[Json],
@@ -79,25 +130,17 @@ def exported(
     title: str = "",
     folder: str = "",
 ) -> ExportedConversation:
-    """The conversation in the format `form`. Images go into `folder` beside a Markdown file, else into the text.
-
-    Takes its time: secrets are searched for. Raises `CellwrightError` where there is nothing, or no such format.
-    """
-    if form not in FORMATS:
-        message = f"There is no format {form!r}; there are {', '.join(FORMATS)}. Nothing was exported."
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    if not messages:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is nothing to export: {session} has no messages.")
-    scan = JsonRedaction(redaction_of(environ))
-    cleaned = scan.clean(messages)
-    exchanges = exchanges_of(cleaned)
-    title, about = scan.clean_text(title) or f"Conversation {session}", f"{model} · {len(exchanges)} turns"
-    files: Mapping[str, bytes] = {}
-    if form == "json":
-        text = as_json(cleaned, session=session, model=model)
-    elif form == "notebook":
-        text = as_notebook(exchanges, title=title, about=about)
-    else:
-        markdown = as_markdown(exchanges, title=title, about=about, folder=folder)
-        text, files = markdown.text, markdown.files
-    return ExportedConversation(text, files, len(exchanges), scan.found)
+    """The conversation in the format `form`, whole. Raises as `Export`."""
+    files: dict[str, bytes] = {}
+    export = Export(
+        form,
+        lambda: messages,
+        session=session,
+        model=model,
+        environ=environ,
+        title=title,
+        folder=folder,
+        keep_file=files.__setitem__,
+    )
+    text = "".join(export.pieces())
+    return ExportedConversation(text, files, export.turns, export.found)

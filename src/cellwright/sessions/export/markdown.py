@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-
-from msgspec import Struct
 
 from cellwright.markdown.escaping import escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
@@ -20,29 +19,29 @@ Place = Callable[[Json], str]
 """Keeps an image (a `source` of the API's) and gives the link to it."""
 
 
-class MarkdownExport(Struct, frozen=True):
-    """The text, and the files it links to by their paths from its own folder."""
-
-    text: str
-    files: Mapping[str, bytes]
+KeepFile = Callable[[str, bytes], object]
+"""Keeps a file that the text links to, by its path from the text's own folder."""
 
 
-def as_markdown(exchanges: Sequence[Exchange], *, title: str, about: str, folder: str) -> MarkdownExport:
-    """The whole conversation; images go into `folder`, a name beside the file, or with "" into the text itself."""
-    files: dict[str, bytes] = {}
+def markdown_pieces(
+    exchanges: Iterable[Exchange], *, title: str, about: str, folder: str, keep_file: KeepFile
+) -> Iterator[str]:
+    """The whole conversation, a piece at a time; images go into `folder`, a name beside the file; "": into the text."""
+    images = itertools.count(1)
 
     def place(source: Json) -> str:
         if not folder:
             return f"data:{source['media_type']};base64,{source['data']}"
         kind = str(source["media_type"]).removeprefix("image/")
-        name = f"{folder}/image-{len(files) + 1}.{kind}"
-        files[name] = base64.b64decode(source["data"])
+        name = f"{folder}/image-{next(images)}.{kind}"
+        keep_file(name, base64.b64decode(source["data"]))
         return name
 
-    blocks = [f"# {escaped(title)}", f"*{escaped(about)}*"]
+    yield f"# {escaped(title)}\n\n*{escaped(about)}*"
     for exchange in exchanges:
-        blocks += exchange_blocks(exchange, place)
-    return MarkdownExport("\n\n".join(blocks) + "\n", files)
+        for block in exchange_blocks(exchange, place):
+            yield f"\n\n{block}"
+    yield "\n"
 
 
 def exchange_blocks(exchange: Exchange, place: Place) -> Iterator[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cellwright.markdown.escaping import escaped, fenced, folded, visible_controls
@@ -21,21 +22,39 @@ from cellwright.text import lazy_pattern
 Json = Mapping[str, Any]
 
 
-def as_notebook(exchanges: Sequence[Exchange], *, title: str, about: str) -> str:
-    """The whole conversation as the text of an .ipynb file."""
-    cells = [markdown_cell(f"# {escaped(title)}\n\n*{escaped(about)}*")]
-    for exchange in exchanges:
-        cells += _cells(exchange)
-    return notebook_text(cells)
+def notebook_pieces(exchanges: Iterable[Exchange], *, title: str, about: str) -> Iterator[str]:
+    """The whole conversation as the text of an .ipynb file, a piece at a time."""
+
+    def cells() -> Iterator[Mapping[str, Any]]:
+        yield markdown_cell(f"# {escaped(title)}\n\n*{escaped(about)}*")
+        for exchange in exchanges:
+            yield from _cells(exchange)
+
+    return _text_pieces(cells())
 
 
-def notebook_text(cells: Sequence[Mapping[str, Any]]) -> str:
+def notebook_text(cells: Iterable[Mapping[str, Any]]) -> str:
     """The text of a notebook with these cells; ids are made where they have none."""
-    named = [{"id": _cell_id(number, cell), **cell} for number, cell in enumerate(cells)]
+    return "".join(_text_pieces(cells))
+
+
+def _text_pieces(cells: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
-    notebook = {"cells": named, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    named = ({"id": _cell_id(number, cell), **cell} for number, cell in enumerate(cells))
+    return json_pieces({"cells": named, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}, "cells")
+
+
+def json_pieces(content: Mapping[str, Any], streamed: str) -> Iterator[str]:
+    """Write `content` as JSON, indented by 1, a piece at a time; the value of `streamed` is an iterable of objects."""
+    whole = json.dumps({**content, streamed: []}, indent=1, ensure_ascii=False)
+    before, mark, behind = whole.partition(f'\n "{streamed}": [')
+    yield before + mark
+    between = "\n"
+    for item in content[streamed]:
+        yield f"{between}{textwrap.indent(json.dumps(item, indent=1, ensure_ascii=False), '  ', lambda _: True)}"
+        between = ",\n"
+    yield ("" if between == "\n" else "\n ") + behind + "\n"
 
 
 def markdown_cell(source: str, attachments: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -16,9 +16,9 @@ import bisect
 import itertools
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.file_changes import CallOutcome
 from cellwright.sessions.transcripts.fork_point import ForkPoint, parent_gone, parent_path
-from cellwright.sessions.transcripts.transcript_line import Line, encode_json
+from cellwright.sessions.transcripts.transcript_line import Line, OpenFile, StoredMessage, encode_json
 
 FORMAT = 4
 """1 and 2 had no `after` and no asides, 3 no `compacted`; they are read, and written anew in this form by who goes on with
@@ -153,21 +153,31 @@ def _split(raw: bytes) -> tuple[bytes, bytes]:
 
 
 class ParsedLines(Struct, frozen=True):
-    """Lines of a file, asides among them. `check`: of the last one; the indexes of `faults` count from 0."""
+    """Lines of a file, asides among them, with their `indexes`. `check`: of the last one, None where it is damaged.
+
+    Indexes count from 0, those of `faults` too.
+    """
 
     lines: list[Line]
     epoch: int
-    check: int
+    check: int | None
     faults: list[Fault]
+    indexes: list[int]
 
 
 def parse_lines(
-    raw_lines: list[bytes], *, epoch: int = 1, check: int | None = None, chained: bool = False
+    raw_lines: Sequence[bytes],
+    *,
+    epoch: int = 1,
+    check: int | None = None,
+    chained: bool = False,
+    earlier: Sequence[int] = (),
 ) -> ParsedLines:
     """The lines of a file (without their newlines) taken apart; what is damaged or stands there twice is left out.
 
     `epoch` is the one before them; a line that another owner's newer one made void is left out. `check`: the checksum of
-    the line before them, None where that is not known. `chained`: each is to have that of the one before it.
+    the line before them, None where that is not known, and `earlier` those of all lines before. `chained`: each is to have
+    that of the one before it.
     """
     split: list[tuple[bytes, bytes] | None] = []
     for raw in raw_lines:
@@ -177,6 +187,7 @@ def parse_lines(
             split.append(None)
     metas = iter(_decoded([parts[0] for parts in split if parts is not None]))
     lines: list[Line] = []
+    indexes: list[int] = []
     faults: list[Fault] = []
     seen: set[int] = set()
     for index, (raw, parts) in enumerate(zip(raw_lines, split, strict=True)):
@@ -190,7 +201,7 @@ def parse_lines(
             continue
         after = meta.pop("after", None)
         if check is not None and after is not None and after != check:
-            seen = seen or {checksum(earlier) for earlier in raw_lines[:index]}
+            seen = seen or {*earlier, *map(checksum, raw_lines[:index])}
             if number in seen:
                 faults.append(Fault(index, "doubled"))
                 continue
@@ -201,7 +212,8 @@ def parse_lines(
             seen.add(number)
         epoch, check = meta["epoch"], number
         lines.append(Line(meta, parts[1]))
-    return ParsedLines(lines, epoch, checksum(raw_lines[-1]) if check is None and raw_lines else check or 0, faults)
+        indexes.append(index)
+    return ParsedLines(lines, epoch, check, faults, indexes)
 
 
 def _decoded(metas: list[bytes]) -> list[Any]:
@@ -263,15 +275,17 @@ def _refuse_newer(path: Path, first: bytes) -> None:
         )
 
 
-def read_transcript(path: Path) -> Transcript:
+def read_transcript(path: Path, *, stored: bool = False) -> Transcript:
     """Read the transcript at `path`, with the lines that a fork has of other sessions; needs no lease.
+
+    With `stored` all messages that are not short stay on the disk, not only those that are not sent any more.
 
     Raises as `read_file`, and SESSION_CORRUPTED when a session that it goes on from is gone.
     """
-    return _with_parents(path, read_file(path), {path.stem})
+    return _with_parents(path, read_file(path, stored=stored), {path.stem}, stored=stored)
 
 
-def _with_parents(path: Path, content: Transcript, seen: set[str]) -> Transcript:
+def _with_parents(path: Path, content: Transcript, seen: set[str], *, stored: bool) -> Transcript:
     point = content.header.parent
     if point is None:
         return content
@@ -279,11 +293,11 @@ def _with_parents(path: Path, content: Transcript, seen: set[str]) -> Transcript
     if point.session in seen:
         raise parent_gone(path, point, "which goes on from this one")
     try:
-        parent = read_file(of_parent)
+        parent = read_file(of_parent, stored=stored)
     except CellwrightError as error:
         why = "which is gone" if error.code == ErrorCode.SESSION_NOT_FOUND else "which cannot be read"
         raise parent_gone(path, point, why) from error
-    lines = point.lines_of(_with_parents(of_parent, parent, {*seen, point.session}).lines)
+    lines = point.lines_of(_with_parents(of_parent, parent, {*seen, point.session}, stored=stored).lines)
     if lines is None:
         raise parent_gone(path, point, "which does not hold the place any more that this one was forked at")
     return replace(content, lines=[*lines, *content.lines], inherited=len(lines))
@@ -298,18 +312,25 @@ def _copied(header: Header, lines: Sequence[Line]) -> int:
     return next((at for at, line in enumerate(lines) if line.meta["at"] > header.created), len(lines))
 
 
-def read_file(path: Path) -> Transcript:
+def read_file(path: Path, *, stored: bool = False) -> Transcript:
     """Read what is in the file at `path` itself.
 
     SESSION_NOT_FOUND when there is no file, SESSION_CORRUPTED when its header cannot be read.
     """
-    data = read_bytes(path)
-    size = data.rfind(b"\n") + 1
-    first, *rest = data[:size].split(b"\n")[:-1] or [b""]
+    try:
+        with path.open("rb") as file:
+            return _read_from(file, path, stored=stored)
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _read_from(file: BinaryIO, path: Path, *, stored: bool) -> Transcript:
+    first = file.readline()
     _refuse_newer(path, first)
     try:
-        header, version = _parse_header(first)
-        if version < _CHAINED_SINCE and rest and b"," + _AFTER in rest[0][:80]:
+        header, version = _parse_header(first.removesuffix(b"\n") if first.endswith(b"\n") else b"")
+        second = file.readline(_BEGINNING)
+        if version < _CHAINED_SINCE and b"," + _AFTER in second[:80]:
             raise ValueError("its format is not that of its lines")
     except (ValueError, KeyError, TypeError) as error:
         raise CellwrightError(
@@ -319,34 +340,123 @@ def read_file(path: Path) -> Transcript:
             "session. The file stays as it is; its other lines hold the messages as JSON.",
             details={"path": str(path), "line": 1},
         ) from error
-    parsed = parse_lines(rest, epoch=header.epoch, check=checksum(first), chained=version >= _CHAINED_SINCE)
-    lines = [line for line in parsed.lines if not is_aside(line)]
+    file.seek(len(first))
+    reading = _Reading(path, header, checksum(first), chained=version >= _CHAINED_SINCE)
+    size = len(first)
+    for chunk in _chunks(file):
+        reading.take(chunk, size)
+        size += sum(map(len, chunk)) + len(chunk)
+        if stored:
+            reading.leave_on_disk(len(reading.lines))
     return Transcript(
         header,
-        lines,
-        parsed.epoch,
+        reading.lines,
+        reading.epoch,
         size,
-        faults=tuple(
-            Fault(fault.line + 2, fault.what) for fault in parsed.faults if not _was_told(fault, parsed.lines)
-        ),
-        open=tuple(itertools.takewhile(is_aside, reversed(parsed.lines)))[::-1],
-        check=parsed.check or checksum(first),
-        count=1 + len(rest),
+        faults=tuple(fault for fault in reading.faults if fault.line > reading.told),
+        open=tuple(reading.open),
+        check=reading.check,
+        count=len(reading.checks),
         format=version,
-        inherited=_copied(header, lines),
+        inherited=_copied(header, reading.lines),
     )
+
+
+_BEGINNING = 200
+_CHUNK_BYTES = 8 * 2**20
+"""So much of a transcript is taken apart at once: a long one is not in memory as a whole."""
+
+_STORED_BYTES = 2_048
+"""A message that is longer stays on the disk when nothing before a boundary is sent any more."""
+
+
+def _chunks(file: BinaryIO) -> Iterator[list[bytes]]:
+    """The whole lines of a file from where it stands, without their newlines, some megabytes at a time."""
+    chunk: list[bytes] = []
+    size = 0
+    for raw in file:
+        if not raw.endswith(b"\n"):
+            break
+        chunk.append(raw[:-1])
+        size += len(raw)
+        if size > _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+class _Reading:
+    """A transcript as far as it was read: `lines` without the asides, `open` the asides behind the last of them.
+
+    `checks` has the checksum of each line of the file, and `told` is the last line that its user knows the faults of.
+    """
+
+    def __init__(self, path: Path, header: Header, check: int, *, chained: bool) -> None:
+        self.lines: list[Line] = []
+        self.open: list[Line] = []
+        self.faults: list[Fault] = []
+        self.checks = [check]
+        self.epoch = header.epoch
+        self.told = 0
+        self._path = path
+        self._check: int | None = check
+        self._chained = chained
+        self._stored = 0
+        self._places: list[int] = []
+
+    @property
+    def check(self) -> int:
+        """The checksum that the next line has to name."""
+        return self.checks[-1] if self._check is None else self._check
+
+    def take(self, chunk: Sequence[bytes], start: int) -> None:
+        """Take the next lines, which begin at the byte `start` of the file."""
+        parsed = parse_lines(chunk, epoch=self.epoch, check=self._check, chained=self._chained, earlier=self.checks)
+        starts = list(itertools.accumulate((len(raw) + 1 for raw in chunk), initial=start))
+        self.faults += [Fault(fault.line + 1 + len(self.checks), fault.what) for fault in parsed.faults]
+        boundary = self._stored
+        for line, index in zip(parsed.lines, parsed.indexes, strict=True):
+            if is_aside(line):
+                self.open.append(line)
+                if line.meta[ASIDE] == FAULTS_TOLD:
+                    self.told = max(self.told, line.meta["content"])
+                continue
+            self.open = []
+            if is_boundary(line):
+                boundary = len(self.lines)
+            # the message ends before the brace that ends the line
+            self._places.append(starts[index + 1] - 2 - len(line.message))
+            self.lines.append(line)
+        self.checks += map(checksum, chunk)
+        self.epoch, self._check = parsed.epoch, parsed.check
+        if boundary > self._stored:
+            self.leave_on_disk(boundary)
+
+    def leave_on_disk(self, end: int) -> None:
+        """Keep of the lines up to `end` only where their messages are: they are not sent any more."""
+        file = OpenFile(self._path)
+        for at in range(self._stored, end):
+            line = self.lines[at]
+            if len(line.message) > _STORED_BYTES:
+                self.lines[at] = Line(line.meta, StoredMessage(file, self._places[at], len(line.message)))
+        self._stored = end
 
 
 def read_bytes(path: Path) -> bytes:
     """Read a transcript's file. Raises `CellwrightError`: SESSION_NOT_FOUND, FILE_ACCESS_ERROR."""
     try:
         return path.read_bytes()
-    except FileNotFoundError as error:
-        raise CellwrightError(
-            ErrorCode.SESSION_NOT_FOUND, f"There is no session at {path}. Start a new one, or pick another to resume."
-        ) from error
     except OSError as error:
-        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"The session {path} cannot be read: {error}.") from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> CellwrightError:
+    """The error of a transcript that is not there, or cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        message = f"There is no session at {path}. Start a new one, or pick another to resume."
+        return CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
+    return CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"The session {path} cannot be read: {error}.")
 
 
 def migrated(path: Path) -> bytes:
@@ -379,10 +489,6 @@ def is_aside(line: Line) -> bool:
     return ASIDE in line.meta
 
 
-def _was_told(fault: Fault, lines: Iterable[Line]) -> bool:
-    return any(line.meta.get(ASIDE) == FAULTS_TOLD and line.meta["content"] >= fault.line + 2 for line in lines)
-
-
 TAKEN_BACK = b"null"
 """Stands in a line in a message's place: the message before it is no part of the conversation.
 
@@ -397,7 +503,7 @@ def in_effect(lines: Sequence[Line]) -> list[Line]:
     states: list[_State | None] = []
     state: _State | None = None
     for line in lines:
-        if line.message != TAKEN_BACK:
+        if line.held != TAKEN_BACK:
             state = _State(line, state)
         elif "as_after" in line.meta:
             place = bisect.bisect_right(lines, line.meta["as_after"], hi=len(states), key=lambda each: each.meta["seq"])
@@ -457,9 +563,19 @@ def read_messages(path: Path) -> list[dict[str, Any]]:
     return messages_of(filter(is_said, in_effect(read_transcript(path).lines)))
 
 
+def said_lines(path: Path) -> list[Line]:
+    """The lines of those messages, which stay on the disk: for who reads them one after another (`each_message`)."""
+    return list(filter(is_said, in_effect(read_transcript(path, stored=True).lines)))
+
+
 def messages_of(lines: Iterable[Line]) -> list[dict[str, Any]]:
     """The messages of `lines`; what is none is left out."""
-    return list(filter(_is_message, map(_message_of, lines)))
+    return list(each_message(lines))
+
+
+def each_message(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
+    """The same, one at a time."""
+    return filter(_is_message, map(_message_of, lines))
 
 
 def _message_of(line: Line) -> Any:

@@ -293,25 +293,36 @@ def _fork(catalog: Catalog, options: argparse.Namespace) -> int:
 
 
 def _export(catalog: Catalog, options: argparse.Namespace) -> int:
-    from cellwright.sessions.export.formats import exported
-    from cellwright.sessions.transcripts.transcript import read_messages
+    from cellwright.sessions.export.formats import Export
+    from cellwright.sessions.transcripts.transcript import each_message, said_lines
 
     entry = catalog.entry(options.id)
     path = free_path(Path.cwd(), options.output, "") if options.output else None
-    export = exported(
-        options.format,
-        read_messages(entry.path),
-        session=entry.id,
-        model=entry.model,
-        environ=os.environ,
-        title=entry.title,
-        folder=f"{path.stem}_files" if path is not None else "",
-    )
+    lines = said_lines(entry.path)
     if path is None:
-        sys.stdout.write(export.text)
+        export = Export(
+            options.format,
+            lambda: each_message(lines),
+            session=entry.id,
+            model=entry.model,
+            environ=os.environ,
+            title=entry.title,
+        )
+        sys.stdout.writelines(export.pieces())
+        removed = secrets_replaced(export)
     else:
-        print(f"{path}: {write_export(ExportPlace(path, project_folder(Path.cwd())), export)}")
-    if removed := secrets_replaced(export):
+        place = ExportPlace(path, project_folder(Path.cwd()))
+        written, removed = write_export(
+            place,
+            options.format,
+            lambda: each_message(lines),
+            session=entry.id,
+            model=entry.model,
+            environ=os.environ,
+            title=entry.title,
+        )
+        print(f"{path}: {written}")
+    if removed:
         print(removed, file=sys.stderr)
     return ExitCode.OK
 
