@@ -138,7 +138,7 @@ def resume(subject: str) -> Mapping[str, float]:
 
 
 LOOP_ROWS = [
-    Row("b cold", "import + submit → first request at the server", "ms", start, max_ratio=3.5),
+    Row("b cold", "import + submit → first request at the server", "ms", start, max_ratio=2.5),
     Row("b warm", "submit → request", "ms", nothing, max_ratio=4.0),
     Row("g memory", "RSS added by a run", "MB", nothing, max_value=25),
     Row(
@@ -148,7 +148,7 @@ LOOP_ROWS = [
         tool_turns,
         max_ratio=1.75,
     ),
-    Row("e parallel", "ten calls of 0.2 s in one turn", "ms", parallel, max_ratio=1.3),
+    Row("e parallel", "ten calls of 0.2 s in one turn", "ms", parallel, max_ratio=1.15),
     Row(
         "e commands",
         "ten calls of Bash in one turn, each `sleep 0.2`, in the sandbox",
