@@ -26,6 +26,9 @@ import cellwright
 from cellwright.testing import MessagesServer, say
 
 SOURCE = Path(cellwright.__file__).parent
+THINKING = "cellwright-thinking"
+"""The thread that imports while the model thinks about a process's first answer: on no prompt's way."""
+
 MAGIC, HAND_OVER, SENT = ("ClaudeMagic.claude", "ClaudeMagic.awaited_cell"), "AgentThread.submit", "KeyTransport.post"
 
 
@@ -52,7 +55,7 @@ class Way:
         self.calls = self.looks = 0
 
     def profile(self, frame: FrameType, event: str, argument: Any) -> None:
-        if self._sent.is_set():
+        if self._sent.is_set() or threading.current_thread().name == THINKING:
             return
         if event == "c_call" and self._on and argument in (os.stat, os.lstat, os.scandir, os.listdir):
             self.looks += 1

@@ -47,10 +47,10 @@ from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox
 from cellwright.conversation.runs.starting_run import RunParts, StartingRun
 from cellwright.conversation.runs.subagents import Subagents
-from cellwright.conversation.runs.thinking_time import ThinkingTime
 from cellwright.conversation.runs.user_choices import Choices, with_choices
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.tools.built_in_tools import never_unsaved, no_live_definition
+from cellwright.conversation.tools.thinking_time import ThinkingTime
 from cellwright.conversation.tools.toolset import ConversationTools, ToolMaker
 from cellwright.doctor.check import Check
 from cellwright.errors import CellwrightError, ErrorCode, fault

@@ -73,8 +73,8 @@ from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.run_request import RunRequest, TrustCheck
 from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
 from cellwright.conversation.runs.subagents import Subagents, led_by
-from cellwright.conversation.runs.thinking_time import ThinkingTime
 from cellwright.conversation.session_choice import ConversationSessions
+from cellwright.conversation.tools.thinking_time import ThinkingTime
 from cellwright.conversation.tools.toolset import ConversationTools, tools_may_be_deferred
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import EventLog, Notice, RunEnd

@@ -28,7 +28,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -143,6 +143,16 @@ def folder_id(folder: str | int | Path) -> FolderId:
     """Return the identity of a folder, or of the one that a descriptor is open on. Raises OSError."""
     found = os.stat(folder)  # noqa: PTH116  a descriptor too
     return found.st_dev, found.st_ino
+
+
+class Launched(NamedTuple):
+    """A process that was started and that nobody follows yet."""
+
+    process: subprocess.Popen[bytes]
+    mark: str
+    read_only: bool
+    confined: ConfinedProcess | None
+    limit_mark: int
 
 
 class Child:
@@ -277,6 +287,19 @@ class ChildProcesses:
         It writes to the descriptor `output` and, where that is given, its errors to `errors`; it reads from `source` and
         has the descriptors `inherited` besides. Raises OSError and, for a NUL byte, ValueError.
         """
+        launched = self.launch(command, output=output, errors=errors, source=source, inherited=inherited)
+        return self.adopt(launched)
+
+    def launch(
+        self,
+        command: Command,
+        *,
+        output: int,
+        errors: int | None = None,
+        source: int = subprocess.DEVNULL,
+        inherited: Sequence[int] = (),
+    ) -> Launched:
+        """The first half of `start`, from any thread; `adopt` must follow. Raises what `start` raises."""
         with self._lock:
             self._count += 1
             mark = f"{self._mark}.{self._count}"
@@ -309,10 +332,20 @@ class ChildProcesses:
                 confined = self._start_confined(command, command.confinement, start, limit_mark)
                 confined.keeps = command.keeps_changes
                 process = confined.process
-        child = Child(process, mark, read_only=command.read_only, confined=confined, limit_mark=limit_mark)
-        self._notify(child)
         if command.read_only and command.memory_mb is not None:
             _bound_memory(process.pid, command.memory_mb)
+        return Launched(process, mark, command.read_only, confined, limit_mark)
+
+    def adopt(self, launched: Launched) -> Child:
+        """The second half of `start`: follow what was launched. On a running loop."""
+        child = Child(
+            launched.process,
+            launched.mark,
+            read_only=launched.read_only,
+            confined=launched.confined,
+            limit_mark=launched.limit_mark,
+        )
+        self._notify(child)
         return child
 
     def _start_confined(

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self, TypedDict
 
-from cellwright.tools.process.child_processes import ChildProcesses, Command, child_processes
+from cellwright.tools.process.child_processes import Child, ChildProcesses, Command, child_processes
 
 DRAIN_SECONDS = 0.05
 """The time for which output is still awaited from what a program left in the background."""
@@ -48,6 +49,14 @@ class OutputHead:
         return self.data.decode("utf-8", "replace")
 
 
+class _Ends(TypedDict):
+    """The descriptors of a child."""
+
+    output: int
+    errors: int | None
+    source: int
+
+
 class RunningProgram:
     """A program that has been started, with what it writes. Made on a running loop, to which it belongs.
 
@@ -74,38 +83,88 @@ class RunningProgram:
         descriptors `inherited` besides. `at_end` is called
         once, when nothing more will be handed on. Raises OSError when it cannot be started, ValueError for a NUL byte.
         """
+        self._begin(children, at_end)
+        with contextlib.ExitStack() as pipes:
+            ends = self._open(pipes, output, errors, source, keeps_input_open=keeps_input_open)
+            child = self._children.start(command, **ends, inherited=inherited)
+            self._go_on(child, pipes)
+
+    @classmethod
+    async def started(
+        cls,
+        command: Command,
+        *,
+        output: TakeOutput | int,
+        errors: TakeOutput | int | None = None,
+        inherited: Sequence[int] = (),
+        at_end: Callable[[], None] | None = None,
+        children: ChildProcesses | None = None,
+    ) -> Self:
+        """The same, started in a thread if it is to be confined: that takes milliseconds, in which the loop goes on.
+
+        Cancelled, it leaves nothing running.
+        """
+        if command.confinement is None:
+            return cls(command, output=output, errors=errors, inherited=inherited, at_end=at_end, children=children)
+        self = cls.__new__(cls)
+        self._begin(children, at_end)
+        with contextlib.ExitStack() as pipes:
+            ends = self._open(pipes, output, errors, b"", keeps_input_open=False)
+            launch = functools.partial(self._children.launch, command, **ends, inherited=inherited)
+            launching = self._loop.run_in_executor(None, launch)
+            try:
+                launched = await asyncio.shield(launching)
+            except asyncio.CancelledError:
+                await asyncio.wait({launching})
+                if launching.exception() is None:
+                    self._children.adopt(launching.result()).kill()
+                raise
+            self._go_on(self._children.adopt(launched), pipes)
+        return self
+
+    def _begin(self, children: ChildProcesses | None, at_end: Callable[[], None] | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._children = child_processes() if children is None else children
         self._enough: asyncio.Future[None] = self._loop.create_future()
         self._ending: asyncio.Task[None] | None = None
         self._at_end = at_end
-        with contextlib.ExitStack() as pipes:
-            outputs: list[_Output] = []
 
-            def writer(sink: TakeOutput | int) -> int:
-                if isinstance(sink, int):
-                    return sink
-                pipe = pipes.enter_context(contextlib.closing(_Output(sink, self._has_enough)))
-                outputs.append(pipe)
-                return pipe.writer
+    def _open(
+        self,
+        pipes: contextlib.ExitStack,
+        output: TakeOutput | int,
+        errors: TakeOutput | int | None,
+        source: bytes,
+        *,
+        keeps_input_open: bool,
+    ) -> _Ends:
+        """Open the pipes that it needs; the ends that it gets."""
+        self._outputs: list[_Output] = []
 
-            input_pipe = (
-                pipes.enter_context(contextlib.closing(_Input(source, stays_open=keeps_input_open))) if source else None
-            )
-            self._child = self._children.start(
-                command,
-                output=writer(output),
-                errors=None if errors is None else writer(errors),
-                source=subprocess.DEVNULL if input_pipe is None else input_pipe.reader,
-                inherited=inherited,
-            )
-            for pipe in outputs:
-                pipe.start()
-            if input_pipe is not None:
-                input_pipe.start()
-            self._input = input_pipe
-            self._outputs = outputs
-            self.ended = self._loop.create_task(self._follow(outputs, pipes.pop_all()))
+        def writer(sink: TakeOutput | int) -> int:
+            if isinstance(sink, int):
+                return sink
+            pipe = pipes.enter_context(contextlib.closing(_Output(sink, self._has_enough)))
+            self._outputs.append(pipe)
+            return pipe.writer
+
+        self._input = (
+            pipes.enter_context(contextlib.closing(_Input(source, stays_open=keeps_input_open))) if source else None
+        )
+        return {
+            "output": writer(output),
+            "errors": None if errors is None else writer(errors),
+            "source": subprocess.DEVNULL if self._input is None else self._input.reader,
+        }
+
+    def _go_on(self, child: Child, pipes: contextlib.ExitStack) -> None:
+        """Follow `child`, which has the other ends of `pipes`."""
+        self._child = child
+        for pipe in self._outputs:
+            pipe.start()
+        if self._input is not None:
+            self._input.start()
+        self.ended = self._loop.create_task(self._follow(self._outputs, pipes.pop_all()))
 
     @property
     def exit_code(self) -> int:

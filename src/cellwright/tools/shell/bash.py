@@ -364,10 +364,10 @@ def _folder_note(folder: ShellFolder, working_directory: str) -> str:
 async def _run(shell: Shell, input: BashInput, ctx: ToolContext) -> ToolResult:
     access = await network_access(shell.proxy, ctx)
     if access is None:
-        return await _follow(_start(shell, input, ctx, None), shell, input, ctx, None)
+        return await _follow(await _start(shell, input, ctx, None), shell, input, ctx, None)
     with contextlib.ExitStack() as unless_started:
         unless_started.callback(access.close)
-        run = _start(shell, input, ctx, access)
+        run = await _start(shell, input, ctx, access)
         unless_started.pop_all()
     run.ended.add_done_callback(lambda _: access.close())
     try:
@@ -377,7 +377,7 @@ async def _run(shell: Shell, input: BashInput, ctx: ToolContext) -> ToolResult:
         access.stop_asking()
 
 
-def _start(shell: Shell, input: BashInput, ctx: ToolContext, access: ProxyAccess | None) -> ShellRun:
+async def _start(shell: Shell, input: BashInput, ctx: ToolContext, access: ProxyAccess | None) -> ShellRun:
     folder, identity = shell.folder_of(input, ctx.facts)
     environ = child_environment(shell.environ)
     command = ShellCommand(
@@ -392,7 +392,7 @@ def _start(shell: Shell, input: BashInput, ctx: ToolContext, access: ProxyAccess
         shown_chars=shell.limits.shown_chars,
         trial=ctx.trial,
     )
-    return ShellRun(command, shell.children, ctx.progress)
+    return await ShellRun.started(command, shell.children, ctx.progress)
 
 
 async def _follow(

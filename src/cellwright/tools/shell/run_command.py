@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct
 
@@ -47,7 +48,7 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
 
 
 class ShellRun:
-    """A command that has been started. Made on a running loop; raises ToolError when it cannot be started.
+    """A command that has been started (`started`), on a running loop.
 
     `ended` is done when it has ended and its output is complete; `folder` is then the folder its shell was in, if known,
     and `seconds` its time. `folder` comes from the command's own shell, so it is a claim: who uses it must resolve it, and
@@ -55,7 +56,7 @@ class ShellRun:
     stopped.
     """
 
-    def __init__(self, what: ShellCommand, children: ChildProcesses, progress: Callable[..., None]) -> None:
+    def __init__(self, what: ShellCommand, progress: Callable[..., None]) -> None:
         self.command = what.command
         self.cwd = what.cwd
         self.folder = ""
@@ -66,10 +67,18 @@ class ShellRun:
         self._tried_in = what.confinement if what.trial else None
         self._withheld: tuple[str, ...] = ()
         self._loop = asyncio.get_running_loop()
+        self._folder_pipe: _FolderPipe
+        self._program: RunningProgram
+        self.ended: asyncio.Task[None]
+
+    @classmethod
+    async def started(cls, what: ShellCommand, children: ChildProcesses, progress: Callable[..., None]) -> Self:
+        """Start `what`. Raises ToolError when it cannot be started."""
+        self = cls(what, progress)
         with contextlib.ExitStack() as unless_started:
             try:
                 self._folder_pipe = unless_started.enter_context(contextlib.closing(_FolderPipe()))
-                self._program = RunningProgram(
+                self._program = await RunningProgram.started(
                     _command(what, self._folder_pipe.writer, self._keeps_changes if what.trial else None),
                     output=self._live.take,
                     errors=self._live.take_error,
@@ -82,6 +91,7 @@ class ShellRun:
             unless_started.pop_all()
         self._folder_pipe.close_writer()
         self.ended = self._program.ended
+        return self
 
     @property
     def output(self) -> CommandOutput:

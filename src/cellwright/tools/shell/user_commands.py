@@ -99,7 +99,7 @@ class UserCommands:
         what = ShellCommand(
             command=command, cwd=self.folder, environ=_own_environment(self._environ()), shown_chars=SHOWN_CHARS
         )
-        run = ShellRun(what, child_processes(), progress)
+        run = await ShellRun.started(what, child_processes(), progress)
         try:
             await run.wait(None)
         except asyncio.CancelledError:

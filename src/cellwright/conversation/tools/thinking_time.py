@@ -31,7 +31,7 @@ class ThinkingTime:
     def __init__(self, sandbox: SandboxLookup) -> None:
         self._sandbox = sandbox
         self._work: list[Callable[[], None]] = []
-        self._begun = False
+        self._asked = self._begun = False
 
     def add(self, work: Callable[[], None]) -> None:
         """Have this done, too; in a thread."""
@@ -48,7 +48,11 @@ class ThinkingTime:
                 work = functools.partial(self._do, agent.tools, agent.policy.allowing(()))
                 threading.Thread(target=work, name="cellwright-thinking", daemon=True).start()
 
-        asyncio.get_running_loop().call_later(QUIET_SECONDS, begin)
+        if self._asked:  # the first answer has been shown
+            begin()
+        else:
+            self._asked = True
+            asyncio.get_running_loop().call_later(QUIET_SECONDS, begin)
 
     def _do(self, tools: Sequence[Tool], policy: Policy) -> None:
         with suppress(Exception):
