@@ -70,7 +70,9 @@ def places_of_skills(folder: str) -> Iterator[str]:
         names = os.listdir(folder)  # noqa: PTH208  paths are dear to make
     except OSError:  # there is none
         return
-    yield from (f"{folder}/{name}/{SKILL_FILE}" for name in names)
+    for name in names:
+        yield f"{folder}/{name}/{SKILL_FILE}"
+        yield f"{folder}/{name}/{SKILL_FILE.lower()}"
 
 
 def project_skill_files(cwd: Path, project: Path) -> list[Path]:
@@ -128,12 +130,25 @@ def project_folders(cwd: Path, project: Path) -> Iterator[Path]:
             return
 
 
+def _skill_file(folder: Path) -> Path | None:
+    """The file of the skill in `folder`, however its name is written: on some systems that makes no difference."""
+    if (file := folder / SKILL_FILE).is_file():
+        return file
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208  paths are dear to make
+    except OSError:  # a file, or a folder of somebody else's
+        return None
+    named = (folder / each for each in names if each.casefold() == SKILL_FILE.casefold())
+    return next((each for each in named if each.is_file()), None)
+
+
 def _skill_files(folder: Path) -> list[tuple[str, Path]]:
     try:
-        if (folder / SKILL_FILE).is_file():  # a plugin may name a skill's own folder
-            return [(folder.name, folder / SKILL_FILE)]
+        if (file := _skill_file(folder)) is not None:  # a plugin may name a skill's own folder
+            return [(folder.name, file)]
         found = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
-        return [(each.name, each / SKILL_FILE) for each in found if (each / SKILL_FILE).is_file()][:MAX_SKILLS]
+        files = [(each.name, file) for each in found if (file := _skill_file(each)) is not None]
+        return files[:MAX_SKILLS]
     except OSError:  # there is none
         return []
 
