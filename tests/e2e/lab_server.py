@@ -159,7 +159,7 @@ def _wait_for_url(runtime: Path, process: subprocess.Popen[bytes], log: Path) ->
         for info in runtime.glob("jpserver-*.json"):
             try:
                 url = str(json.loads(info.read_text())["url"]).rstrip("/")
-                urllib.request.urlopen(f"{url}/api/status", timeout=5).close()
+                urllib.request.urlopen(f"{url}/api/status", timeout=60).close()
             except (OSError, ValueError):
                 continue
             return url

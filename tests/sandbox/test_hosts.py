@@ -16,7 +16,7 @@ from eventual import eventually
 
 FETCH = """
 import sys, urllib.request
-print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode())
+print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode())
 """
 
 

@@ -16,7 +16,7 @@ from eventual import eventually
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
-ALLOWED_SECONDS = 20.0
+ALLOWED_SECONDS = 60.0
 """Meant are 0.3 s; machines that run tests are slow at times."""
 
 
@@ -124,8 +124,8 @@ def test_inside_bash(kernel: NotebookKernel, page: Page, model: MessagesServer):
     "code",
     [
         "print('begun')\nwhile True: pass",
-        "import time\nprint('begun')\ntime.sleep(60)",
-        "import asyncio\nprint('begun')\nawait asyncio.sleep(60)",
+        "import time\nprint('begun')\ntime.sleep(600)",
+        "import asyncio\nprint('begun')\nawait asyncio.sleep(600)",
         "import asyncio\nprint('begun')\nawait asyncio.sleep(0)\nwhile True: pass",
     ],
     ids=["busy", "asleep", "awaiting", "busy-after-await"],

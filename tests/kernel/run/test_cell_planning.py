@@ -91,5 +91,5 @@ def test_a_question_is_answered_at_input(kernel: NotebookKernel, model: Messages
 def test_with_nobody_there_a_question_tells_claude_to_choose(kernel: NotebookKernel, model: MessagesServer):
     model.add(turn(use("AskUserQuestion", questions=[STORE])), say("I take CSV."))
     cell = kernel.run("%%claude --new\ngo", cell_id=None)
-    assert cell.seconds < 20
+    assert cell.seconds < 60
     assert "Choose what is sensible" in results(model)[-1]["content"]

@@ -182,7 +182,7 @@ def test_with_nobody_there_the_policy_decides_at_once(kernel: NotebookKernel, mo
     model.add(python("headless = 1"), say("Not allowed."))
     cell = kernel.run("%%claude --new\ngo", cell_id=None)
     assert cell.status == "ok"
-    assert cell.seconds < 20
+    assert cell.seconds < 60
     assert "Python" in results(model)[0]["content"]
     assert cell.of_type("comm_open") == []
     (output,) = cell.outputs

@@ -28,7 +28,7 @@ def test_text_is_renewed_in_place_and_what_is_saved_is_read_without_a_kernel(
     book = front_end("colab", LOAD, "%%claude\nSay something in two halves", kernel="colab")
     book.run_whole(0)
     book.run(1)
-    expect(output(book, 1).locator("strong", has_text="first")).to_be_visible(timeout=20_000)
+    expect(output(book, 1).locator("strong", has_text="first")).to_be_visible(timeout=60_000)
     expect(output(book, 1)).to_contain_text("Claude is working")
     expect(output(book, 1)).not_to_contain_text("second")
     gate.open()
@@ -83,7 +83,7 @@ def test_a_table_stands_where_it_was_displayed_and_a_run_is_interrupted(front_en
     assert "3.5" in between
     assert "That is **all**." in after
     book.run(2)
-    expect(output(book, 2)).to_contain_text("It begins,", timeout=20_000)
+    expect(output(book, 2)).to_contain_text("It begins,", timeout=60_000)
     book.interrupt()
     expect(book.cell(2)).to_have_attribute("data-state", "error", timeout=60_000)
     gate.open()

@@ -200,8 +200,8 @@ def _is_up(hub: Hub, process: subprocess.Popen[bytes]) -> bool:
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(httpx2.HTTPError):
-            proxied = httpx2.get(f"{hub.service}/services/cellwright/anthropic/v1/models", timeout=5)
-            if proxied.status_code == 401 and httpx2.get(f"{hub.url}/hub/api", timeout=5).status_code == 200:
+            proxied = httpx2.get(f"{hub.service}/services/cellwright/anthropic/v1/models", timeout=60)
+            if proxied.status_code == 401 and httpx2.get(f"{hub.url}/hub/api", timeout=60).status_code == 200:
                 return True
         time.sleep(0.1)  # as above
     return False

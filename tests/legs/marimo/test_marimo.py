@@ -83,7 +83,7 @@ def running_marimo(notebook: Path, environ: dict[str, str]) -> Iterator[str]:
     def answers() -> bool:
         assert process.poll() is None, log.read_text()
         with contextlib.suppress(OSError):
-            urllib.request.urlopen(url, timeout=5).close()
+            urllib.request.urlopen(url, timeout=60).close()
             return True
         return False
 

@@ -312,7 +312,7 @@ def _url(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> str:
         for info in runtime.glob("jpserver-*.json"):
             with contextlib.suppress(OSError, ValueError):
                 url = str(json.loads(info.read_text())["url"]).rstrip("/")
-                connection = HTTPConnection(urlsplit(url).netloc, timeout=5)
+                connection = HTTPConnection(urlsplit(url).netloc, timeout=60)
                 connection.request("GET", f"{urlsplit(url).path}/api")
                 if connection.getresponse().status == 200:
                     connection.close()

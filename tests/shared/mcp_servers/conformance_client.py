@@ -61,7 +61,7 @@ async def main(url: str, scenario: str, context: dict[str, Any]) -> None:
                     server, store, challenge=connection.challenge, client_secret=context.get("client_secret", "")
                 )
                 link = await way.begin()
-                async with httpx2.AsyncClient(follow_redirects=True) as browser:
+                async with httpx2.AsyncClient(follow_redirects=True, timeout=60) as browser:
                     await browser.get(link)
                 await way.done()
                 connection.reconnect()

@@ -47,7 +47,7 @@ def options_of(program: str) -> tuple[str, ...]:
     if shutil.which(asked[0]) is None:
         return ()
     try:
-        told = subprocess.run(asked, capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL, check=False)
+        told = subprocess.run(asked, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
     except subprocess.TimeoutExpired:
         return ()
     return tuple(sorted(set(_OPTION.findall(told.stdout + told.stderr))))

@@ -133,7 +133,7 @@ def test_programs_without_a_way_to_hosts_have_no_network(tmp_path: Path, port: i
     async def scene() -> ProgramExit:
         environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
         program = run_program(
-            fetch, cwd=tmp_path, environ=environ, seconds=20, progress=lambda **_: None, confinement=confinement
+            fetch, cwd=tmp_path, environ=environ, seconds=60, progress=lambda **_: None, confinement=confinement
         )
         return await program
 

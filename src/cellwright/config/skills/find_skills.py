@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from cellwright.config.folder_files import crowded, files_in
 from cellwright.config.kept_search import places_below
 from cellwright.config.plugins.plugin import Plugin
-from cellwright.config.skills.skill import OTHER_CASES, SKILL_FILE, NoSkill, Skill, SkillScope, load_skill
+from cellwright.config.skills.skill import SKILL_FILE, NoSkill, Skill, SkillScope, load_skill
 
 BUILT_IN = Path(__file__).parent / "built_in"
 MAX_SKILLS = 500
@@ -93,7 +93,7 @@ def places_of_skills(folder: str) -> Iterator[str]:
         return
     for name in names:
         yield f"{folder}/{name}/{SKILL_FILE}"
-        yield f"{folder}/{name}/{OTHER_CASES[0]}"
+        yield f"{folder}/{name}/{SKILL_FILE.lower()}"
 
 
 def project_skill_files(cwd: Path, project: Path) -> list[Path]:
@@ -146,6 +146,18 @@ def project_folders(cwd: Path, project: Path) -> Iterator[Path]:
             return
 
 
+def _skill_file(folder: Path) -> Path | None:
+    """The file of the skill in `folder`, however its name is written: on some systems that makes no difference."""
+    if (file := folder / SKILL_FILE).is_file():
+        return file
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208  paths are dear to make
+    except OSError:  # a file, or a folder of somebody else's
+        return None
+    named = (folder / each for each in names if each.casefold() == SKILL_FILE.casefold())
+    return next((each for each in named if each.is_file()), None)
+
+
 def _skill_files(folder: Path) -> list[tuple[str, Path]]:
     return _all_skill_files(folder)[:MAX_SKILLS]
 
@@ -167,17 +179,13 @@ def crowded_skills(place: SkillPlace) -> list[str]:
 
 def _all_skill_files(folder: Path) -> list[tuple[str, Path]]:
     try:
-        if (folder / SKILL_FILE).is_file():  # a plugin may name a skill's own folder
-            return [(folder.name, folder / SKILL_FILE)]
+        if (file := _skill_file(folder)) is not None:  # a plugin may name a skill's own folder
+            return [(folder.name, file)]
         found = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
         files = ((each.name, _skill_file(each)) for each in found)
         return [(name, file) for name, file in files if file is not None]
     except OSError:  # there is none
         return []
-
-
-def _skill_file(folder: Path) -> Path | None:
-    return next((file for name in (SKILL_FILE, *OTHER_CASES) if (file := folder / name).is_file()), None)
 
 
 def _command_files(folder: Path) -> list[tuple[str, Path]]:

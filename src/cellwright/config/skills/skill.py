@@ -17,8 +17,7 @@ from cellwright.text import lazy_pattern
 SkillScope = Literal["managed", "user", "plugin", "project", "built-in"]
 
 SKILL_FILE = "SKILL.md"
-OTHER_CASES = ("skill.md", "Skill.md")
-"""Names under which a skill is taken as well, where capital letters make a difference; other programs pass it over."""
+"""However its capital letters are written, it is taken; other programs pass over another case."""
 
 MAX_BYTES = 1_000_000
 """A larger file is no skill."""
@@ -98,7 +97,7 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
     front = read_front_matter(text)
     values = front.values
     problems = [front.problem] if front.problem else []
-    if file.name in OTHER_CASES:
+    if file.name != SKILL_FILE and file.name.casefold() == SKILL_FILE.casefold():
         problems.append(f"its file is called {file.name}; rename it to {SKILL_FILE}, which other programs look for")
     effort = _text(values.get("effort"))
     if effort is not None and effort not in EFFORTS:

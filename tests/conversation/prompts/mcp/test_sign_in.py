@@ -86,7 +86,7 @@ def run(scene: Coroutine[Any, Any, None]) -> None:
 
 async def browse(link: str, *, on: bool = True) -> str:
     """Open the link as a browser that is sent on; where to. Not `on`: that page cannot be loaded there."""
-    async with httpx2.AsyncClient() as browser:
+    async with httpx2.AsyncClient(timeout=60) as browser:
         answer = await browser.get(link)
         assert answer.status_code == 302, answer.text
         address = answer.headers["location"]
@@ -180,7 +180,7 @@ def test_the_listener_takes_the_answer_to_this_sign_in_alone(guarded: SignInServ
         link = await way.begin()
         fields = parse_qs(urlsplit(link).query)
         redirect = urlsplit(fields["redirect_uri"][0])
-        async with httpx2.AsyncClient() as other:
+        async with httpx2.AsyncClient(timeout=60) as other:
             for path, status in (("/callback?code=x&state=y", 400), ("/callback", 400), ("/", 404)):
                 answer = await other.get(f"http://127.0.0.1:{redirect.port}{path}")
                 assert answer.status_code == status
