@@ -22,12 +22,14 @@ MAX_PATHS = 1_000
 
 
 def _is_asked_by_page(request: Mapping[str, Any]) -> bool:
-    """Return whether a page sent the request that loads us: it names a cell, answers `input()`, or is not seen by its user.
+    """Return whether a page sent the request that loads us: it names a cell, answers `input()`, is not seen by its user, or
+    is the completion by which a busy kernel is reached.
 
     nbclient, papermill and voila do nothing of this, and what loads a kernel's own configuration is no request.
     """
     content, metadata = request.get("content", {}), request.get("metadata", {})
-    return bool(metadata.get("cellId") or content.get("allow_stdin") or content.get("silent"))
+    completes = request.get("header", {}).get("msg_type") == "complete_request"
+    return bool(completes or metadata.get("cellId") or content.get("allow_stdin") or content.get("silent"))
 
 
 class OpenDocuments:
