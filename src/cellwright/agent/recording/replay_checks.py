@@ -119,7 +119,7 @@ def listing_drift(
 
 
 class LaterChanges:
-    """The changes that a recording makes from a call on: files by their paths, and what `code` it runs, which may make others."""
+    """The changes that a recording makes from a call on: files by their paths, and the `code` that it runs."""
 
     def __init__(self, paths: frozenset[Path], code: Sequence[str]) -> None:
         self.paths = paths
