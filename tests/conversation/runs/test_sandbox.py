@@ -21,6 +21,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.testing import say, turn, use
+from eventual import eventually
 
 LANDLOCK = SandboxAbilities(name="Landlock", hides=False, protects=False, hosts=False)
 
@@ -85,7 +86,13 @@ def test_where_nothing_confines_commands_it_is_told_once(conversing):
 
 def test_it_is_told_in_the_first_run_that_calls_a_tool(messages_server, tmp_path, own_place):
     (tmp_path / "tides.csv").write_text("2.1", "utf-8")
-    server = messages_server([turn(use("Read", file_path="tides.csv")), say("The tide."), say("The same.")])
+    turns = iter([turn(use("Read", file_path="tides.csv")), say("The tide."), say("The same.")])
+
+    def answer(_body):
+        eventually(conversation.sandbox.found_by_now)  # a model thinks longer than the search takes
+        return next(turns)
+
+    server = messages_server(answer)
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
     missing = SandboxFound(None, {"Landlock": "this Linux has none"})
     conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=lambda: missing)
