@@ -125,7 +125,7 @@ def test_claude_is_told_when_the_list_says_too_much_or_too_little(statuses, hint
 @pytest.mark.parametrize(
     "todos",
     [
-        [{"content": "x", "status": "pending"}],
+        [{"status": "pending"}],
         [{"content": "", "status": "pending", "activeForm": "x"}],
         [{"content": "x", "status": "done", "activeForm": "x"}],
         "read, fix",
