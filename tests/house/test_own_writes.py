@@ -50,7 +50,8 @@ tools/mcp/oauth/token_store.py
 
 TEMPORARY = """
 agent/calls/tool_results.py doctor/environment_checks.py model/claude_code/program.py
-sandbox/mechanisms.py sandbox/mounts/bubblewrap.py sandbox/mounts/staging.py sandbox/private_folder.py temporary_files.py
+sandbox/mechanisms.py sandbox/mounts/bubblewrap.py sandbox/mounts/staging.py sandbox/private_folder.py
+this_process/temporary_files.py
 sandbox/programs/git_configuration.py
 server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py terminal/interactive/interact.py
 tools/code/project_programs.py tools/code/unittest_reporter.py

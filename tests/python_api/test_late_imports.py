@@ -37,7 +37,7 @@ def late_imports(*, behind_the_door: bool) -> dict[str, list[str]]:
 
 
 def _behind(source: str) -> str:
-    return f"from cellwright.late_imports import importing\nwith importing:\n    {source}"
+    return f"from cellwright.this_process.late_imports import importing\nwith importing:\n    {source}"
 
 
 def _names(statement: ast.stmt) -> list[str]:

@@ -10,8 +10,8 @@ import type { Kernel, KernelMessage } from "@jupyterlab/services";
 import type { ConnectionProblem } from "./chat";
 import { withSubshell } from "./subshells";
 
-/** Completed, not executed: `cellwright/kernel/load_on_completion.py`. */
-const LOAD_WHILE_BUSY = "from cellwright.kernel.load_on_completion import LOADED";
+/** Completed, not executed: `cellwright/kernel/pages/load_on_completion.py`. */
+const LOAD_WHILE_BUSY = "from cellwright.kernel.pages.load_on_completion import LOADED";
 const LOADED = "LOADED";
 const LOAD = 'get_ipython().extension_manager.load_extension("cellwright")';
 const PACKAGE_INFO = { executable: '__import__("sys").executable', version: '__import__("cellwright").__version__' };

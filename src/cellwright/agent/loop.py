@@ -33,7 +33,7 @@ from cellwright.agent.tool import TOOL_SEARCH
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import ContextAttached, Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
-from cellwright.model.images import admitted, takes_time
+from cellwright.model.images.api_images import admitted, takes_time
 from cellwright.model.models import accepted_effort, limits
 from cellwright.model.provider import BlockEnd, MessageStart, Request, request_sent
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cellwright.late_imports import importing
+from cellwright.this_process.late_imports import importing
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

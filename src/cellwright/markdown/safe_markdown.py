@@ -13,9 +13,9 @@ import html
 import threading
 from typing import TYPE_CHECKING
 
-from cellwright.late_imports import importing
 from cellwright.markdown.escaping import fenced, visible_controls
 from cellwright.text import lazy_pattern
+from cellwright.this_process.late_imports import importing
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

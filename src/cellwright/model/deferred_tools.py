@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from cellwright.model.own_proxies import leads_to_anthropic
+from cellwright.model.transports.own_proxies import leads_to_anthropic
 
 VARIABLE = "ENABLE_TOOL_SEARCH"
 

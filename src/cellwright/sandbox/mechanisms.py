@@ -31,7 +31,7 @@ from cellwright.sandbox.profile import confined_environment, home_folder
 from cellwright.sandbox.programs import git_configuration
 from cellwright.sandbox.proxy_socket import WayOut, proxied, proxy_environment
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of, session_folders
-from cellwright.temporary_files import scratch_folder
+from cellwright.this_process.temporary_files import scratch_folder
 
 TRY_SECONDS = 30.0
 """A busy machine must not lose what a free one has."""

@@ -21,7 +21,7 @@ from traitlets import Unicode
 from traitlets.config import Application
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.own_proxies import FACTS
+from cellwright.model.transports.own_proxies import FACTS
 from cellwright.server.admin.policy import PolicyTraits
 from cellwright.server.admin.proxy_traits import ProxyTraits
 from cellwright.server.proxy.hub_users import HubUsers

@@ -15,7 +15,7 @@ from PIL import Image
 
 from cellwright.agent.tool import ToolResult, tool
 from cellwright.events import Notice, ToolEnd
-from cellwright.model.images import MAX_SIDE, admitted, takes_time
+from cellwright.model.images.api_images import MAX_SIDE, admitted, takes_time
 from cellwright.sessions.claude_code.import_session import claude_code_sessions, import_session
 from cellwright.testing import say, use
 from row_tables import for_each_row

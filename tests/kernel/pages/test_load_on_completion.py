@@ -10,7 +10,7 @@ import ipykernel
 import pytest
 from notebook_kernel import NotebookKernel, model_of, running_kernel
 
-from cellwright.kernel import load_on_completion
+from cellwright.kernel.pages import load_on_completion
 from cellwright.server.relay.connection import LOAD_WHILE_BUSY
 from cellwright.testing import MessagesServer
 
@@ -59,7 +59,7 @@ def test_what_unloads_it_can_be_followed_by_a_load(kernel: NotebookKernel):
 
 def test_an_extension_that_does_not_load_is_not_said_to_be_loaded(kernel: NotebookKernel):
     subshell = kernel.control("create_subshell_request")["subshell_id"]
-    kernel.run("import cellwright.kernel.load_on_completion as module\nmodule.EXTENSION = 'no_such_extension'")
+    kernel.run("import cellwright.kernel.pages.load_on_completion as module\nmodule.EXTENSION = 'no_such_extension'")
     assert "LOADED" not in kernel.completions(LOAD_WHILE_BUSY, subshell)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.agent.tool import Tool
-from cellwright.late_imports import importing
 from cellwright.text import lazy_pattern
+from cellwright.this_process.late_imports import importing
 
 MAX_BLOCKS = 50
 """Of one answer; nobody looks through more."""

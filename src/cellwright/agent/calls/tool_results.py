@@ -17,8 +17,8 @@ from msgspec import Struct, field
 from cellwright.agent.tool import Content, Tool, ToolLimits
 from cellwright.events import ToolProgress
 from cellwright.sessions.state_dir import PRIVATE_FOLDER
-from cellwright.temporary_files import new_file, process_folder
 from cellwright.text import plain
+from cellwright.this_process.temporary_files import new_file, process_folder
 
 EDITORS = ("The user", "A hook")
 """Those who may edit a call's input, in words."""

@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from cellwright.config.credentials.api_key_helper import with_helpers_key
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.late_imports import importing
 from cellwright.model.credentials import source_of_credential
 from cellwright.model.transports.transport import DEFAULT_BASE_URL
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
+from cellwright.this_process.late_imports import importing
 
 Place = Literal["keyring", "file"]
 """The two places where a key is kept."""

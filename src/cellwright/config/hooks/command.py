@@ -41,7 +41,7 @@ from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.printed_answers import Printed, read_printed
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.config.plugins.plugin import put_in
-from cellwright.temporary_files import new_file
+from cellwright.this_process.temporary_files import new_file
 from cellwright.tools.process.child_processes import MARK_NAME, ChildProcesses, Command, child_processes
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram

@@ -34,10 +34,10 @@ from cellwright.config.trust.scripts import changed as changed_files
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded
-from cellwright.late_imports import importing
 from cellwright.markdown.code_ranges import without_code
 from cellwright.model.models import limits
 from cellwright.text import lazy_pattern, visible_line
+from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.oauth.token_store import TokenStore, token_store
 from cellwright.tools.mcp.server_entry import ServerEntry, ServerScope, plain_name
 

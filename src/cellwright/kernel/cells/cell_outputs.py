@@ -22,8 +22,8 @@ from msgspec import Struct
 from cellwright.kernel.execute.captured_output import OVERWRITTEN, Display, cell_name, display_of
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
 from cellwright.kernel.execute.traceback import short_traceback
-from cellwright.late_imports import importing
 from cellwright.text import counted
+from cellwright.this_process.late_imports import importing
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

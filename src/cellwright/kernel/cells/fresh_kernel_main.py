@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any, BinaryIO
 
-from cellwright.late_imports import importing
+from cellwright.this_process.late_imports import importing
 
 MAX_BYTES = 30_000_000
 """The outputs of one cell, as JSON."""

@@ -30,7 +30,7 @@ from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
     from cellwright.kernel.context.notebook_context import KernelContext
-    from cellwright.model.images import ModelImage
+    from cellwright.model.images.api_images import ModelImage
 
 PROMPT_CHARS = 1_000_000
 """More than a person types: a larger text belongs into a file."""
@@ -130,7 +130,7 @@ async def _attachment(raw: object) -> ContextBlock:
 
 def _image(name: str, data: str) -> ContextBlock:
     """The picture with the words that name it; takes time."""
-    from cellwright.model.images import (  # few prompts have one
+    from cellwright.model.images.api_images import (  # few prompts have one
         UnusableImage,
         image_from_bytes,
         media_type,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cellwright.conversation.runs.option_values import FORMATS, ON_DENIED
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.late_imports import importing
 from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
+from cellwright.this_process.late_imports import importing
 
 if TYPE_CHECKING:
     from cellwright.agent.structured_output.typed_answer import AnswerType

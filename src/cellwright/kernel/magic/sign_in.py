@@ -17,8 +17,8 @@ from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.person_wait import wait_for_person
-from cellwright.late_imports import importing
 from cellwright.text import visible_line
+from cellwright.this_process.late_imports import importing
 
 CARD = f"""\
 **Claude needs a key.** Three ways to go on:

@@ -15,8 +15,8 @@ from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput
 from cellwright.kernel.run.cell_run import run_options
 from cellwright.kernel.run.cell_surface import CellSurface
-from cellwright.late_imports import importing
 from cellwright.terminal.views.plain_view import Unseen
+from cellwright.this_process.late_imports import importing
 
 
 class CellCommand(Struct, frozen=True):

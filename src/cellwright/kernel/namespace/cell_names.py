@@ -18,7 +18,7 @@ _MAGIC_LINE = lazy_pattern(
     r"^(?P<indent>\s*)(?:(?P<name>[\w\s,]+)=\s*)?[%!][^\n]*$|^(?P<before>\s*)[^\n#'\"]*\?{1,2}\s*$"
 )
 
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE = lazy_pattern(r"\\(.)", re.DOTALL)
 _KNOWN_ESCAPES = frozenset("\n\r\\'\"abfnrtvxNuU01234567")
 
 

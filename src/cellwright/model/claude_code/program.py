@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying, TurnEnd
-from cellwright.late_imports import importing
 from cellwright.model.claude_code.failures import api_error, code_of
 from cellwright.model.claude_code.wire_format import (
     SERVER,
@@ -33,7 +32,8 @@ from cellwright.model.claude_code.wire_format import (
 from cellwright.model.message_stream import ErrorEvent, MessageBuilder
 from cellwright.model.models import thinking_field
 from cellwright.model.provider import INVALID_JSON, ProviderEvent, Request
-from cellwright.temporary_files import new_folder, remove
+from cellwright.this_process.late_imports import importing
+from cellwright.this_process.temporary_files import new_folder, remove
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from typing import Any, Self
 
 from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import TurnEnd
-from cellwright.late_imports import importing
 from cellwright.model.claude_code.program import Head, Program
 from cellwright.model.claude_code.wire_format import as_told, has_results, history_and_prompt, results_of
 from cellwright.model.provider import ProviderEvent, Request, request_sent
 from cellwright.model.retry import RetryPolicy
+from cellwright.this_process.late_imports import importing
 
 IDLE_SECONDS = 300.0
 """The time a program waits for the next prompt: as long as the API's cache keeps the conversation."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from cellwright.sandbox.mounts.staged_changes import make_changes, refused_changes
 from cellwright.sandbox.paths import below
 from cellwright.sandbox.resolved_bounds import ConfinementError
-from cellwright.temporary_files import scratch_folder
+from cellwright.this_process.temporary_files import scratch_folder
 
 TRY_SECONDS = 30.0
 """A busy machine must not lose what a free one has."""

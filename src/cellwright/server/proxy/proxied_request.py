@@ -14,8 +14,8 @@ from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler, stream_request_body
 
-from cellwright.model.own_proxies import FACTS
 from cellwright.model.retry import RequestFailed
+from cellwright.model.transports.own_proxies import FACTS
 from cellwright.server.proxy.proxy import Payment, Proxy, ProxyCaller, ProxyExchange, refused
 from cellwright.server.proxy.refusal import BUDGET, BUSY, POLICY, Refusal
 from cellwright.server.proxy.request_rules import CheckedRequest, check, kind_of, visible_models

@@ -185,7 +185,7 @@ class KernelComm:
 
 
 LOAD = "%load_ext cellwright"
-LOAD_WHILE_BUSY = "from cellwright.kernel.load_on_completion import LOADED"
+LOAD_WHILE_BUSY = "from cellwright.kernel.pages.load_on_completion import LOADED"
 """Completed, not executed: see the module that it names."""
 EXECUTABLE = "__import__('sys').executable"
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cellwright.model.images import admitted
+from cellwright.model.images.api_images import admitted
 from cellwright.sessions.claude_code.entries import Entry, blocks
 from cellwright.sessions.history import valid_history
 

@@ -18,12 +18,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.late_imports import importing
 from cellwright.model.credential_names import key_in
-from cellwright.temporary_files import new_folder
 from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project, trust_notebook
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
 from cellwright.terminal.interactive.stop_requests import stop_requests_raise
+from cellwright.this_process.late_imports import importing
+from cellwright.this_process.temporary_files import new_folder
 
 NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
 """At its first start JupyterLab asks whether it may fetch news, in a toast that lies over the panel."""

@@ -16,9 +16,9 @@ from typing import Protocol, TextIO
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError
-from cellwright.temporary_files import scratch_folder
 from cellwright.terminal.interactive.keys import ESCAPE, key_of
 from cellwright.terminal.interactive.stop_requests import STOPPED
+from cellwright.this_process.temporary_files import scratch_folder
 
 HELP = """\
 Write what Claude is to do. A line that ends with \\ goes on in the next one.

@@ -13,12 +13,12 @@ from typing import Any
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.late_imports import importing
 from cellwright.permissions.modes import LISTED_MODES
 from cellwright.permissions.tools_by_name import chosen_names
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands.served_kernels import OwnKernels
+from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.installed_extras import extra_problem
 from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
 from cellwright.tools.mcp.mcp_server import MAY_BE_SERVED, SERVED_TOOLS, make_server

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.late_imports import importing
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.views.choose_view import Streams, confirmed
+from cellwright.this_process.late_imports import importing
 
 FILE = "05-cellwright.py"
 CONTENT = """\

@@ -16,8 +16,8 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.temporary_files import scratch_folder
 from cellwright.text import counted, visible, visible_line
+from cellwright.this_process.temporary_files import scratch_folder
 from cellwright.tools.code.linters import FIXERS, LINTERS, LinterCall, LintProblem, linters_of, plan_lint
 from cellwright.tools.code.project_programs import ProgramExit, check_folder, run_program
 from cellwright.tools.files.originals import BackupStore, OriginalsOnly

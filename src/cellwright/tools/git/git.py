@@ -16,8 +16,8 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.temporary_files import scratch_folder
 from cellwright.text import lazy_pattern
+from cellwright.this_process.temporary_files import scratch_folder
 from cellwright.tools.git import output as git_output
 from cellwright.tools.git.flags import GitArguments, Subcommand, parse_arguments
 from cellwright.tools.git.run_git import Git, GitOutput, Repository, neutral_git, plain_git, repository_of

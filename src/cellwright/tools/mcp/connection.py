@@ -22,8 +22,8 @@ from msgspec import Struct
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.errors import ErrorCode, ToolError, log_fault
-from cellwright.late_imports import importing
 from cellwright.text import visible_line
+from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.installed_extras import extra_problem
 from cellwright.tools.mcp.schema import shown_text
 from cellwright.tools.mcp.server_entry import ServerEntry

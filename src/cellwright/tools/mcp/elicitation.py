@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cellwright.agent.tool import ToolContext
-from cellwright.late_imports import importing
 from cellwright.text import visible_line
+from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.schema import shown_text
 from cellwright.tools.planning.ask_user_question import HEADER_CHARS, MAX_OPTIONS, MAX_QUESTIONS, ask_user_question_tool
 

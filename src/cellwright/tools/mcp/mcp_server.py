@@ -20,8 +20,8 @@ from urllib.parse import quote, unquote, urlsplit
 from cellwright.agent.calls.approval import Allow, CanUseTool, Deny, ToolUse
 from cellwright.agent.tool import Content, Tool, ToolAccess
 from cellwright.events import ToolEnd
-from cellwright.late_imports import importing
 from cellwright.text import visible
+from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.call_question import (
     MAX_QUESTION_CHARS,
     CallAnswer,

@@ -74,7 +74,7 @@ async def resource_block(resource: Any, *, may_show: bool = True) -> Block:
 
 async def image_or_words(data: str, kind: str) -> Block:
     """The image as a block that the API takes, made smaller where need be, or words on why it cannot be shown."""
-    from cellwright.model.images import UnusableImage, bytes_of, image_from_bytes
+    from cellwright.model.images.api_images import UnusableImage, bytes_of, image_from_bytes
 
     try:
         made = await asyncio.to_thread(image_from_bytes, bytes_of(data))

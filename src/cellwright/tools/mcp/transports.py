@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.late_imports import importing
+from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.server_entry import ServerEntry
 from cellwright.tools.mcp.stdio_messages import PARSE_ERROR, Chatter, Read, StdioMessages, Unreadable
 from cellwright.tools.process.child_processes import Child, Command, child_processes

@@ -34,8 +34,8 @@ from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.kernel.process_mark import SAME_DIGITS, marked_processes, new_mark
-from cellwright.temporary_files import process_folder
 from cellwright.text import lazy_pattern
+from cellwright.this_process.temporary_files import process_folder
 
 if TYPE_CHECKING:
     from cellwright.sandbox.confined_process import ConfinedProcess

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.temporary_files import new_file
+from cellwright.this_process.temporary_files import new_file
 from cellwright.tools.search.glob_regex import any_matcher
 
 TEMPORARY_FILES = ".cellwright-*.tmp"

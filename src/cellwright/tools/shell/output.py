@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cellwright.agent.calls.tool_results import create_output_folder
-from cellwright.temporary_files import new_file
 from cellwright.text import plain
+from cellwright.this_process.temporary_files import new_file
 
 SHOWN_CHARS = 30_000
 """The number of characters the model gets of one command's output, half from its start, half from its end."""

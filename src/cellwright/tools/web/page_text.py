@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError, needs_extra
-from cellwright.late_imports import importing
 from cellwright.text import lazy_pattern
+from cellwright.this_process.late_imports import importing
 from cellwright.tools.files.formats.pdf import import_pypdf
 from cellwright.tools.web.client import FetchedPage
 

@@ -19,7 +19,7 @@ from PIL import Image
 from cellwright.agent.tool import ToolContext
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.errors import ToolError
-from cellwright.tools.files.formats.png_checksums import has_right_checksums
+from cellwright.model.images.png_checksums import has_right_checksums
 from cellwright.tools.mcp.connection import ServerConnection
 from cellwright.tools.mcp.results import image_or_words, result_of
 from cellwright.tools.mcp.schema import safe_schema

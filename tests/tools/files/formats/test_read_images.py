@@ -15,7 +15,7 @@ from pictures import picture
 from PIL import Image
 
 from cellwright.errors import ErrorCode
-from cellwright.model.images import UnusableImage, image_from_bytes
+from cellwright.model.images.api_images import UnusableImage, image_from_bytes
 from row_tables import for_each_row
 
 

@@ -1,4 +1,4 @@
-"""Loading the extension while a cell runs: by completing `from cellwright.kernel.load_on_completion import LOADED`.
+"""Loading the extension while a cell runs: by completing `from cellwright.kernel.pages.load_on_completion import LOADED`.
 
 A page or a server has one way to a busy kernel, a subshell. Code executed there fires the user's hooks on the subshell's
 thread: matplotlib's inline backend then draws the figures of the running cell, and they come out blank or torn. A

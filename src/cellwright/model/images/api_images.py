@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
 
-from cellwright.tools.files.formats.png_checksums import has_right_checksums, with_right_checksums
+from cellwright.model.images.png_checksums import has_right_checksums, with_right_checksums
 
 if TYPE_CHECKING:
     from PIL import Image
