@@ -51,6 +51,7 @@ _PLACE = lazy_pattern(
     re.MULTILINE,
 )
 """Parts of the notebook's news that differ from front end to front end."""
+_CELLS = lazy_pattern(r"^Cells (?:that were run|the user has run since), the newest first:$", re.MULTILINE)
 _LISTED = lazy_pattern(r"^([-dlbcps])[-rwxsStT]{9} +([\d,]+) \d{4}-\d\d-\d\d \d\d:\d\d  (.*)$")
 _COUNTS = lazy_pattern(r"\b[\d,]+ (?:files?|entr(?:y|ies)|match(?:es)?|lines?|folders?|more)\b")
 
@@ -64,7 +65,11 @@ def context_digests(parts: Iterable[AttachedContext], project: Path) -> list[dic
             title = NEWS_OF_NOTEBOOK if is_news else part.title
             # an absolute path is another machine's, as the user's own instructions are
             if not (part.kind == "memory" and (title.startswith(("/", "~")) or title.startswith("Notes"))):
-                text = _PLACE.sub("", _OPENING.sub("", part.text)) if is_news else _OPENING.sub("", part.text)
+                text = _OPENING.sub("", part.text)
+                if is_news:  # which cells were run to come there matters less than what is there
+                    text = _PLACE.sub("", _CELLS.split(text, maxsplit=1)[0])
+                    if not text.strip():
+                        continue
                 steady = steady_text(text, project).encode("utf-8", "surrogatepass")
                 found.append({"kind": part.kind, "title": title, "sha256": hashlib.sha256(steady).hexdigest()})
     return found
