@@ -24,8 +24,8 @@ from cellwright.kernel.output.saved_markdown import SavedTranscript
 from cellwright.kernel.output.saved_ops import TRANSCRIPT
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.sessions.export.exchanges import exchanges_of
-from cellwright.sessions.export.markdown import as_markdown
-from cellwright.sessions.export.notebook import as_notebook
+from cellwright.sessions.export.markdown import markdown_pieces
+from cellwright.sessions.export.notebook import notebook_pieces
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.testing import say, turn, use
@@ -245,10 +245,10 @@ def test_widget_state_of_a_foreign_notebook_does_nothing(page, tab, lab, noteboo
 def test_exports_are_only_shown_as_nbconvert_writes_them(page, tab, tmp_path):
     about = {"title": "".join(PAYLOADS[:9]), "about": "".join(PAYLOADS[9:30])}
     exchanges = exchanges_of(messages())
-    markdown = as_markdown(exchanges, folder="", **about).text
+    markdown = "".join(markdown_pieces(exchanges, folder="", keep_file=lambda *_: None, **about))
     documents = {
         "saved": notebook_of([saved_run(batch) for batch in batches(list(PAYLOADS), 40)]),
-        "export": nbformat.reads(as_notebook(exchanges, **about), as_version=4),
+        "export": nbformat.reads("".join(notebook_pieces(exchanges, **about)), as_version=4),
         "markdown": nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(markdown)]),
     }
     for name, document in documents.items():
