@@ -76,7 +76,7 @@ def test_every_place_says_who_holds_the_package(environ: dict[str, str]) -> None
 def test_here_all_fit() -> None:
     (check,) = [each for each in installation_checks() if each.name == "extras"]
     assert check.run().status == "ok"
-    assert {"mcp", "claude-code", "bedrock", "keyring"} <= set(extras())
+    assert {"mcp", "claude-code", "keyring"} <= set(extras())
     assert {extra: wrong_versions(extra) for extra in extras()} == dict.fromkeys(extras(), "")
     assert extra_problem("mcp") == ""
 

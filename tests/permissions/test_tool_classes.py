@@ -105,7 +105,9 @@ def test_where_nobody_can_be_asked_the_way_out_is_a_rule_that_works(place, tool,
 def test_no_rule_answers_a_question_to_the_user(place, tool):
     policy = place.policy("plan", allow=[tool, "AskUserQuestion(*)", "*"])
     decision = policy.decide(tool_named(tool), {"plan": "p"})
-    assert (decision.behavior, decision.firm, decision.suggestions) == ("ask", True, ())
+    assert decision.behavior == "allow", "as a small one would be"
+    asking = place.policy("default").decide(tool_named("ApplyPatch"), {"patch": many})
+    assert (asking.behavior, asking.suggestions) == ("ask", ())
     silent = place.policy("dontAsk", allow=[tool]).decide(tool_named(tool), {"plan": "p"})
     assert silent.behavior == "deny"
 
@@ -230,11 +232,13 @@ def test_a_patch_is_allowed_by_the_rules_of_its_files_together(place):
     assert place.policy().decide(tool_named("ApplyPatch"), {"patch": many}).suggestions == ()
 
 
-def test_a_very_long_patch_is_asked_for_and_its_deny_rules_hold(place):
+def test_a_very_long_patch_is_judged_as_a_small_one_and_its_deny_rules_hold(place):
     many = "".join(create(f"src/{number}.py") for number in range(501))
     policy = place.policy("acceptEdits", deny=["Read(.env)"])
     decision = policy.decide(tool_named("ApplyPatch"), {"patch": many})
-    assert (decision.behavior, decision.firm, decision.suggestions) == ("ask", True, ())
+    assert decision.behavior == "allow", "as a small one would be"
+    asking = place.policy("default").decide(tool_named("ApplyPatch"), {"patch": many})
+    assert (asking.behavior, asking.suggestions) == ("ask", ())
     assert policy.decide(tool_named("ApplyPatch"), {"patch": many + create(".env")}).behavior == "deny"
     endless = "".join(create(f"src/{number}") for number in range(10_001))
     assert place.policy("bypassPermissions").decide(tool_named("ApplyPatch"), {"patch": endless}).behavior == "deny"

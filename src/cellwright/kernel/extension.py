@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from cellwright.conversation.process_conversation import register, starting_up, unregister
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.kernel import library_imports
 from cellwright.kernel.chat.comm_target import ChatTarget
 from cellwright.kernel.magic.config import Claude
@@ -155,7 +155,7 @@ def _log_fault(_kind: object, error: BaseException | None, _traceback: object) -
         return False
     import logging  # loading the extension needs none
 
-    logging.getLogger(__name__).error("unloading did not end everything", exc_info=error)
+    log_fault(logging.getLogger(__name__), "unloading did not end everything", error=error)
     return True
 
 

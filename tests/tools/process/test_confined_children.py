@@ -182,7 +182,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     folder = Path(ended.stdout.strip()).parent
-    assert "cellwright-sandbox-" in folder.name, ended.stderr
+    assert folder.name.startswith("sandbox-"), ended.stderr
+    assert folder.parent.name.startswith("cellwright-run-")
     eventually(lambda: not folder.exists())
 
 

@@ -323,7 +323,7 @@ def test_what_cannot_be_started_is_an_error_that_leaves_nothing_open(place, play
     (place.folder / "not-executable").write_text("#!/bin/sh\n")
 
     async def scene() -> int:
-        child_processes()._watch()  # it keeps its pipe
+        child_processes().watch()  # it keeps its pipe
         before = open_files()
         with pytest.raises(OSError) as caught:  # noqa: PT011  its number is looked at
             RunningProgram(

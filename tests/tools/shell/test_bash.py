@@ -407,7 +407,7 @@ def test_its_schema(shell):
         {},
         {"command": ""},
         {"command": "x", "timeout": 7_200_001},
-        {"command": "x", "cwd": "/"},
+        {"command": "x", "depth": 1},
         {"command": "x", "environment_variables": {"A": 1}},
     ):
         with pytest.raises(ToolError):

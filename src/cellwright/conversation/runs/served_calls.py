@@ -14,7 +14,7 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.steering import Steering
-from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext
+from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext, is_chosen
 from cellwright.config.settings.admin_allow_lists import tool_is_allowed
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.resolve_options import unasked_text
@@ -58,13 +58,13 @@ class ServedCalls:
     """
 
     def __init__(self, parts: RunParts, options: RunOptions, notify: Callable[[str], None]) -> None:
-        there = {each.name for each in parts.tools.of(RunOptions())}
-        if missing := [name for name in options.tool_names if name not in there]:
+        there = parts.tools.of(RunOptions())
+        chosen = {choice: [each.name for each in there if is_chosen(each, choice)] for choice in options.tool_names}
+        if missing := [choice for choice, names in chosen.items() if not names]:
             notify(f"The settings allow no {', '.join(missing)}.")
         self._parts = parts
-        self._options = msgspec.structs.replace(
-            options, tool_names=tuple(name for name in options.tool_names if name in there)
-        )
+        names = dict.fromkeys(name for names in chosen.values() for name in names)
+        self._options = msgspec.structs.replace(options, tool_names=tuple(names))
         self._notify = notify
         self._provider = ProviderWhenNeeded(parts.model)
         self._session = Session.create(parts.in_force.cwd, None)

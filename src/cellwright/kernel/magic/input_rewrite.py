@@ -17,7 +17,7 @@ import re
 import sys
 import threading
 import tokenize
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.inputtransformer2 import (
@@ -109,19 +109,24 @@ def _caller_awaits(caller: str) -> bool:
 
 def _has_calls(transformed: str) -> bool:
     try:
-        return any(_magic_called(statement) for statement in ast.parse(transformed).body)
+        return any(True for _ in _calls_that_can_be_awaited(ast.parse(transformed).body))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
 
 
-def _magic_called(statement: ast.stmt) -> ast.Call | None:
-    """The call of our magic that is this whole statement."""
-    if not isinstance(statement, ast.Expr) or not isinstance(call := statement.value, ast.Call):
-        return None
-    function, arguments = call.func, call.args
-    is_magic = isinstance(function, ast.Attribute) and function.attr in _AWAITED and not call.keywords
-    named = bool(arguments) and isinstance(arguments[0], ast.Constant) and arguments[0].value == MAGIC
-    return call if is_magic and named else None
+def _calls_that_can_be_awaited(statements: Iterable[ast.stmt]) -> Iterator[tuple[ast.Expr, ast.Call]]:
+    """The statements that are a call of our magic, up to one that may switch `await` off for those behind it."""
+    for statement in statements:
+        if not isinstance(statement, ast.Expr) or not isinstance(call := statement.value, ast.Call):
+            continue
+        function, arguments = call.func, call.args
+        if not isinstance(function, ast.Attribute) or function.attr not in _AWAITED or call.keywords or not arguments:
+            continue
+        name = arguments[0].value if isinstance(arguments[0], ast.Constant) else None
+        if name == "autoawait":
+            return
+        if name == MAGIC:
+            yield statement, call
 
 
 class AwaitedCalls(ast.NodeTransformer):
@@ -132,9 +137,8 @@ class AwaitedCalls(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.Module) and can_await(self._shell) and _cell_is_awaited():
-            for statement in node.body:
-                if (call := _magic_called(statement)) is not None:
-                    _await(statement, call)
+            for statement, call in _calls_that_can_be_awaited(node.body):
+                _await(statement, call)
         return node
 
 
@@ -147,8 +151,7 @@ def _cell_is_awaited() -> bool:
     return cell.f_back.f_code.co_name != "_pseudo_sync_runner"
 
 
-def _await(statement: ast.stmt, call: ast.Call) -> None:
-    assert isinstance(statement, ast.Expr)
+def _await(statement: ast.Expr, call: ast.Call) -> None:
     assert isinstance(call.func, ast.Attribute)
     awaited = ast.parse(_AWAITED[call.func.attr], mode="eval").body
     assert isinstance(awaited, ast.Await)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from cellwright.this_process.late_imports import importing
+
 EXTENSION = "cellwright"
 
 
@@ -19,7 +21,8 @@ def __dir__() -> list[str]:
 
 
 def _load() -> bool:
-    from IPython.core.interactiveshell import InteractiveShell
+    with importing:
+        from IPython.core.interactiveshell import InteractiveShell
 
     if not InteractiveShell.initialized():
         return False

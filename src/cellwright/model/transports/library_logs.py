@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Iterator
 
 GUARDED = (
     *("cellwright", "asyncio", "concurrent.futures", "anyio", "httpx2", "httpcore2", "hpack", "anthropic", "mcp"),
@@ -24,10 +25,21 @@ class _ToTheUsersHandlers(logging.Handler):
         self._logger = logger
 
     def handle(self, record: logging.LogRecord) -> bool:  # without a lock: theirs have their own
-        if self._logger.parent is not None:
-            with contextlib.suppress(Exception):
-                self._logger.parent.callHandlers(record)
+        handlers = list(_handlers_from(self._logger.parent))
+        if not handlers and all(handler is self for handler in _handlers_from(logging.getLogger(record.name))):
+            handlers = [logging.lastResort] if logging.lastResort is not None else []
+        for handler in handlers:
+            if record.levelno >= handler.level:
+                with contextlib.suppress(Exception):
+                    handler.handle(record)
         return True
+
+
+def _handlers_from(logger: logging.Logger | None) -> Iterator[logging.Handler]:
+    """The handlers that a record of `logger` meets, as `Logger.callHandlers` goes through them."""
+    while logger is not None:
+        yield from logger.handlers
+        logger = logger.parent if logger.propagate else None
 
 
 def guard_logs() -> None:

@@ -320,8 +320,9 @@ class _Requests:
 
 
 def _error_message(number: int | str, words: str) -> SessionMessage:
-    from mcp.shared.message import SessionMessage
-    from mcp_types import ErrorData, JSONRPCError
+    with importing:
+        from mcp.shared.message import SessionMessage
+        from mcp_types import ErrorData, JSONRPCError
 
     error = ErrorData(code=PARSE_ERROR, message=words)
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))

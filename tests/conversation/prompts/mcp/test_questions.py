@@ -209,8 +209,8 @@ def test_an_agent_has_the_servers_that_it_names_alone_and_nobody_else_has_its_ow
     define(talk, ".", f"{OWN}tools: Read\n")
     talk.begin()
     talk.answer = Allow(by="terminal")
-    talk.say("Go", hand("the task", "helper"), use("mcp__own__add", a=2, b=3), say("It is 5."), say("Five."))
-    names = tools_of(talk, "the task")
+    talk.say("Go", hand("an errand", "helper"), use("mcp__own__add", a=2, b=3), say("It is 5."), say("Five."))
+    names = tools_of(talk, "an errand")
     assert "mcp__own__add" in names
     assert not [name for name in names if name.startswith("mcp__plain__")]
     assert "ReadMcpResourceTool" in names
@@ -236,9 +236,7 @@ def test_an_agent_that_works_itself_has_the_servers_that_it_names_alone(talk: Ta
     told = json.dumps(talk.server.requests[-1].body["messages"])
     assert "mcp__own__add" in told
     assert "mcp__plain__" not in told
-    assert any(
-        "without the MCP server nowhere: there is no such server" in str(getattr(e, "message", "")) for e in talk.events
-    )
+    assert any("MCP server nowhere: there is no such server" in str(getattr(e, "message", "")) for e in talk.events)
     talk.say("Once more", use("mcp__own__add", a=1, b=1), say("Two."))
     assert [each.status for each in talk.results] == ["success"], "it stays connected for the session"
 
@@ -251,8 +249,8 @@ def test_a_server_of_a_projects_agent_waits_for_a_yes(talk: Talk) -> None:
     assert question.title.startswith("Let the MCP server own of the agent helper (")
     assert "plain_server.py" in question.detail
     talk.conversation.mcp.answer(question, yes=False)
-    talk.say("Go", hand("the task", "helper"), say("Nothing."), say("No."))
-    assert tools_of(talk, "the task") == []
+    talk.say("Go", hand("an errand", "helper"), say("Nothing."), say("No."))
+    assert tools_of(talk, "an errand") == []
     talk.conversation.mcp.ask_again()
     question = talk.conversation.mcp.question()
     assert question is not None
@@ -276,5 +274,5 @@ def test_an_agent_in_a_work_tree_has_the_tools_of_servers(talk: Talk) -> None:
     )
     load = use("ToolSearch", query="select:ReadMcpResourceTool")
     read = use("ReadMcpResourceTool", server="plain", uri="memo://one")
-    talk.say("Go", hand("the task", "helper"), load, read, say("42."), say("Good."))
+    talk.say("Go", hand("an errand", "helper"), load, read, say("42."), say("Good."))
     assert "The memo says 42." in json.dumps(talk.server.requests[-2].body["messages"])

@@ -172,10 +172,10 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "exclude": ("ignore",),
     "ignore": ("exclude",),
     # parts of files
-    "start_line": ("offset", "first_line"),
-    "line_start": ("offset", "first_line"),
-    "end_line": ("limit", "last_line"),
-    "line_end": ("limit", "last_line"),
+    "start_line": ("offset",),
+    "line_start": ("offset",),
+    "end_line": ("limit",),
+    "line_end": ("limit",),
     "max_lines": ("limit",),
     # commands
     "cmd": ("command",),
