@@ -324,8 +324,8 @@ class CellLog:
         """The changes among few names of a large namespace; None where others must have changed, too."""
         namespace, known = self._shell.user_ns, self._ids
         looked = dict.fromkeys(re.findall(_WORD, source) if source else self._sample())
-        changed = {name for name in looked if name in known and known[name] != id(namespace.get(name, known))}
-        deleted = {name for name in changed if name not in namespace}
+        changed = [name for name in looked if name in known and known[name] != id(namespace.get(name, known))]
+        deleted = [name for name in changed if name not in namespace]
         new: list[str] = []
         try:
             for name in reversed(namespace):  # what is new is last
@@ -338,7 +338,7 @@ class CellLog:
             return None
         for name in deleted:
             del known[name]
-        for name in (*reversed(new), *(changed - deleted)):
+        for name in (*reversed(new), *changed):
             if name in namespace:
                 known[name] = id(namespace[name])
         shown = [[name for name in names if not is_hidden(name)] for names in (reversed(new), changed, deleted)]
