@@ -168,7 +168,7 @@ $(OTHER)/collaboration: $(VENV)/.test
 	@touch $@
 
 leg-collaboration: $(OTHER)/collaboration build
-	PYTHONPATH=$(CURDIR)/$< JUPYTER_PATH=$(CURDIR)/$</share/jupyter $(PYTEST) tests/legs/collaboration -m collaboration -q
+	PYTHONPATH=$(CURDIR)/$< JUPYTER_PATH=$(CURDIR)/$</share/jupyter $(PYTEST) tests/legs/collaboration -m collaboration -q -n 2 --dist worksteal
 
 leg-soak: $(VENV)/.test build
 	$(PYTEST) -m "slow and not browser" -q
