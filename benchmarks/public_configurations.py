@@ -25,7 +25,7 @@ from cellwright.config.memory.memory_file import read_memory_file
 from cellwright.config.output_styles.output_style import read_style
 from cellwright.config.plugins.plugin import MANIFEST, read_plugin
 from cellwright.config.settings.layers import Layer, entries_of
-from cellwright.config.skills.skill import read_skill
+from cellwright.config.skills.skill import NoSkill, load_skill
 from cellwright.config.strict_json import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError
 
@@ -53,10 +53,10 @@ def read_command(file: Path) -> list[str]:
 
 
 def _skill(file: Path, name: str, *, is_command: bool) -> list[str]:
-    skill = read_skill(file, name, "user", is_command=is_command)
-    if skill is None:
-        raise LeftOut("it cannot be read")
-    return list(skill.problems)
+    try:
+        return list(load_skill(file, name, "user", is_command=is_command).problems)
+    except NoSkill as problem:
+        raise LeftOut(str(problem)) from None
 
 
 def read_output_style(file: Path) -> list[str]:

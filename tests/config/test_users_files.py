@@ -15,7 +15,7 @@ from cellwright.config.agents.agent_definition import NoAgent, read_definition
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.hooks.entries import Entries
 from cellwright.config.skills.find_skills import SkillPlace, find_skills
-from cellwright.config.skills.skill import read_skill
+from cellwright.config.skills.skill import load_skill
 from row_tables import for_each_row
 
 BOMB = "\n".join(
@@ -54,8 +54,7 @@ def test_front_matter_of_skills_and_agents(tmp_path: Path, front: str) -> None:
     for ending in ("\n---\nBody.\n", "\n---", ""):
         file = tmp_path / "SKILL.md"
         file.write_bytes(f"---\n{front}{ending}".encode())
-        skill = read_skill(file, "worker", "user")
-        assert skill is not None
+        skill = load_skill(file, "worker", "user")
         assert len(str(skill.problems)) < 100_000
         played(tmp_path, skill.hooks)
         with contextlib.suppress(NoAgent):  # most lack a name or a description
@@ -76,7 +75,7 @@ def played(folder: Path, events: Any) -> None:
 def test_files_of_bytes(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "SKILL.md"
     file.write_bytes(content)
-    assert read_skill(file, "x", "user") is not None
+    assert load_skill(file, "x", "user").name == "x"
 
 
 @pytest.mark.parametrize("name", ["skill.md", "Skill.md"])

@@ -77,14 +77,6 @@ class NoSkill(Exception):
     """The file defines no skill; the message says why."""
 
 
-def read_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = False) -> Skill | None:
-    """Read the skill in `file`; None if there is none or it cannot be read. Never raises."""
-    try:
-        return load_skill(file, name, scope, is_command=is_command)
-    except NoSkill:
-        return None
-
-
 def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = False) -> Skill:
     """Read the skill in `file`. Raises NoSkill."""
     try:
