@@ -29,6 +29,7 @@ from cellwright.kernel.output.transcript_ops import (
     RESULT_CHARS,
     answer_op,
     ask_op,
+    changed_lines,
     compacted_op,
     cut,
     shown_input,
@@ -331,6 +332,7 @@ def _tool_end(part: Json, at: float, open_calls: dict[str, PastCall], text: str,
         "ms": facts.get("ms", (at - began) * 1000),
         "result": cut(text, RESULT_CHARS),
         "diff": facts.get("diff"),
+        "lines": changed_lines(facts["diff"]) if isinstance(facts.get("diff"), str) else None,
         "error": {"code": code, "message": cut(text, RESULT_CHARS)} if failed else None,
     }
 

@@ -42,6 +42,7 @@ from cellwright.events import (
 from cellwright.kernel.output.agent_ops import AGENT_OPS, AgentOps
 from cellwright.kernel.output.protocol import Op
 from cellwright.model.models import limits, model_shown
+from cellwright.text import lazy_pattern
 
 INPUT_STRING_CHARS = 4_000
 CODE_CHARS = 40_000
@@ -377,8 +378,33 @@ def _tool_end(event: ToolEnd) -> Op:
         "ms": event.duration_ms,
         "result": cut(text_of(event.content), RESULT_CHARS),
         "diff": cut(diff, DIFF_CHARS) if isinstance(diff, str) else None,
+        "lines": changed_lines(diff) if isinstance(diff, str) else None,
         "error": _code_and_message(event.error),
     }
+
+
+_HUNK = lazy_pattern(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+
+
+def changed_lines(diff: str) -> dict[str, int]:
+    """Count the lines that a unified diff adds and removes.
+
+    >>> changed_lines("--- a/x\\n+++ b/x\\n@@ -1 +1,2 @@\\n-a\\n+b\\n+++ c\\n")
+    {'added': 2, 'removed': 1}
+    """
+    added = removed = old = new = 0
+    for line in diff.split("\n"):
+        # the header's numbers say what is content: a removed line may look like a header
+        if old + new <= 0:
+            if found := _HUNK.match(line):
+                old, new = (1 if size is None else int(size) for size in found.groups())
+        elif line.startswith("+"):
+            added, new = added + 1, new - 1
+        elif line.startswith("-"):
+            removed, old = removed + 1, old - 1
+        elif not line.startswith("\\"):
+            old, new = old - 1, new - 1
+    return {"added": added, "removed": removed}
 
 
 def _turn(event: TurnEnd) -> Op:
