@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 
 import { focused } from "../../../src/transcript/focus";
 import type { Scene } from "../scene";
-import { answered, ask, begun, CHOICES, END, find, drawn, press, readyCard, RUN, scene, text } from "../scene";
+import { answered, ask, begun, CHOICES, END, ended, find, drawn, press, readyCard, RUN, scene, text } from "../scene";
 
 async function asked(changes = {}): Promise<Scene & { card: HTMLElement }> {
   const opened = scene();
