@@ -66,6 +66,43 @@ class Call(Struct, frozen=True):
     def name(self) -> str:
         return str(self.tool_use["name"])
 
+    @property
+    def step(self) -> str:
+        """The call in words, as lists of steps show it."""
+        return step_title(self.name, self.title)
+
+
+NAMED_IN_STEPS = frozenset({"Bash", "Python", "Git"})
+"""Tools of which the title is a command or code: it needs the name before it."""
+
+_OWN_WORDS = frozenset({*NAMED_IN_STEPS, "Agent", "ExitPlanMode", "Skill"})
+"""Tools of which the title holds Claude's words: a verb there says what is to be done, not what the call does."""
+
+_FINISHED = {
+    **{"Analyze": "Analyzed", "Apply": "Applied", "Ask": "Asked", "Create": "Created", "Delete": "Deleted"},
+    **{"Edit": "Edited", "Fetch": "Fetched", "Find": "Looked for", "Fix": "Fixed", "Follow": "Followed"},
+    **{"Insert": "Inserted", "Lint": "Linted", "List": "Listed", "Load": "Loaded", "Look": "Looked"},
+    **{"Measure": "Measured", "Move": "Moved", "Outline": "Outlined", "Patch": "Patched", "Rename": "Renamed"},
+    **{"Replace": "Replaced", "Run": "Ran", "Search": "Searched", "Show": "Showed", "Stop": "Stopped"},
+    **{"Use": "Used", "Write": "Wrote"},
+}
+
+
+def step_title(name: str, title: str, *, finished: bool = False) -> str:
+    """The title of a call of the tool `name` in a list of steps; `finished`: it has succeeded.
+
+    The one place where steps get their words: cards, saved answers and the terminal show these.
+
+    >>> step_title("Edit", "Edit cell [3]", finished=True), step_title("Bash", "Run it: make")
+    ('Edited cell [3]', 'Bash: Run it: make')
+    """
+    if name in NAMED_IN_STEPS:
+        return title if title.startswith(name) else f"{name}: {title}"
+    verb, _, rest = title.partition(" ")
+    own = name in _OWN_WORDS or name.startswith("mcp__") or title.endswith("?")
+    done = _FINISHED.get(verb) if finished and rest and not own else None
+    return title if done is None else f"{done} {rest}"
+
 
 class Suggestion(Struct, frozen=True):
     """Rules that together would have allowed the call, and where they can be kept ("session" or "always").

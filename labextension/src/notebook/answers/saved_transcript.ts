@@ -106,7 +106,7 @@ const OPS: Record<string, Fields> = {
 };
 /** Fields that notebooks of earlier versions lack. */
 const LATER: Record<string, Fields> = {
-  tool_end: { lines: orNull(record({ added: number, removed: number })) },
+  tool_end: { title: text, lines: orNull(record({ added: number, removed: number })) },
 };
 const END = record({ stop_reason: text, cost_usd: orNull(number), session_cost_usd: orNull(number), ms: number, error: failure });
 const NO_END = { stop_reason: "", cost_usd: null, session_cost_usd: null, ms: 0, error: null };

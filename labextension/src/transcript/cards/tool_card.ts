@@ -109,8 +109,8 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
     tick,
     update() {
       const asking = questions.update();
-      setText(name, item.name || "Tool");
       const titled = titleParts(item);
+      setText(name, titled.name);
       setText(purpose, titled.purpose && `${titled.purpose} `);
       setText(title, titled.what);
       const changed = changedLines(item);
@@ -182,12 +182,16 @@ function looks(item: ToolItem, asking: boolean, { store }: TranscriptContext): {
   return { label: asking ? STATUS_LABELS.asking : AGENT_LABELS[state], status: AGENT_STATUS[state] };
 }
 
-/** The title without the tool's name, which stands before it: what the call is for, where its author said so, and what it is. */
-export function titleParts({ title, name, input }: ToolItem): { purpose: string; what: string } {
-  const rest = title.startsWith(name) ? title.slice(name.length).replace(/^:?\s*/, "") : title;
-  const said = purposeOf(name, input);
+/** The tool's name, or the verb of a title that says what the call does; what it is for, if its author said so; and to what. */
+export function titleParts({ title, name, input }: ToolItem): { name: string; purpose: string; what: string } {
+  const named = title.startsWith(name) || title === "";
+  // a question has no verb of ours
+  const verb = title.endsWith("?") ? "" : (/^\S+(?= )/.exec(title)?.[0] ?? "");
+  const first = named ? name : verb;
+  const rest = title.slice(first.length).replace(/^:?\s*/, "");
+  const said = named ? purposeOf(name, input) : "";
   const what = said && rest.startsWith(said) ? rest.slice(said.length).replace(/^: /, "") : rest;
-  return { purpose: revealed(rest.slice(0, rest.length - what.length).replace(/: $/, "")), what: revealed(what) };
+  return { name: revealed(first || (title ? "" : "Tool")), purpose: revealed(rest.slice(0, rest.length - what.length).replace(/: $/, "")), what: revealed(what) };
 }
 
 /** As `purposeful` of the package's `text.py` puts it before what the call is. */

@@ -37,6 +37,7 @@ from cellwright.events import (
     TurnChanged,
     TurnEnd,
     UserPrompt,
+    step_title,
 )
 from cellwright.kernel.output.transcript_ops import cut, text_of
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
@@ -105,6 +106,8 @@ class _ToolLine(Struct, eq=False):
     duration_ms: float | None = 0.0
     """None: it was played from a recording, and says the same each time."""
     reason: str = ""
+    done_title: str = ""
+    """What the call has done, where that was known at its end alone."""
     diff: str = ""
     plan: str = ""
     answers: Mapping[str, str] = field(default_factory=dict)
@@ -126,8 +129,8 @@ class _ToolLine(Struct, eq=False):
 
     @property
     def title(self) -> str:
-        title = " ".join(cut(self.call.title, TITLE_CHARS).split())
-        return title if title.startswith(self.call.name) else f"{self.call.name}: {title}"
+        title = " ".join(cut(self.done_title or self.call.title, TITLE_CHARS).split())
+        return step_title(self.call.name, title, finished=self.status == "success")
 
     @property
     def outcome(self) -> str:
@@ -370,6 +373,7 @@ class SavedTranscript:
         if line.code:
             line.printed = _without(text_of(event.content), line.displayed)
         display = event.display or {}
+        line.done_title = display["title"] if isinstance(display.get("title"), str) else ""
         line.diff = display["diff"] if isinstance(display.get("diff"), str) else ""
         line.plan = display["plan"] if isinstance(display.get("plan"), str) else ""
         line.answers = display["answers"] if isinstance(display.get("answers"), Mapping) else {}

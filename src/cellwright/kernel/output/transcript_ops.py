@@ -38,6 +38,7 @@ from cellwright.events import (
     TurnChanged,
     TurnEnd,
     UserPrompt,
+    step_title,
 )
 from cellwright.kernel.output.agent_ops import AGENT_OPS, AgentOps
 from cellwright.kernel.output.protocol import Op
@@ -124,6 +125,7 @@ class TranscriptOps:
         self._blocks: dict[int, None] = {}
         self._input_chars: dict[str, int] = {}
         self._kinds: dict[str, QuestionKind] = {}
+        self._titles: dict[str, str] = {}
         self._agents = AgentOps(add)
 
     def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
@@ -145,7 +147,7 @@ class TranscriptOps:
                 for call in event.calls:
                     self._begin(call, event)
             case ToolEnd():
-                self._add(_tool_end(event))
+                self._add(_tool_end(event, self._titles.pop(event.tool_use_id, "")))
             case ExtensionsLoaded():
                 pass  # notices say what is missing
             case UserPrompt():
@@ -170,12 +172,13 @@ class TranscriptOps:
         return block
 
     def _begin(self, call: Call, start: ToolStart) -> None:
+        self._titles[call.id] = call.title
         self._add(
             {
                 "op": "tool",
                 "id": call.id,
                 "name": call.name,
-                "title": call.title,
+                "title": call.step,
                 "input": shown_input(call.name, call.tool_use["input"]),
                 "parallel": start.parallel,
                 # of a batch it is known for all of its calls together
@@ -369,8 +372,9 @@ def answer_op(event: Answered, kind: QuestionKind) -> Op:
     }
 
 
-def _tool_end(event: ToolEnd) -> Op:
-    diff = (event.display or {}).get("diff")
+def _tool_end(event: ToolEnd, title: str) -> Op:
+    display = event.display or {}
+    diff = display.get("diff")
     return {
         "op": "tool_end",
         "id": event.tool_use_id,
@@ -380,7 +384,13 @@ def _tool_end(event: ToolEnd) -> Op:
         "diff": cut(diff, DIFF_CHARS) if isinstance(diff, str) else None,
         "lines": changed_lines(diff) if isinstance(diff, str) else None,
         "error": _code_and_message(event.error),
+        "title": end_title(event.name, display.get("title") or title, event.status),
     }
+
+
+def end_title(name: str, title: object, status: str) -> str:
+    """The title of a call that is over; of one that did not succeed it says what was to be done."""
+    return step_title(name, str(title), finished=status == "success") if title else ""
 
 
 _HUNK = lazy_pattern(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.text import visible_line
 
 Output = Mapping[str, Any]
 """An output as nbformat 4 has it, texts joined."""
@@ -213,6 +214,24 @@ class NothingOpen:
 
     async def settled(self) -> None:
         return
+
+
+FIRST_LINE_CHARS = 40
+"""Of the line that names a cell that has not run."""
+
+
+def cell_name(position: int, execution_count: object, source: str) -> str:
+    """The cell as its user sees it: `cell [3]` by the number beside it, or `cell 4 (radius = 2)` if it has none.
+
+    Everything that people read names cells this way; what Claude reads has their ids.
+
+    >>> cell_name(3, 7, "radius = 2"), cell_name(3, None, "radius = 2")
+    ('cell [7]', 'cell 4 (radius = 2)')
+    """
+    if execution_count:
+        return f"cell [{execution_count}]"
+    first = visible_line(source.strip().partition("\n")[0], FIRST_LINE_CHARS)
+    return f"cell {position + 1} ({first})" if first else f"cell {position + 1}"
 
 
 def source_sha256(source: str) -> str:
