@@ -72,20 +72,18 @@ class Call(Struct, frozen=True):
         return step_title(self.name, self.title)
 
 
-NAMED_IN_STEPS = frozenset({"Bash", "Python", "Git"})
-"""Tools of which the title is a command or code: it needs the name before it."""
-
-_OWN_WORDS = frozenset({*NAMED_IN_STEPS, "Agent", "ExitPlanMode", "Skill"})
-"""Tools of which the title holds Claude's words: a verb there says what is to be done, not what the call does."""
+_NAMED = frozenset({"Agent", "Bash", "Python", "Git"})
+"""Tools of which the title is a command, code or Claude's own words: it needs the name before it."""
 
 _FINISHED = {
     **{"Analyze": "Analyzed", "Apply": "Applied", "Ask": "Asked", "Create": "Created", "Delete": "Deleted"},
     **{"Edit": "Edited", "Fetch": "Fetched", "Find": "Looked for", "Fix": "Fixed", "Follow": "Followed"},
     **{"Insert": "Inserted", "Lint": "Linted", "List": "Listed", "Load": "Loaded", "Look": "Looked"},
-    **{"Measure": "Measured", "Move": "Moved", "Outline": "Outlined", "Patch": "Patched", "Rename": "Renamed"},
-    **{"Replace": "Replaced", "Run": "Ran", "Search": "Searched", "Show": "Showed", "Stop": "Stopped"},
-    **{"Use": "Used", "Write": "Wrote"},
+    **{"Measure": "Measured", "Move": "Moved", "Outline": "Outlined", "Patch": "Patched", "Plan": "Planned"},
+    **{"Read": "Read", "Rename": "Renamed", "Replace": "Replaced", "Run": "Ran", "Search": "Searched"},
+    **{"Show": "Showed", "Stop": "Stopped", "Use": "Used", "Write": "Wrote"},
 }
+"""The verbs that titles begin with, for when it is done. Such a title says what the call does and needs no name."""
 
 
 def step_title(name: str, title: str, *, finished: bool = False) -> str:
@@ -96,12 +94,14 @@ def step_title(name: str, title: str, *, finished: bool = False) -> str:
     >>> step_title("Edit", "Edit cell [3]", finished=True), step_title("Bash", "Run it: make")
     ('Edited cell [3]', 'Bash: Run it: make')
     """
-    if name in NAMED_IN_STEPS:
-        return title if title.startswith(name) else f"{name}: {title}"
+    if name == "ExitPlanMode":
+        return title if title.startswith("Plan: ") else f"Plan: {title}"
     verb, _, rest = title.partition(" ")
-    own = name in _OWN_WORDS or name.startswith("mcp__") or title.endswith("?")
-    done = _FINISHED.get(verb) if finished and rest and not own else None
-    return title if done is None else f"{done} {rest}"
+    if name in _NAMED or (verb not in _FINISHED and name != "AskUserQuestion" and not name.startswith("mcp__")):
+        return title if title.startswith(name) else f"{name}: {title}"
+    if finished and rest and verb in _FINISHED and not title.endswith("?") and not name.startswith("mcp__"):
+        return f"{_FINISHED[verb]} {rest}"
+    return title
 
 
 class Suggestion(Struct, frozen=True):

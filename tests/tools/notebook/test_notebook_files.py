@@ -400,14 +400,14 @@ def test_the_preview_is_the_diff_of_the_cell_and_what_then_happens(tools):
 
 
 def test_titles(tools):
-    assert tools.title("NotebookEdit", notebook_path="n.ipynb", cell_id="a") == "Edit cell a in n.ipynb"
+    assert tools.title("NotebookEdit", notebook_path="n.ipynb", cell_id="a") == "Edit a cell in n.ipynb"
     assert (
         tools.title("NotebookEdit", notebook_path="n.ipynb", cell_id="a", edit_mode="delete")
         == "Delete cell a in n.ipynb"
     )
     assert (
         tools.title("NotebookEdit", notebook_path="n.ipynb", edit_mode="insert")
-        == "Insert a cell at the end in n.ipynb"
+        == "Insert a cell in n.ipynb"
     )
 
 

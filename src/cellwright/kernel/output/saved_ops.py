@@ -252,7 +252,7 @@ class _SavedOps:
                     "ms": self._ms(op["ms"]),
                     "result": result,
                     "diff": diff,
-                    "title": _cut(op["title"], room.rest, RESULT_CHARS),
+                    "title": _cut(op.get("title", ""), room.rest, RESULT_CHARS),
                     "error": _error(op["error"], room),
                 }
             case "ask":
