@@ -28,6 +28,7 @@ from cellwright.tools.notebook.cell_edits import (
     as_utf_8,
     check_valid,
     delete_cell,
+    in_words,
     insert_cell,
     move_cell,
     on_disk_bytes,
@@ -214,7 +215,9 @@ def _with_cell(made: ToolResult) -> ToolResult:
 def _title(input: NotebookEditInput, display_path: str) -> str:
     """Until the notebook is read: then the cell has its number."""
     verb = {"insert": "Insert", "move": "Move", "delete": "Delete"}.get(input.edit_mode, "Edit")
-    return f"{verb} a cell in {display_path}"
+    place = input.place if input.edit_mode in ("insert", "move") else None
+    beside = "" if place is None or place.anchor_id else f" {in_words(place)}"
+    return f"{verb} a cell{beside} in {display_path}"
 
 
 def _check_fields(input: NotebookEditInput) -> None:

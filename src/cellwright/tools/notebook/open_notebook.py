@@ -220,8 +220,10 @@ FIRST_LINE_CHARS = 40
 """Of the line that names a cell that has not run."""
 
 
-def cell_name(position: int, execution_count: object, source: str) -> str:
+def cell_name(position: int | None, execution_count: object, source: str) -> str:
     """The cell as its user sees it: `cell [3]` by the number beside it, or `cell 4 (radius = 2)` if it has none.
+
+    `position`: from 0; None for one that is not in the notebook now.
 
     Everything that people read names cells this way; what Claude reads has their ids.
 
@@ -231,7 +233,8 @@ def cell_name(position: int, execution_count: object, source: str) -> str:
     if execution_count:
         return f"cell [{execution_count}]"
     first = visible_line(source.strip().partition("\n")[0], FIRST_LINE_CHARS)
-    return f"cell {position + 1} ({first})" if first else f"cell {position + 1}"
+    cell = "a cell" if position is None else f"cell {position + 1}"
+    return f"{cell} ({first})" if first else cell
 
 
 def source_sha256(source: str) -> str:
