@@ -138,9 +138,9 @@ async function preview(offer: Offer): Promise<void> {
     offer.focus();
   };
   const choices = [
-    ...(shown.does_something ? [applyButton("Take back", offer, false)] : []),
-    ...(shown.conflicts ? [applyButton("Also what has changed since", offer, true)] : []),
-    cardButton("Leave everything as it is", leave),
+    ...(shown.does_something ? [applyButton("Undo", offer, false)] : []),
+    ...(shown.conflicts ? [applyButton("Also undo later changes", offer, true)] : []),
+    cardButton("Cancel", leave),
   ];
   const card = document.createElement("div");
   card.className = "card";
@@ -162,7 +162,7 @@ function applyButton(label: string, offer: Offer, force: boolean): HTMLElement {
     void requestPreview(offer, () => offer.ask("undo_turn", { ...offer.turn, preview: false, force })).then((done) => {
       if (!done) return;
       const failed = done.failed?.length ? ` But: ${done.failed.join(" ")}` : "";
-      showMessage(offer.host, `${done.title}.${failed} %claude /redo brings it back.`);
+      showMessage(offer.host, `${done.title}.${failed} %claude /redo restores it.`);
       offer.withdraw();
     });
   });

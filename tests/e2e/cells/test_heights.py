@@ -95,7 +95,7 @@ HEIGHT = """cell => {
     const shown = [...cell.querySelectorAll(':scope > .jp-Cell-outputWrapper, :scope > .cellwright-undo')];
     return Math.round(shown.reduce((sum, node) => sum + node.getBoundingClientRect().height, 0));
 }"""
-TO_END = "node => { node.scrollTop = node.scrollHeight }"
+TO_MIDDLE = "node => { node.scrollIntoView({block: 'center'}) }"
 
 
 def played(book, index):
@@ -130,7 +130,7 @@ def test_a_finished_answer_is_short_and_its_words_stay_where_they_are_read(noteb
         model.add(*script[:-1], turn(*script[-1:], hold(gate)))
         last = played(book, index)
         scroller = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer")
-        scroller.evaluate(TO_END)
+        last.evaluate(TO_MIDDLE)
         top = last.bounding_box()["y"]
         scrolled = scroller.evaluate("node => node.scrollTop")
         before = book.cell(index).evaluate(HEIGHT)
