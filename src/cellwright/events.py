@@ -66,6 +66,43 @@ class Call(Struct, frozen=True):
     def name(self) -> str:
         return str(self.tool_use["name"])
 
+    @property
+    def step(self) -> str:
+        """The call in words, as lists of steps show it."""
+        return step_title(self.name, self.title)
+
+
+_NAMED = frozenset({"Agent", "Bash", "Python", "Git"})
+"""Tools of which the title is a command, code or Claude's own words: it needs the name before it."""
+
+_FINISHED = {
+    **{"Analyze": "Analyzed", "Apply": "Applied", "Ask": "Asked", "Create": "Created", "Delete": "Deleted"},
+    **{"Edit": "Edited", "Fetch": "Fetched", "Find": "Looked for", "Fix": "Fixed", "Follow": "Followed"},
+    **{"Insert": "Inserted", "Lint": "Linted", "List": "Listed", "Load": "Loaded", "Look": "Looked"},
+    **{"Measure": "Measured", "Move": "Moved", "Outline": "Outlined", "Patch": "Patched", "Plan": "Planned"},
+    **{"Read": "Read", "Rename": "Renamed", "Replace": "Replaced", "Run": "Ran", "Search": "Searched"},
+    **{"Show": "Showed", "Stop": "Stopped", "Use": "Used", "Write": "Wrote"},
+}
+"""The verbs that titles begin with, for when it is done. Such a title says what the call does and needs no name."""
+
+
+def step_title(name: str, title: str, *, finished: bool = False) -> str:
+    """The title of a call of the tool `name` in a list of steps; `finished`: it has succeeded.
+
+    The one place where steps get their words: cards, saved answers and the terminal show these.
+
+    >>> step_title("Edit", "Edit cell [3]", finished=True), step_title("Bash", "Run it: make")
+    ('Edited cell [3]', 'Bash: Run it: make')
+    """
+    if name == "ExitPlanMode":
+        return title if title.startswith("Plan: ") else f"Plan: {title}"
+    verb, _, rest = title.partition(" ")
+    if name in _NAMED or (verb not in _FINISHED and name != "AskUserQuestion" and not name.startswith("mcp__")):
+        return title if title.startswith(name) else f"{name}: {title}"
+    if finished and rest and verb in _FINISHED and not title.endswith("?") and not name.startswith("mcp__"):
+        return f"{_FINISHED[verb]} {rest}"
+    return title
+
 
 class Suggestion(Struct, frozen=True):
     """Rules that together would have allowed the call, and where they can be kept ("session" or "always").

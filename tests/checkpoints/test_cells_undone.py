@@ -94,7 +94,7 @@ def test_changed_deleted_and_new_cells_are_taken_back_and_brought_back(notebook)
     ]
     assert there.changed.files == ()
     page = there.type("/undo")
-    assert "n.ipynb#two" in page
+    assert "a cell (b = 2) in n.ipynb" in page
     assert list(sources(there).items()) == list(before.items())
     there.type("/redo")
     assert sources(there) == after
@@ -118,7 +118,7 @@ def test_what_the_user_typed_since_is_left(notebook):
     there.say()
     typed(there, "one", "a = 11  # mine")
     page = there.type("/undo")
-    assert "n.ipynb#one  it has changed since turn 1" in page
+    assert "cell 1 (a = 11  # mine) in n.ipynb  it has changed since turn 1" in page
     assert sources(there) == {"one": "a = 11  # mine", "two": "b = 2", "three": "# three"}
 
 

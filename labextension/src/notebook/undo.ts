@@ -1,4 +1,4 @@
-/** A button under each answer whose turn can be taken back: it shows what that would do, and does it when that is confirmed. */
+/** A button at each answer whose turn can be undone: it shows what that would do, and does it when that is confirmed. */
 
 import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 import type { NotebookPanel } from "@jupyterlab/notebook";
@@ -6,12 +6,16 @@ import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 
 import type { JsonObject } from "../json";
 import { addPageStyle } from "../page";
+import type { UndoPlace } from "../transcript/items/undo_offers";
+import { undoOffers } from "../transcript/items/undo_offers";
 import { revealed } from "../transcript/visible_text";
 import type { CellModel } from "./cell_language";
 import { notebookLinks } from "./notebook_links";
 import css from "./undo.css";
 
 export const UNDO_CLASS = "cellwright-undo";
+const TURN = "data-turn";
+const ANSWERS = ".jp-Cell, .run";
 
 export type KernelRequest = (method: string, params: JsonObject) => Promise<unknown>;
 
@@ -32,8 +36,13 @@ export class UndoButtons {
       const turn = turnOf((cell.model as CellModel).outputs);
       const offered = there !== null && turn !== null && turn.session === there.session && there.turns.includes(turn.turn);
       const host = cell.node.querySelector(`:scope > .${UNDO_CLASS}`);
-      if (!offered) host?.remove();
-      else if (!host) cell.node.append(undoButton(turn, this.requestNow(panel)));
+      if (!offered) {
+        host?.remove();
+        for (const place of undoOffers().in(cell.node)) place.offer(null);
+      } else if (!host || host.getAttribute(TURN) !== nameOf(turn)) {
+        host?.remove();
+        cell.node.append(undoButton(turn, this.requestNow(panel), cell.node));
+      }
     }
   }
 
@@ -61,30 +70,76 @@ function turnOf(outputs: CellModel["outputs"]): UndoableTurn | null {
   return null;
 }
 
-let styled = false;
+/** The button of a turn: in the footers of its answer, as they come, else in `host`, where its card opens. */
+type Offer = { readonly host: HTMLElement; readonly turn: UndoableTurn; readonly ask: KernelRequest; offer(): void; focus(): void; withdraw(): void };
 
-/** A button that takes a turn back, after it has shown what that would do. */
-export function undoButton(turn: UndoableTurn, ask: KernelRequest): HTMLElement {
-  if (!styled) addPageStyle(css);
-  styled = true;
+const offers = new WeakMap<Element, Offer>();
+let begun = false;
+
+function begin(): void {
+  if (begun) return;
+  begun = true;
+  addPageStyle(css);
+  undoOffers().onAdded((place) => {
+    // it stands in its cell by then
+    queueMicrotask(() => {
+      const host = place.host.closest(ANSWERS)?.querySelector(`:scope > .${UNDO_CLASS}`);
+      if (host) offers.get(host)?.offer();
+    });
+  });
+}
+
+function nameOf({ session, turn }: UndoableTurn): string {
+  return `${session} ${turn}`;
+}
+
+/** The place of a card that undoes a turn after it has shown what that would do. `answer` holds the answer, and its footer. */
+export function undoButton(turn: UndoableTurn, ask: KernelRequest, answer: HTMLElement): HTMLElement {
+  begin();
   const host = document.createElement("div");
   host.className = UNDO_CLASS;
-  const offer = textElement("button", "Undo turn");
-  offer.addEventListener("click", () => { void preview(host, offer, turn, ask); });
-  host.append(offer);
+  host.setAttribute(TURN, nameOf(turn));
+  const own = textElement("button", "Undo turn");
+  own.addEventListener("click", () => { void preview(offer); });
+  let over = false;
+  const places = (): UndoPlace[] => undoOffers().in(answer);
+  const offer: Offer = {
+    host,
+    turn,
+    ask,
+    offer() {
+      if (over) return;
+      const there = places();
+      for (const place of there) place.offer(() => void preview(offer));
+      if (there.length > 0) own.remove();
+      else if (host.childElementCount === 0) host.append(own);
+    },
+    focus() {
+      (places()[0] ?? own).focus();
+    },
+    withdraw() {
+      over = true;
+      for (const place of places()) place.offer(null);
+      own.remove();
+    },
+  };
+  offers.set(host, offer);
+  offer.offer();
   return host;
 }
 
-async function preview(host: HTMLElement, offer: HTMLElement, turn: UndoableTurn, ask: KernelRequest): Promise<void> {
-  const shown = await requestPreview(host, offer, () => ask("undo_turn", { ...turn, preview: true }));
+async function preview(offer: Offer): Promise<void> {
+  const { host, turn, ask } = offer;
+  const shown = await requestPreview(offer, () => ask("undo_turn", { ...turn, preview: true }));
   if (!shown) return;
   const leave = (): void => {
-    host.replaceChildren(offer);
+    host.replaceChildren();
+    offer.offer();
     offer.focus();
   };
   const choices = [
-    ...(shown.does_something ? [applyButton("Undo", host, offer, turn, ask, false)] : []),
-    ...(shown.conflicts ? [applyButton("Also undo later changes", host, offer, turn, ask, true)] : []),
+    ...(shown.does_something ? [applyButton("Undo", offer, false)] : []),
+    ...(shown.conflicts ? [applyButton("Also undo later changes", offer, true)] : []),
     cardButton("Cancel", leave),
   ];
   const card = document.createElement("div");
@@ -102,12 +157,13 @@ async function preview(host: HTMLElement, offer: HTMLElement, turn: UndoableTurn
   choices[0]?.focus();
 }
 
-function applyButton(label: string, host: HTMLElement, offer: HTMLElement, turn: UndoableTurn, ask: KernelRequest, force: boolean): HTMLElement {
+function applyButton(label: string, offer: Offer, force: boolean): HTMLElement {
   return cardButton(label, () => {
-    void requestPreview(host, offer, () => ask("undo_turn", { ...turn, preview: false, force })).then((done) => {
+    void requestPreview(offer, () => offer.ask("undo_turn", { ...offer.turn, preview: false, force })).then((done) => {
       if (!done) return;
       const failed = done.failed?.length ? ` But: ${done.failed.join(" ")}` : "";
-      showMessage(host, `${done.title}.${failed} %claude /redo restores it.`);
+      showMessage(offer.host, `${done.title}.${failed} %claude /redo restores it.`);
+      offer.withdraw();
     });
   });
 }
@@ -118,12 +174,17 @@ function cardButton(label: string, close: () => void): HTMLElement {
   return node;
 }
 
-/** The kernel's answer; null for an error, which is shown beside `offer`: it may be asked again. */
-async function requestPreview(host: HTMLElement, offer: HTMLElement, ask: () => Promise<unknown>): Promise<UndoPreview | null> {
+/** The kernel's answer; null for an error, which is shown below the answer: it may be asked again. */
+async function requestPreview(offer: Offer, ask: () => Promise<unknown>): Promise<UndoPreview | null> {
+  const { host } = offer;
   try {
     return (await ask()) as UndoPreview;
   } catch (error) {
-    showMessage(host, error instanceof Error ? error.message : String(error), offer);
+    const hadFocus = host.contains(document.activeElement);
+    host.replaceChildren();
+    offer.offer();
+    showMessage(host, error instanceof Error ? error.message : String(error), ...host.querySelectorAll("button"));
+    if (hadFocus) offer.focus();
     return null;
   }
 }
@@ -172,7 +233,7 @@ function followAnswers({ context: { model } }: NotebookPanel, changed: () => voi
 
 export const undoPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:undo",
-  description: "A button under an answer takes back what Claude changed in that turn.",
+  description: "A button at an answer undoes what Claude changed in that turn.",
   autoStart: true,
   optional: [INotebookTracker],
   activate: (_, tracker: INotebookTracker | null) => {

@@ -31,3 +31,8 @@ export function count(number: number): string {
 export function plural(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
+
+/** "+3 −1". */
+export function lineCounts(added: number, removed: number): string {
+  return `+${added} −${removed}`;
+}

@@ -54,7 +54,12 @@ export type ToolEndOp = {
   result: string;
   diff: string | null;
   error: ErrorInfo | null;
+  /** Its title now that it is over. A kernel of an earlier version does not say it, nor the lines. */
+  title?: string;
+  /** Of the whole diff, which may be cut. */
+  lines?: ChangedLines | null;
 };
+export type ChangedLines = { added: number; removed: number };
 export type DecidedOp = {
   op: "decided";
   tool: string;

@@ -1,7 +1,7 @@
 /** The transcript's state: operations in, items out. It draws nothing and knows no channel. */
 
 import type { Json } from "../json";
-import type { AgentLineOp, AgentOp, AgentState, AgentStateOp, AnsweredOp, AskOp, ChangesOp, CompactedOp, DecidedOp, EndOp, ErrorInfo, Level, NoticeOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextPart, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
+import type { AgentLineOp, AgentOp, AgentState, AgentStateOp, AnsweredOp, AskOp, ChangedLines, ChangesOp, CompactedOp, DecidedOp, EndOp, ErrorInfo, Level, NoticeOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextOp, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
 
 /** Live output is for looking at; the whole of it is the kernel's. */
 const MAX_OUTPUT_CHARS = 64_000;
@@ -28,6 +28,8 @@ export class TranscriptStore {
   /** The permission mode that is in force. */
   mode = "";
   todos: readonly Todo[] = [];
+  /** The context that was sent with the prompt. */
+  readonly context: ContextOp[] = [];
   /** The run's changes, told when it is about to end. */
   changes: ChangesOp | null = null;
   /** The user's messages that wait to be delivered, by their ids; at the end: those that were not. */
@@ -100,7 +102,7 @@ export class TranscriptStore {
         this.part = op.part;
         return;
       case "told":
-        this.push({ kind: "told", tokens: op.tokens, parts: op.parts, revision: 0 });
+        this.context.push(op);
         return;
       case "model":
         if (this.run) this.run = { ...this.run, model: op.model };
@@ -327,8 +329,9 @@ export class TranscriptStore {
   }
 
   private endTool(op: ToolEndOp): void {
-    const { status, ms, result, diff, error } = op;
-    Object.assign(this.tool(op.id), { status, ms, result, diff, error, stuck: "" });
+    const { status, ms, result, diff, error, title, lines = null } = op;
+    const tool = this.tool(op.id);
+    Object.assign(tool, { status, ms, result, diff, error, lines, title: title || tool.title, stuck: "" });
   }
 
   private drop(blocks: number[], tools: string[]): void {
@@ -447,6 +450,8 @@ export type ToolItem = Revised & {
   displays: Record<string, string>[];
   result: string;
   diff: string | null;
+  /** The lines that the change added and removed, of which `diff` may hold the first alone; null where that was not said. */
+  lines: ChangedLines | null;
   error: ErrorInfo | null;
   stuck: string;
   decided: DecidedOp | null;
@@ -476,11 +481,9 @@ export type AgentLine = { kind: "call" | "text" | "note"; text: string; call: st
 /** Words of the user that Claude was given here. */
 export type UserMessageItem = Revised & { kind: "said"; text: string };
 export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string; times: number };
-/** The context attached to a prompt. */
-export type ContextItem = Revised & { kind: "told"; tokens: number; parts: ContextPart[] };
 /** The conversation so far was summed up here, or is being. */
 export type CompactedItem = Revised & { kind: "compacted"; op: CompactedOp };
-export type Item = ContextItem | CompactedItem | TextItem | ThinkingItem | ToolItem | UserMessageItem | NoticeItem;
+export type Item = CompactedItem | TextItem | ThinkingItem | ToolItem | UserMessageItem | NoticeItem;
 
 export function newTool(id: string, name: string): ToolItem {
   return {
@@ -499,6 +502,7 @@ export function newTool(id: string, name: string): ToolItem {
     displays: [],
     result: "",
     diff: null,
+    lines: null,
     error: null,
     stuck: "",
     decided: null,

@@ -3,14 +3,17 @@
 import { cellChangesBar } from "./cards/question_card";
 import { toolCard } from "./cards/tool_card";
 import { element, setText } from "./dom";
-import { guardFocus, stopNotebookKeys, watchAttention } from "./focus";
+import { focused, guardFocus, stopNotebookKeys, watchAttention } from "./focus";
+import { contextSent } from "./items/context_sent";
 import { fillFailure } from "./items/failure";
 import { endText, footer } from "./items/footer";
 import type { ItemView, TranscriptContext } from "./items/item_view";
+import { isReading, steadily } from "./items/steady_scroll";
 import { steerInput } from "./items/steer_input";
+import type { Arrangement } from "./items/step_groups";
 import { stepGroups } from "./items/step_groups";
-import { compacted, notice, userMessage, textBlock, thinkingBlock, attachedContext } from "./items/text_items";
-import { nowDoing, progressText, todoList } from "./items/todo_list";
+import { compacted, notice, userMessage, textBlock, thinkingBlock } from "./items/text_items";
+import { isInList, nowDoing, progressText, todoList } from "./items/todo_list";
 import type { BrowserMessage } from "./protocol";
 import type { Item, TranscriptStore } from "./store";
 import { adoptStyle } from "./style";
@@ -33,8 +36,6 @@ function itemView(item: Item, place: TranscriptContext): ItemView {
       return notice(item);
     case "compacted":
       return compacted(item);
-    case "told":
-      return attachedContext(item);
     default:
       return item satisfies never;
   }
@@ -52,10 +53,11 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const todos = todoList(store);
   const changes = cellChangesBar(place);
   const steer = steerInput(place);
-  const foot = footer(place);
+  const context = contextSent(store);
+  const foot = footer(place, context.button);
   const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   // below the last part alone
-  const ending = element("div", { class: "ending" }, waiting, failure, changes.node, todos.node, steer.node, foot.node, announcer);
+  const ending = element("div", { class: "ending" }, waiting, failure, changes.node, todos.node, steer.node, foot.node, context.list, announcer);
   const body = element("section", { class: "transcript", role: "group", "aria-label": "Claude's answer" }, items, ending);
   body.addEventListener("keydown", stopNotebookKeys);
   root.replaceChildren(body);
@@ -65,6 +67,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const groups = stepGroups(items);
   const views = new Map<Item, { view: ItemView; revision: number }>();
   let drops = 0;
+  let hasEnded = false;
   let announced: string | null = null;
   const clock = setInterval(() => {
     foot.tick?.();
@@ -80,24 +83,32 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const draw = (): void => {
     const asking = new Set(store.pending().map((question) => question.ask.tool));
     ending.hidden = part < store.part;
-    for (const item of store.items) {
-      if (store.partOf(item) !== part) continue;
-      let known = views.get(item);
-      if (!known) {
-        known = { view: itemView(item, place), revision: -1 };
-        views.set(item, known);
-      }
+    const own = store.items.filter((item) => store.partOf(item) === part);
+    for (const item of own) if (!views.has(item)) views.set(item, { view: itemView(item, place), revision: -1 });
+    if (drops < store.drops) removeDropped(views, store.items);
+    drops = store.drops;
+    // in their places before they are drawn: a card whose turn it is takes the keyboard
+    arrange();
+    for (const item of own) {
+      const known = views.get(item);
       // a question's turn depends on the others
-      if (known.revision === item.revision && !(item.kind === "tool" && asking.has(item.id))) continue;
+      if (!known || (known.revision === item.revision && !(item.kind === "tool" && asking.has(item.id)))) continue;
       known.revision = item.revision;
       known.view.update();
     }
-    if (drops < store.drops) removeDropped(views, store.items);
-    drops = store.drops;
-    groups.arrange(new Map(Array.from(views, ([item, known]) => [item, known.view.node])));
     if (!ending.hidden) drawEnd();
     // how far the page is, for whoever waits for it
     body.dataset.drawn = `${store.have}`;
+  };
+  const arrange = (): void => {
+    const nodes = new Map(Array.from(views, ([item, known]) => [item, known.view.node]));
+    const ended = store.end && { after: part > 0, last: part === store.part };
+    const ends = ended !== null && !hasEnded && nodes.size > 0 && body.dataset.drawn !== undefined;
+    hasEnded = ended !== null;
+    const keepsOpen = (folded: readonly Item[]): boolean => ends && isReading(folded.flatMap((item) => nodes.get(item) ?? []), focused());
+    const rearrange = (): void => { groups.arrange(nodes, { waiting: waitingCalls(store), ended, keepsOpen }); };
+    if (!ends) rearrange();
+    else steadily(body, [...wordsOf(nodes), ending], rearrange);
   };
   const drawEnd = (): void => {
     drawEnding(store, waiting, failure);
@@ -106,6 +117,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     todos.update();
     steer.update();
     foot.update();
+    context.update();
     const news = newsOf(store);
     // what had happened before this view was there is no news
     if (announced !== null && news !== announced) setText(announcer, news);
@@ -123,6 +135,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     rest();
     for (const known of views.values()) known.view.dispose?.();
     steer.dispose?.();
+    foot.dispose?.();
     root.replaceChildren();
   };
 }
@@ -156,6 +169,22 @@ function drawOnChange(store: TranscriptStore, draw: () => void): () => void {
     cancelAnimationFrame(frame);
     clearTimeout(timer);
   };
+}
+
+/** What is read in an answer, the last first. */
+function wordsOf(nodes: ReadonlyMap<Item, HTMLElement>): HTMLElement[] {
+  return Array.from(nodes).flatMap(([item, node]) => (item.kind === "text" ? [node] : [])).reverse();
+}
+
+/** The calls that wait behind the question that is being asked. */
+function waitingCalls(store: TranscriptStore): Arrangement["waiting"] {
+  const [first, ...later] = store.pending();
+  if (!first) return new Set();
+  const asked = new Set(later.map(({ ask }) => ask.tool));
+  return new Set(store.items.filter((item) => {
+    if (item.kind !== "tool" || item.id === first.ask.tool || item.agents.length > 0 || isInList(item)) return false;
+    return item.status === "waiting" && (item.questions.length === 0 || asked.has(item.id));
+  }));
 }
 
 function removeDropped(views: Map<Item, { view: ItemView }>, items: Item[]): void {

@@ -3,6 +3,7 @@
 import { beforeEach, expect, it } from "vitest";
 
 import { UNDO_CLASS, UndoButtons } from "../../src/notebook/undo";
+import { undoOffers } from "../../src/transcript/items/undo_offers";
 import { standIn } from "../support/stand_in";
 
 type UndoCell = { readonly node: HTMLElement; readonly model: { readonly outputs: { readonly length: number; get(): { readonly metadata: unknown } } } };
@@ -87,6 +88,30 @@ it("leaves everything, by Escape as well, and overwrites only when told", async 
   press(one.node, "Also undo later changes");
   await settled();
   expect(asked.at(-1)?.[1].force).toBe(true);
+});
+
+it("is in the answer's footer once there is one, whose focus it gives back", async () => {
+  const one = cell(3);
+  const place = document.createElement("div");
+  one.node.append(place);
+  let undo: (() => void) | null = null;
+  let focused = 0;
+  const buttons = new UndoButtons(() => kernel);
+  await buttons.update(standIn({ content: { widgets: [one] } }));
+  expect(one.node.textContent).toBe("Undo turn");
+  one.node.classList.add("jp-Cell");
+  undoOffers().add({ host: place, offer: (offered) => { undo = offered; }, focus: () => { focused++; } });
+  await settled();
+  expect([one.node.textContent, undo]).toEqual(["", expect.any(Function)]);
+  (undo as (() => void) | null)?.();
+  await settled();
+  one.node.querySelector(".card")?.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+  expect([one.node.querySelector(".card"), focused]).toEqual([null, 1]);
+  (undo as (() => void) | null)?.();
+  await settled();
+  press(one.node, "Undo");
+  await settled();
+  expect([undo, one.node.querySelector("[role=status]")?.textContent]).toEqual([null, expect.stringContaining("Taken back: turn 3")]);
 });
 
 it("says why it cannot be", async () => {

@@ -32,21 +32,21 @@ it("is drawn", async () => {
   await drawn();
   const last = shadowOf(below);
   expect([...root.querySelectorAll(".items > *")].map((node) => node.className)).toEqual([
-    "told", "thinking", "prose", "tool", "tool", "tool", "said", "tool", "tool of-agent", "told compacted", "notice info",
+    "thinking", "prose", "tool", "tool", "tool", "said", "tool", "tool of-agent", "told compacted", "notice info",
   ]);
   expect(text(root, ".said")).toBe("You Keep the old name as an alias.");
   expect(text(root, ".prose strong")).toBe("one line");
   expect([...root.querySelectorAll(".answered")].map((node) => node.textContent)).toEqual([
-    "Allowed once in this cell",
     "Answered in this cell: Parquet",
     "Plan approved, edits accepted in this cell",
   ]);
+  expect(find(root, ".approved").title).toBe("Allowed once in this cell");
   expect(find(root, ".ending").hidden).toBe(true);
   expect(text(last, ".todos .count")).toBe("1 of 3 done");
   expect(text(last, ".mode")).toBe("Plan");
   expect(find(root, "img").getAttribute("alt")).toBe("<Figure size 640x480 with 1 Axes>");
   expect(text(last, ".state")).toBe("Done · 14 s");
-  expect(text(last, ".facts")).toContain("1 file, 1 cell changed, /undo takes it back");
+  expect(text(last, ".facts")).toContain("1 file, 1 cell changed (/undo)");
   expect(find(root, ".transcript").dataset.drawn).toBe(`${ops.length}`);
 });
 

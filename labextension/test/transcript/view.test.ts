@@ -116,7 +116,8 @@ describe("the footer", () => {
     await drawn();
     expect(text(root, ".state")).toMatch(/^Working… \d+ s$/);
     const facts = [...root.querySelectorAll(".facts span")].map((fact) => fact.textContent);
-    expect(facts).toEqual(["claude-opus-5-5", "$0.043", "8.0k in, 424 out", "context 3 %"]);
+    expect(find(root, ".facts [title]").title).toBe("8.0k tokens in, 424 out");
+    expect(facts).toEqual(["claude-opus-5-5", "$0.043", "3% context"]);
     kernel.say(END);
     await drawn();
     expect(text(root, ".state")).toBe("Done · 3.2 s");

@@ -24,6 +24,7 @@ from cellwright.events import (
     ToolProgress,
     ToolStart,
     TurnEnd,
+    step_title,
 )
 from cellwright.text import dollars, visible_line
 
@@ -186,7 +187,7 @@ class AgentProgress(Struct):
 def call_line(call: Call) -> str:
     """The line of a call of an agent, which begins with the tool's name."""
     title = visible_line(call.title, LINE_CHARS)
-    return title if title.startswith(call.name) else f"{call.name}: {title}"
+    return step_title(call.name, title)
 
 
 def progress_of(event: SubagentEvent) -> ToolProgress | None:

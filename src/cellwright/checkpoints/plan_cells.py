@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from cellwright.tools.notebook.open_notebook import (
     Move,
     OpenNotebook,
     Replace,
+    cell_name,
 )
 from cellwright.tools.paths import shown_path
 
@@ -75,8 +76,17 @@ class CellUndo(Struct, frozen=True, kw_only=True):
         )
         before = None if self.now is None else self.now.source.encode("utf-8", "surrogatepass")
         after = None if target is None else str(target["source"]).encode("utf-8", "surrogatepass")
-        where = f"{shown_path(cwd, self.about.notebook)}#{self.about.cell_id}"
+        where = f"{self._seen(target)} in {shown_path(cwd, self.about.notebook)}"
         return Changed(where, kind, *line_counts(before, after))
+
+    def _seen(self, target: Mapping[str, Any] | None) -> str:
+        """The cell by the number that its user sees beside it, or gets back beside it."""
+        kept = target or {}
+        if self.now is None:
+            return cell_name(None, kept.get("execution_count"), str(kept.get("source", "")))
+        return cell_name(
+            self.now.position, kept.get("execution_count") or self.now.execution_count, self.now.source
+        )
 
     def step(self) -> CellStep:
         """For the journal: what a redo would have to make of the cell."""

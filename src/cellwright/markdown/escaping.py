@@ -109,11 +109,11 @@ def as_entities(text: str) -> str:
     return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", text)
 
 
-def folded(title: str, markdown: str) -> str:
-    """`markdown` (safe already) under a title that opens it by a click where HTML is shown."""
+def folded(title: str, markdown: str, *, opened: bool = False) -> str:
+    """`markdown` (safe already) under a title that opens it by a click where HTML is shown; `opened`: it is, at first."""
     # a summary is no code: between two dollars there would be mathematics
     summary = re.sub(r"&#(?:36|92);", lambda match: f"<span>{match[0]}</span>", as_entities(visible_controls(title)))
-    return f"<details><summary>{' '.join(summary.split())}</summary>\n\n{markdown}\n\n</details>"
+    return f"<details{' open' if opened else ''}><summary>{' '.join(summary.split())}</summary>\n\n{markdown}\n\n</details>"
 
 
 # what renderers draw instead of showing it: nbconvert even writes the text of a diagram into the page as HTML

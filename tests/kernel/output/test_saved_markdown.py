@@ -78,6 +78,7 @@ WHOLE_RUN: tuple[Event, ...] = (
 
 def test_the_answer_the_tools_the_diff_and_the_cost():
     assert saved(*WHOLE_RUN).markdown() == (
+        "<details open><summary>4 steps · 1 denied · a.py +1 −1 · 1.5 s</summary>\n\n"
         "I look at it.\n\n"
         "- ✓ `Read: a.py` · 12 ms\n"
         "- ✓ ``Grep `x` in all`` · 1.5 s\n"
@@ -85,7 +86,7 @@ def test_the_answer_the_tools_the_diff_and_the_cost():
         "- ✗ `Bash: rm -rf x` · denied: `the user said no`\n\n"
         "<details><summary>Changes: Edit: a.py</summary>\n\n"
         "````diff\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = '```'\n````\n\n"
-        "</details>\n\n"
+        "</details>\n\n</details>\n\n"
         "*the session was forked*\n\n"
         "**Done**: see `a.py`.\n\n"
         "*claude-opus-5-5* · *3 tool calls* · *1 min 5 s* · *\\$0.012* · *session \\$0.50* · *5,230 tokens of context*"
@@ -99,6 +100,23 @@ def test_plain_text_says_the_same_without_markup_of_ours():
     assert "**Done**: see `a.py`." in plain
     assert "details" not in plain
     assert "secret thoughts" not in plain
+
+
+def test_steps_fold_and_what_people_read_stays():
+    read = [ToolStart((call("t1", "Read", "Read a.py"), call("t2", "Grep", "Search for “x”")))]
+    read += [ToolEnd("t1", "Read", "success", "x", 10.0), ToolEnd("t2", "Grep", "success", "x", 20.0)]
+    answer = saved(TextDelta("First.", 0), turn_end(), *read, TextDelta("# All\n\nof it", 0), turn_end(), *read, run_end())
+    blocks = answer.markdown().split("\n\n")
+    assert [block for block in blocks if "details" in block or "#" in block] == [
+        "<details><summary>2 steps · 30 ms</summary>",
+        "</details>",
+        "# All",
+        "<details><summary>2 steps · 30 ms</summary>",
+        "</details>",
+    ]
+    assert blocks[1:3] == ["First.", "- ✓ `Read a.py` · 10 ms\n- ✓ `Searched for “x”` · 20 ms"]
+    running = saved(TextDelta("First.", 0), turn_end(), *read)
+    assert "details" not in running.markdown()
 
 
 def test_a_quiet_cell_keeps_the_answer_alone():
@@ -209,14 +227,14 @@ def test_what_the_user_answered_and_approved_is_kept():
         run_end(),
     )
     kept = saved(*run)
-    assert "- ✓ `AskUserQuestion: Where to?` · 1 ms\n  - `Where to?` → `` the `attic` ``\n- ✓ `ExitPlanMode" in (
+    assert "- ✓ `Where to?` · 1 ms\n  - `Where to?` → `` the `attic` ``\n- ✓ `Plan: Plan`" in (
         kept.markdown()
     )
     assert (
         "<details><summary>The plan, as approved</summary>\n\n1. **Do** it &lt;/details>&lt;img src=x>\n\n</details>"
         in kept.markdown()
     )
-    assert "✓ AskUserQuestion: Where to? · 1 ms\n  Where to? → the `attic`" in kept.plain()
+    assert "✓ Where to? · 1 ms\n  Where to? → the `attic`" in kept.plain()
 
 
 def test_a_command_that_failed_is_told_in_a_line():

@@ -57,7 +57,9 @@ def sources(path: Path) -> list[str]:
 def test_a_new_cell_goes_where_it_is_said(tools, given, index, words):
     path = put(tools, four())
     call = {"notebook_path": "n.ipynb", "edit_mode": "insert", "cell_type": "code", "new_source": "new", **given}
-    assert words in tools.title("NotebookEdit", **call)
+    # people know no ids
+    shown = tools.title("NotebookEdit", **call)
+    assert shown == f"Insert a cell{'' if 'cell_id' in given else f' {words}'} in n.ipynb"
     result = tools.result("NotebookEdit", **call)
     assert sources(path)[index] == "new"
     assert f"{words} of n.ipynb: it is cell {index + 1} of 5 (index {index})." in result.content
@@ -86,7 +88,7 @@ def test_a_cell_is_moved(tools, minor, given, order):
     name = "c{}" if minor == 5 else "cell-{}"
     target = {"target_id": name.format(given["target_id"])} if "target_id" in given else {}
     call = {"notebook_path": "n.ipynb", "edit_mode": "move", "cell_id": name.format(2), **given, **target}
-    assert tools.title("NotebookEdit", **call).startswith(f"Move cell {name.format(2)} ")
+    assert tools.title("NotebookEdit", **call).startswith("Move a cell ")
     result = tools.result("NotebookEdit", **call)
     expected = {**content, "cells": [content["cells"][int(number)] for number in order]}
     assert path.read_text() == json.dumps(expected, indent=1) + "\n"

@@ -388,7 +388,7 @@ def test_the_preview_is_the_diff_of_the_cell_and_what_then_happens(tools):
     data = dumps(notebook(SOURCES, 5), {"indent": 1})
     path = put(tools, data)
     preview = tools.preview("NotebookEdit", notebook_path="n.ipynb", new_source="x = 1\ny\n", cell_id="id-1")
-    assert (preview.title, preview.kind) == ("Edit cell 2 (x = 1) in n.ipynb (+1 −1)", "diff")
+    assert (preview.title, preview.kind) == ("Edit cell [1] in n.ipynb (+1 −1)", "diff")
     assert preview.detail.endswith(' x = 1\n-print("ä\\n")\n+y\n \n')
     given = {"notebook_path": "n.ipynb", "new_source": "z", "edit_mode": "insert", "cell_type": "code"}
     preview = tools.preview("NotebookEdit", **given)
@@ -400,10 +400,10 @@ def test_the_preview_is_the_diff_of_the_cell_and_what_then_happens(tools):
 
 
 def test_titles(tools):
-    assert tools.title("NotebookEdit", notebook_path="n.ipynb", cell_id="a") == "Edit cell a in n.ipynb"
+    assert tools.title("NotebookEdit", notebook_path="n.ipynb", cell_id="a") == "Edit a cell in n.ipynb"
     assert (
         tools.title("NotebookEdit", notebook_path="n.ipynb", cell_id="a", edit_mode="delete")
-        == "Delete cell a in n.ipynb"
+        == "Delete a cell in n.ipynb"
     )
     assert (
         tools.title("NotebookEdit", notebook_path="n.ipynb", edit_mode="insert")

@@ -104,6 +104,10 @@ const OPS: Record<string, Fields> = {
   },
   changes: { turn: number, files: changed, cells: changed, effects: list(text), not_kept: list(text) },
 };
+/** Fields that notebooks of earlier versions lack. */
+const LATER: Record<string, Fields> = {
+  tool_end: { title: text, lines: orNull(record({ added: number, removed: number })) },
+};
 const END = record({ stop_reason: text, cost_usd: orNull(number), session_cost_usd: orNull(number), ms: number, error: failure });
 const NO_END = { stop_reason: "", cost_usd: null, session_cost_usd: null, ms: 0, error: null };
 
@@ -127,7 +131,8 @@ export function savedOps(data: unknown): Op[] | null {
 function known(op: unknown, room: Room): Op[] {
   if (!isObject(op) || typeof op.op !== "string") return [];
   const fields = Object.hasOwn(OPS, op.op) ? OPS[op.op] : undefined;
-  const checked = fields && record(fields)(op, room);
+  const later = Object.entries(LATER[op.op] ?? {}).filter(([name]) => Object.hasOwn(op, name));
+  const checked = fields && record({ ...fields, ...Object.fromEntries(later) })(op, room);
   return checked ? [{ op: op.op, ...(checked as object) } as Op] : [];
 }
 

@@ -147,7 +147,7 @@ export class RunView {
     this.undoSettled = true;
     const turn = { session: run.session, turn: changes.turn };
     const offer = (): void => {
-      this.node.append(undoButton(turn, (method, params) => this.deps.request(method, params)));
+      this.node.append(undoButton(turn, (method, params) => this.deps.request(method, params), this.host));
     };
     if (!this.endedBefore) offer();
     else void this.deps.canUndo(turn.session, turn.turn).then((can) => { if (can && !this.gone) offer(); });

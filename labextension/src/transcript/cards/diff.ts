@@ -7,8 +7,10 @@ import { coloredText, tokensBetween, withParser } from "../code/colored_code";
 import type { Token } from "../code/colored_code";
 import { work } from "../code/frame_work";
 import { button, element } from "../dom";
-import { plural } from "../format";
+import { lineCounts, plural } from "../format";
 import type { CodeParser } from "../code/page_abilities";
+import type { ChangedLines } from "../protocol";
+import type { ToolItem } from "../store";
 import { visibleText } from "../visible_text";
 import type { Piece } from "./changed_words";
 import { changedWords } from "./changed_words";
@@ -95,9 +97,36 @@ export function firstChange(diff: string): string | undefined {
   return `${there?.new ?? 1}`;
 }
 
-export function changeCounts(lines: DiffLine[]): string {
+/** The lines that a call added and removed; null where it changed nothing. */
+export function changedLines({ diff, lines }: Pick<ToolItem, "diff" | "lines">): ChangedLines | null {
+  return diff === null ? null : (lines ?? countChanges(parseDiff(diff)));
+}
+
+function countChanges(lines: readonly DiffLine[]): ChangedLines {
   const number = (kind: LineKind): number => lines.filter((line) => line.kind === kind).length;
-  return `+${number("added")} −${number("removed")}`;
+  return { added: number("added"), removed: number("removed") };
+}
+
+export function changeCounts(lines: readonly DiffLine[]): string {
+  const { added, removed } = countChanges(lines);
+  return lineCounts(added, removed);
+}
+
+/** The names of the files that `diff` changes; a notebook's cells are the notebook. */
+export function changedFiles(diff: string): string[] {
+  const headers = [...diff.matchAll(/^--- ([^\n]*)\n\+\+\+ ([^\n]*)$/gm)];
+  const names = headers.map(([, before = "", after = ""]) => (after.startsWith("/dev/null") ? before : after));
+  return names.map((name) => name.replace(/^[ab]\//, "").replace(/\t.*$/, "").replace(/(\.ipynb)#.*$/, "$1").trim());
+}
+
+/** The lines without the blank context at both ends of each hunk, which says nothing. */
+export function withoutBlankEnds(lines: readonly DiffLine[]): DiffLine[] {
+  const isEnd = (index: number): boolean => !["added", "removed", "same"].includes(lines[index]?.kind ?? "hunk");
+  const isBlank = (index: number): boolean => lines[index]?.kind === "same" && lines[index].text.trim() === "";
+  const gone = new Set<number>();
+  lines.forEach((_, index) => { if (isBlank(index) && (isEnd(index - 1) || gone.has(index - 1))) gone.add(index); });
+  for (let index = lines.length - 1; index >= 0; index--) if (isBlank(index) && (isEnd(index + 1) || gone.has(index + 1))) gone.add(index);
+  return lines.filter((_, index) => !gone.has(index));
 }
 
 const SIGNS: Record<LineKind, string> = { added: "+", removed: "−", same: " ", hunk: " ", file: " ", remark: " " };
@@ -221,7 +250,7 @@ export function numberedLines(text: string, path: string): HTMLElement[] {
 
 /** The diff, its lines after the first `fold` behind a button. */
 export function diffView(diff: string, fold = Infinity): HTMLElement {
-  const lines = parseDiff(diff);
+  const lines = withoutBlankEnds(parseDiff(diff));
   const rows = lines.map(row);
   markWords(rows);
   rows.forEach(drawText);

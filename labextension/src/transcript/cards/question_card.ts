@@ -252,14 +252,16 @@ export function questionList(item: ToolItem, place: TranscriptContext): Question
   };
   const close = (question: Question): void => {
     closed.add(question);
-    const line = answeredLine(question);
+    // a plain yes is a mark on its call's line
+    const line = isPlainApproval(question) ? null : answeredLine(question);
     const card = open.get(question);
     if (!card) {
-      node.append(line);
+      if (line) node.append(line);
       return;
     }
     card.dispose();
-    card.node.replaceWith(line);
+    if (line) card.node.replaceWith(line);
+    else card.node.remove();
     open.delete(question);
   };
   return {
@@ -277,6 +279,12 @@ export function questionList(item: ToolItem, place: TranscriptContext): Question
       for (const card of open.values()) card.dispose();
     },
   };
+}
+
+/** True for a permission that was given as it was asked for, without a word: there is nothing to read in it. */
+export function isPlainApproval({ ask, answer }: Question): boolean {
+  if (answer === null || ask.kind !== "permission" || answer.behavior !== "allow" || answer.edited) return false;
+  return answer.reason === "" && textOf(answer.input?.feedback) === "";
 }
 
 // A question that was answered: one line that says how, how far, where.

@@ -3,21 +3,21 @@
 import type { Json, JsonObject } from "../../json";
 import { showCode } from "../code/colored_code";
 import { button, element, freshId, setText } from "../dom";
-import { count, duration, wholeSeconds } from "../format";
+import { count, duration, lineCounts, wholeSeconds } from "../format";
 import type { ItemView, TranscriptContext } from "../items/item_view";
-import { LIST_TOOLS } from "../items/todo_list";
+import { isInList } from "../items/todo_list";
 import { fileLink, resultWithFiles } from "../markdown/file_link";
 import { isInlineImage } from "../markdown/markdown_dom";
 import { hasPageActions } from "../items/page_actions";
 import type { Behavior, DecidedOp } from "../protocol";
-import type { CallStatus, ToolItem } from "../store";
+import type { CallStatus, Question, ToolItem } from "../store";
 import { isOver } from "../store";
 import { revealed, sentence, visibleText } from "../visible_text";
 import type { AgentView, ShownAgentState } from "./agent_card";
 import { agentCard, agentTime, shownState } from "./agent_card";
-import { diffView, firstChange, numberedLines } from "./diff";
+import { changedLines, diffView, firstChange, numberedLines } from "./diff";
 import { picture } from "./picture";
-import { planText, questionList } from "./question_card";
+import { answeredLine, isPlainApproval, planText, questionList } from "./question_card";
 
 const FOLDED_DIFF_LINES = 40;
 const ERROR_LINES = 8;
@@ -57,9 +57,12 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   const name = element("b");
   const purpose = element("span", { class: "purpose" });
   const title = element("span", { class: "title" });
+  const lines = element("span", { class: "lines" });
+  const approved = approvalMark();
   const status = element("span", { class: "status" });
   const time = element("span", { class: "time" });
-  const summary = element("summary", {}, element("span", { class: "call", id: titleId }, name, " ", purpose, title), status, time);
+  const call = element("span", { class: "call", id: titleId }, name, " ", purpose, title);
+  const summary = element("summary", {}, call, lines, approved.node, status, time);
   const inside = element("div", { class: "inside" });
   const fold = element("details", { class: "fold" }, summary, inside);
   const questions = questionList(item, place);
@@ -79,7 +82,8 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
     for (const each of agents) each.tick();
   };
   const fill = (): void => {
-    const key = `${item.status} ${item.input === null ? "" : "input"} ${item.decided?.behavior ?? ""}`;
+    const approvals = item.questions.filter(isPlainApproval).length;
+    const key = `${item.status} ${item.input === null ? "" : "input"} ${item.decided?.behavior ?? ""} ${approvals}`;
     if (!fold.open || key === filled) return;
     filled = key;
     inside.replaceChildren(...insideParts(item));
@@ -105,10 +109,13 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
     tick,
     update() {
       const asking = questions.update();
-      setText(name, item.name || "Tool");
       const titled = titleParts(item);
+      setText(name, titled.name);
       setText(purpose, titled.purpose && `${titled.purpose} `);
       setText(title, titled.what);
+      const changed = changedLines(item);
+      setText(lines, changed ? lineCounts(changed.added, changed.removed) : "");
+      approved.update(item.questions);
       const now = looks(item, asking, place);
       setText(status, now.label);
       node.dataset.status = now.status;
@@ -135,6 +142,37 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   };
 }
 
+/** True where the user has seen the change and said yes to it. */
+function wasAccepted({ questions }: ToolItem): boolean {
+  return questions.some((question) => question.ask.detail_kind === "diff" && question.answer?.edited === false && question.answer.behavior === "allow");
+}
+
+/** A small shield, whose words say how a call was allowed: "Allowed once in this cell". */
+function approvalMark(): { readonly node: HTMLElement; update(questions: readonly Question[]): void } {
+  const node = element("span", { class: "approved", role: "img", hidden: "" }, shield());
+  return {
+    node,
+    update(questions) {
+      const words = questions.filter(isPlainApproval).map((question) => answeredLine(question).textContent).join("; ");
+      node.hidden = words === "";
+      if (node.title === words) return;
+      node.title = words;
+      node.setAttribute("aria-label", words);
+    },
+  };
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function shield(): SVGElement {
+  const [node, path] = [document.createElementNS(SVG, "svg"), document.createElementNS(SVG, "path")];
+  node.setAttribute("viewBox", "0 0 16 16");
+  node.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", "M8 1.5 3 3.3v4.1c0 3.2 2 5.7 5 7.1 3-1.4 5-3.9 5-7.1V3.3Zm-2.4 6.4 1.7 1.7 3.2-3.4");
+  node.append(path);
+  return node;
+}
+
 /** The state of a call in a word, and the one that it has the colours of: of its agent, where one works for it. */
 function looks(item: ToolItem, asking: boolean, { store }: TranscriptContext): { label: string; status: CallStatus | "asking" } {
   const now = asking ? "asking" : item.status;
@@ -144,12 +182,16 @@ function looks(item: ToolItem, asking: boolean, { store }: TranscriptContext): {
   return { label: asking ? STATUS_LABELS.asking : AGENT_LABELS[state], status: AGENT_STATUS[state] };
 }
 
-/** The title without the tool's name, which stands before it: what the call is for, where its author said so, and what it is. */
-export function titleParts({ title, name, input }: ToolItem): { purpose: string; what: string } {
-  const rest = title.startsWith(name) ? title.slice(name.length).replace(/^:?\s*/, "") : title;
-  const said = purposeOf(name, input);
+/** The tool's name, or the verb of a title that says what the call does; what it is for, if its author said so; and to what. */
+export function titleParts({ title, name, input }: ToolItem): { name: string; purpose: string; what: string } {
+  const named = title.startsWith(name) || title === "";
+  // a question has no verb of ours
+  const verb = title.endsWith("?") ? "" : (/^\S+(?= )/.exec(title)?.[0] ?? "");
+  const first = named ? name : verb;
+  const rest = title.slice(first.length).replace(/^:?\s*/, "");
+  const said = named ? purposeOf(name, input) : "";
   const what = said && rest.startsWith(said) ? rest.slice(said.length).replace(/^: /, "") : rest;
-  return { purpose: revealed(rest.slice(0, rest.length - what.length).replace(/: $/, "")), what: revealed(what) };
+  return { name: revealed(first || (title ? "" : "Tool")), purpose: revealed(rest.slice(0, rest.length - what.length).replace(/: $/, "")), what: revealed(what) };
 }
 
 /** As `purposeful` of the package's `text.py` puts it before what the call is. */
@@ -171,14 +213,11 @@ function expected(seconds: number | null): string {
   return seconds !== null && seconds >= SHOWN_ESTIMATE_SECONDS ? ` of about ${wholeSeconds(seconds)}` : "";
 }
 
-/** True where the list of todos shows all that the call does. */
-function isInList({ name, status }: ToolItem): boolean {
-  return LIST_TOOLS.has(name) && ["writing", "waiting", "running", "success"].includes(status);
-}
-
 function insideParts(item: ToolItem): HTMLElement[] {
   const parts: HTMLElement[] = [];
+  if (item.diff !== null && wasAccepted(item)) parts.push(diffView(item.diff, FOLDED_DIFF_LINES));
   if (item.decided && !isNotable(item.decided)) parts.push(decisionLine(item.decided));
+  parts.push(...item.questions.filter(isPlainApproval).map(answeredLine));
   parts.push(...openFile(item));
   const plan = planOf(item);
   if (plan) return [...parts, planText(plan)];
@@ -255,7 +294,7 @@ function updateLive(item: ToolItem, live: LiveOutput | null, fold: HTMLElement, 
 /** The part of a call that stays visible when it has ended. */
 function outcomeParts(item: ToolItem): HTMLElement[] {
   const parts: HTMLElement[] = [];
-  if (item.diff) parts.push(diffView(item.diff, FOLDED_DIFF_LINES));
+  if (item.diff && !wasAccepted(item)) parts.push(diffView(item.diff, FOLDED_DIFF_LINES));
   const stopped = item.status === "interrupted" || item.agents.some((agent) => agent.state === "stopped");
   if (item.error && item.status !== "denied" && !stopped) {
     const lines = terminalText(item.error.message).trimEnd().split("\n");

@@ -8,6 +8,8 @@ import type { EndOp } from "../protocol";
 import type { TranscriptStore } from "../store";
 import type { ItemView, TranscriptContext } from "./item_view";
 import { isInPanel } from "./item_view";
+import { hasPageActions } from "./page_actions";
+import { undoOffers } from "./undo_offers";
 
 /** A stop that the kernel did not follow may be tried again. */
 const STOP_AGAIN_MS = 5000;
@@ -46,7 +48,8 @@ export function endText(end: EndOp): string {
   return ENDS[end.stop_reason] ?? (end.error ? "Failed" : "Done");
 }
 
-export function footer(place: TranscriptContext): ItemView {
+/** `context` is the button that opens what was sent. */
+export function footer(place: TranscriptContext, context: HTMLButtonElement): ItemView {
   const { store } = place;
   const state = element("span", { class: "state" });
   const mode = element("span", { class: "chip mode", title: "Permission mode" });
@@ -64,7 +67,9 @@ export function footer(place: TranscriptContext): ItemView {
   }, { class: "stop" });
   const copy = copyButton(() => answerOf(store));
   copy.title = "Copy the answer";
-  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), element("span", { class: "about" }, state, mode, facts), copy, stop);
+  const undo = undoButton(place);
+  const about = element("span", { class: "about" }, state, mode, facts);
+  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), about, copy, stop);
 
   const tick = (): void => {
     setText(state, stateText(store));
@@ -84,9 +89,50 @@ export function footer(place: TranscriptContext): ItemView {
       copy.hidden = store.end === null || answerOf(store) === "";
       setText(mode, MODE_NAMES[store.mode] ?? store.mode);
       mode.hidden = ["", "default"].includes(store.mode);
-      facts.replaceChildren(...factTexts(store).map((fact) => element("span", {}, fact)));
+      const shown = factsOf(place, undo.node, context);
+      // a button that is moved loses the keyboard
+      if (!sameFacts([...facts.children], shown)) facts.replaceChildren(...shown.map(factNode));
       tick();
+      if (store.end) undo.settle();
     },
+    dispose: undo.dispose,
+  };
+}
+
+type Fact = { readonly text: string; readonly title?: string } | HTMLElement;
+
+function factNode(fact: Fact): HTMLElement {
+  if (fact instanceof HTMLElement) return element("span", {}, fact);
+  return element("span", { title: fact.title ?? false }, fact.text);
+}
+
+function sameFacts(nodes: readonly Element[], facts: readonly Fact[]): boolean {
+  return nodes.length === facts.length && facts.every((fact, index) => {
+    const node = nodes[index];
+    return fact instanceof HTMLElement ? node?.firstElementChild === fact : node?.textContent === fact.text && node.childElementCount === 0;
+  });
+}
+
+/** The button that undoes the turn: shown once the page offers that. */
+function undoButton({ store, host }: TranscriptContext): { readonly node: HTMLButtonElement; settle(): void; dispose(): void } {
+  let undo: (() => void) | null = null;
+  let withdraw: (() => unknown) | null = null;
+  const node = button("Undo", () => undo?.(), { class: "plain", title: "Undo what this turn changed", hidden: "" });
+  return {
+    node,
+    settle() {
+      if (withdraw || countsOf(store).length === 0) return;
+      withdraw = undoOffers().add({
+        host,
+        offer: (offered) => {
+          undo = offered;
+          if (offered === null) returnFocus(node, null, host);
+          node.hidden = offered === null;
+        },
+        focus: () => { node.focus(); },
+      });
+    },
+    dispose: () => { withdraw?.(); },
   };
 }
 
@@ -104,32 +150,34 @@ function stateText(store: TranscriptStore): string {
   return run ? `Working… ${wholeSeconds(store.now() - run.started)}` : store.have > 0 ? "Waiting…" : "Starting…";
 }
 
-function factTexts(store: TranscriptStore): string[] {
-  const { run, totals } = store;
-  const facts: string[] = [];
-  if (run) facts.push(run.model);
-  facts.push(...costText(store));
-  if (totals.output > 0) facts.push(`${count(totals.input)} in, ${count(totals.output)} out`);
-  facts.push(...changedTexts(store));
-  if (totals.window) facts.push(`context ${Math.max(1, Math.round((100 * totals.context) / totals.window))} %`);
+function factsOf(place: TranscriptContext, undo: HTMLElement, context: HTMLElement): Fact[] {
+  const { run, totals } = place.store;
+  const facts: Fact[] = run ? [{ text: run.model }] : [];
+  const tokens = totals.output > 0 ? `${count(totals.input)} tokens in, ${count(totals.output)} out` : "";
+  const cost = costText(place.store);
+  if (cost) facts.push({ text: cost, title: tokens });
+  else if (tokens) facts.push({ text: tokens });
+  const changed = countsOf(place.store).join(", ");
+  if (changed) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` }, undo);
+  if (place.store.context.length > 0) facts.push(context);
+  // the panel has it in sight all the time
+  if (totals.window && !isInPanel(place)) facts.push({ text: `${Math.max(1, Math.round((100 * totals.context) / totals.window))}% context` });
   return facts;
 }
 
-/** The number of changes, and how to take them back: the widget is gone when that can be done. */
-function changedTexts({ changes }: TranscriptStore): string[] {
+function countsOf({ changes }: TranscriptStore): string[] {
   if (!changes) return [];
-  const counts = [countOf(changes.files.length, "file"), countOf(changes.cells.length, "cell")].filter((text) => text !== "");
-  return counts.length > 0 ? [`${counts.join(", ")} changed, /undo takes it back`] : [];
+  return [countOf(changes.files.length, "file"), countOf(changes.cells.length, "cell")].filter((text) => text !== "");
 }
 
 function countOf(number: number, what: string): string {
   return number === 0 ? "" : `${number} ${what}${number > 1 ? "s" : ""}`;
 }
 
-function costText({ end, totals }: TranscriptStore): string[] {
+function costText({ end, totals }: TranscriptStore): string {
   const cost = end ? end.cost_usd : totals.cost;
   // nothing yet, or nobody knows
-  if (!cost) return [];
+  if (!cost) return "";
   const session = end?.session_cost_usd ?? 0;
-  return [session > cost ? `${dollars(cost)} (session ${dollars(session)})` : dollars(cost)];
+  return session > cost ? `${dollars(cost)} (session ${dollars(session)})` : dollars(cost);
 }

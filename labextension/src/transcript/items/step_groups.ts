@@ -7,6 +7,8 @@ import { element, setText } from "../dom";
 import { duration } from "../format";
 import type { Item, ToolItem } from "../store";
 import { isOver } from "../store";
+import type { Fold } from "./folded_steps";
+import { endsInFailure, stepsFold, stretches } from "./folded_steps";
 
 /** By the kind of call, how many of them are said: now, and when they are over. */
 type Words = { readonly now: string; readonly done: string; count(number: number): string };
@@ -88,50 +90,101 @@ function newGroup(): Group {
   };
 }
 
-/** Keeps the nodes of a transcript's items in `parent`, in order, neighbours that are quiet in a group. */
-export function stepGroups(parent: HTMLElement): { arrange(nodes: ReadonlyMap<Item, HTMLElement>): void } {
-  const groups = new Map<Item, Group>();
-  let arranged: readonly (readonly Item[])[] = [];
-
-  const partsOf = (items: Iterable<Item>): { first: Item; items: Item[] }[] => {
-    const parts: { first: Item; items: Item[] }[] = [];
-    for (const item of items) {
-      const last = parts.at(-1);
-      if (last && isQuiet(item) && isQuiet(last.first)) last.items.push(item);
-      else parts.push({ first: item, items: [item] });
-    }
-    return parts;
-  };
+/** The line of calls that wait until an answer has been given: what there is to say of them is in their titles. */
+function newWaiting(): Group {
+  const title = element("span", { class: "call" });
+  const body = element("div", { class: "group-items" });
   return {
-    arrange(shown) {
-      const parts = partsOf(shown.keys());
-      const nodesOf = (items: readonly Item[]): HTMLElement[] => items.flatMap((item) => shown.get(item) ?? []);
-      const inGroups = parts.filter((part) => part.items.length > 1);
-      if (!sameParts(arranged, parts.map((part) => part.items))) {
-        arranged = parts.map((part) => part.items);
-        const kept = new Set(inGroups.map((part) => part.first));
-        const nodes = parts.flatMap((part) => {
-          if (!kept.has(part.first)) return nodesOf([part.first]);
-          const group = groups.get(part.first) ?? newGroup();
-          groups.set(part.first, group);
-          return group.node;
-        });
-        place(parent, nodes);
-        for (const part of inGroups) {
-          const group = groups.get(part.first);
-          if (group) place(group.body, nodesOf(part.items));
-        }
-        for (const first of groups.keys()) {
-          if (!kept.has(first)) groups.delete(first);
-        }
-      }
-      for (const part of inGroups) groups.get(part.first)?.title(part.items.filter((item) => item.kind === "tool"));
-    },
+    node: element("details", { class: "group waiting-calls" }, element("summary", {}, title), body),
+    body,
+    title(items) { setText(title, items.length === 1 ? "1 more waits" : `${items.length} more wait`); },
   };
 }
 
-function sameParts(a: readonly (readonly Item[])[], b: readonly (readonly Item[])[]): boolean {
-  return a.length === b.length && a.every((items, index) => items.length === b[index]?.length && items.every((item, at) => item === b[index]?.[at]));
+/** What is known of the answer when its items are arranged. */
+export type Arrangement = {
+  /** Calls that wait behind the question that is being asked. */
+  readonly waiting: ReadonlySet<Item>;
+  /** Where these items stand in an answer that is over; null while it goes on. */
+  readonly ended: { readonly after: boolean; readonly last: boolean } | null;
+  /** Steps that somebody looks at stay as they are. */
+  keepsOpen(items: readonly Item[]): boolean;
+};
+
+type Kind = "alone" | "quiet" | "waiting" | "steps";
+type Part = { readonly kind: Kind; readonly first: Item; readonly items: Item[] };
+
+function partsOf(items: Iterable<Item>, { waiting }: Pick<Arrangement, "waiting">): Part[] {
+  const parts: Part[] = [];
+  for (const item of items) {
+    const last = parts.at(-1);
+    const kind = waiting.has(item) ? "waiting" : isQuiet(item) ? "quiet" : "alone";
+    if (last?.kind === kind && kind !== "alone") last.items.push(item);
+    else parts.push({ kind, first: item, items: [item] });
+  }
+  return parts;
+}
+
+/** The same, with what folds at the end as one part. */
+function withFolded(items: readonly Item[], arrangement: Arrangement): Part[] {
+  const folded = arrangement.ended ? stretches(items, arrangement.ended) : [];
+  const parts: Part[] = [];
+  let from = 0;
+  for (const stretch of folded) {
+    const at = items.indexOf(stretch[0] as Item);
+    // a line instead of one line would be no gain
+    if (partsOf(stretch, arrangement).length < 2) continue;
+    parts.push(...partsOf(items.slice(from, at), arrangement), { kind: "steps", first: stretch[0] as Item, items: stretch });
+    from = at + stretch.length;
+  }
+  return [...parts, ...partsOf(items.slice(from), arrangement)];
+}
+
+/** Keeps the nodes of a transcript's items in `parent`, in order, with a line for those that go together. */
+export function stepGroups(parent: HTMLElement): { arrange(nodes: ReadonlyMap<Item, HTMLElement>, arrangement: Arrangement): void } {
+  const quiet = new Map<Item, Group>();
+  const waiting: Group[] = [];
+  const folds = new Map<Item, Fold>();
+  let arranged = "";
+
+  const isGroup = ({ kind, items }: Part): boolean => kind === "waiting" || (kind === "quiet" && items.length > 1);
+  /** The groups of `parts` by part; one that waits is the same when its first call does not wait any more. */
+  const groupsOf = (parts: readonly Part[]): Map<Part, Group> => {
+    const found = new Map<Part, Group>();
+    let number = 0;
+    for (const part of parts.filter(isGroup)) {
+      const known = part.kind === "waiting" ? waiting[number] : quiet.get(part.first);
+      const group = known ?? (part.kind === "waiting" ? newWaiting() : newGroup());
+      if (part.kind === "waiting") waiting[number++] = group;
+      else quiet.set(part.first, group);
+      found.set(part, group);
+    }
+    return found;
+  };
+  return {
+    arrange(shown, arrangement) {
+      const items = [...shown.keys()];
+      const tree = withFolded(items, arrangement).map((part) => ({ part, inner: part.kind === "steps" ? partsOf(part.items, arrangement) : [] }));
+      const groups = groupsOf(tree.flatMap(({ part, inner }) => (part.kind === "steps" ? inner : [part])));
+      const nodesOf = (parts: readonly Part[]): HTMLElement[] =>
+        parts.flatMap((part) => groups.get(part)?.node ?? part.items.flatMap((item) => shown.get(item) ?? []));
+      const numbers = new Map(items.map((item, index) => [item, index]));
+      const now = tree.map(({ part: { kind, items: own } }) => `${kind} ${own.map((item) => numbers.get(item)).join()}`).join(";");
+      if (now !== arranged || [...shown.values()].some((node) => node.parentNode === null)) {
+        arranged = now;
+        const foldOf = (part: Part): Fold => {
+          const opens = (arrangement.ended?.last === true && endsInFailure(part.items, items)) || arrangement.keepsOpen(part.items);
+          const fold = folds.get(part.first) ?? stepsFold(part.items, opens);
+          folds.set(part.first, fold);
+          return fold;
+        };
+        place(parent, tree.flatMap(({ part }) => (part.kind === "steps" ? foldOf(part).node : nodesOf([part]))));
+        for (const { part, inner } of tree) if (part.kind === "steps") place(foldOf(part).body, nodesOf(inner));
+        for (const [part, group] of groups) place(group.body, part.items.flatMap((item) => shown.get(item) ?? []));
+      }
+      for (const [part, group] of groups) group.title(part.items.filter((item) => item.kind === "tool"));
+    },
+  };
 }
 
 /** Makes `nodes` the children of `parent`, and moves only those that are elsewhere: who has the focus keeps it. */

@@ -1,10 +1,10 @@
 /** The answer's own words. */
 
 import { element, setText } from "../dom";
-import { count, dollars, plural, wholeSeconds } from "../format";
+import { dollars, wholeSeconds } from "../format";
 import { Markdown } from "../markdown/markdown";
-import type { CompactedOp, Level, ContextPart } from "../protocol";
-import type { CompactedItem, NoticeItem, UserMessageItem, TextItem, ThinkingItem, ContextItem } from "../store";
+import type { CompactedOp, Level } from "../protocol";
+import type { CompactedItem, NoticeItem, UserMessageItem, TextItem, ThinkingItem } from "../store";
 import { visibleText } from "../visible_text";
 import type { ItemView, TranscriptContext } from "./item_view";
 
@@ -60,19 +60,6 @@ export function notice(item: NoticeItem): ItemView {
   };
 }
 
-// The context attached to a prompt: one closed line, and in it each block with its text.
-
-export function attachedContext(item: ContextItem): ItemView {
-  const summary = element("summary", {}, `What Claude was told (${tokens(item.tokens)})`);
-  const list = element("ul");
-  const node = element("details", { class: "told" }, summary, list);
-  const fill = (): void => {
-    list.append(...item.parts.map((part) => element("li", {}, partView(part))));
-  };
-  node.addEventListener("toggle", fill, { once: true });
-  return { node, update: () => undefined };
-}
-
 // The conversation so far was summed up: one quiet line, and in it the summary.
 
 export function compacted(item: CompactedItem): ItemView {
@@ -92,18 +79,4 @@ function compactedLine({ state, before, after, cost_usd: cost }: CompactedOp): s
   if (state === "started") return "Summarising the earlier conversation…";
   const price = cost === null ? "" : `, ${dollars(cost)}`;
   return `Earlier conversation summarised: ${before.toLocaleString("en")} → ${after.toLocaleString("en")} tokens${price}`;
-}
-
-function partView(part: ContextPart): HTMLElement {
-  const title = element("b", {}, visibleText(part.title));
-  const node = element("details", {}, element("summary", {}, title, element("span", {}, tokens(part.tokens))));
-  const fill = (): void => {
-    node.append(element("pre", { tabindex: "0" }, visibleText(part.text)));
-  };
-  node.addEventListener("toggle", fill, { once: true });
-  return node;
-}
-
-function tokens(number: number): string {
-  return number === 1 ? plural(1, "token") : `${count(number)} tokens`;
 }

@@ -2,7 +2,7 @@
 
 import { element, setText } from "../dom";
 import type { Todo } from "../protocol";
-import type { TranscriptStore } from "../store";
+import type { ToolItem, TranscriptStore } from "../store";
 import { revealed } from "../visible_text";
 import type { ItemView } from "./item_view";
 
@@ -10,7 +10,12 @@ const MARKS: Record<Todo["status"], string> = { pending: "â—‹", in_progress: "â–
 const WORDS: Record<Todo["status"], string> = { pending: "to do", in_progress: "in progress", completed: "done" };
 
 /** These calls show in the list itself. */
-export const LIST_TOOLS: ReadonlySet<string> = new Set(["TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList"]);
+const LIST_TOOLS: ReadonlySet<string> = new Set(["TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList"]);
+
+/** True for a call of which the list shows all that it does. */
+export function isInList({ name, status }: ToolItem): boolean {
+  return LIST_TOOLS.has(name) && ["writing", "waiting", "running", "success"].includes(status);
+}
 
 export function progressText(todos: readonly Todo[]): string {
   return `${todos.filter((todo) => todo.status === "completed").length} of ${todos.length} done`;
@@ -26,12 +31,18 @@ export function todoList(store: TranscriptStore): ItemView {
   const count = element("span", { class: "count" });
   const bar = element("span", { class: "bar", "aria-hidden": "true" }, element("span"));
   const list = element("ul");
-  const node = element("section", { class: "todos", "aria-label": "Todos", hidden: "" }, element("p", {}, element("b", {}, "Todos"), count, bar), list);
+  const fold = element("details", { open: "" }, element("summary", {}, element("b", {}, "Todos"), count, bar), list);
+  const node = element("section", { class: "todos", "aria-label": "Todos", hidden: "" }, fold);
   let shown: readonly Todo[] = [];
+  let folded = false;
   return {
     node,
     update() {
       const { todos } = store;
+      if (!folded && store.end && todos.every((todo) => todo.status === "completed")) {
+        folded = true;
+        fold.open = false;
+      }
       if (todos === shown) return;
       shown = todos;
       node.hidden = todos.length === 0;

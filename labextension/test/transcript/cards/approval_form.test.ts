@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 
 import { focused } from "../../../src/transcript/focus";
 import type { Scene } from "../scene";
-import { answered, ask, CHOICES, END, find, drawn, press, readyCard, RUN, scene, text } from "../scene";
+import { answered, ask, begun, CHOICES, END, ended, find, drawn, press, readyCard, RUN, scene, text } from "../scene";
 
 async function asked(changes = {}): Promise<Scene & { card: HTMLElement }> {
   const opened = scene();
@@ -319,6 +319,18 @@ describe("the keyboard's place", () => {
 });
 
 describe("after the answer", () => {
+  it("a plain yes is a mark, whose words are in its tooltip, its name and the card", async () => {
+    const { kernel, root } = await asked();
+    kernel.say(begun("tool-q"), answered("q"), ended("tool-q"));
+    await drawn();
+    const mark = find(root, ".approved");
+    expect([mark.title, mark.getAttribute("aria-label"), root.querySelector(".answered")]).toEqual(["Allowed once in this cell", "Allowed once in this cell", null]);
+    const fold = find<HTMLDetailsElement>(root, ".fold");
+    fold.open = true;
+    fold.dispatchEvent(new Event("toggle"));
+    expect(text(fold, ".answered")).toBe("Allowed once in this cell");
+  });
+
   it("one line says what was decided, where, how far", async () => {
     const { kernel, root } = await asked();
     kernel.say({
@@ -367,7 +379,8 @@ describe("several questions", () => {
     const { kernel, root } = scene();
     kernel.say(RUN, ask("a", { title: "First" }), ask("b", { title: "Second" }));
     const first = await readyCard(root);
-    const second = find(root, ".tool:nth-child(2) .ask");
+    const second = find(root, ".waiting-calls .ask");
+    expect(text(root, ".waiting-calls > summary")).toBe("1 more waits");
     expect(text(second, ".ask-title")).toBe("Second");
     expect([first, second].map((card) => text(card, ".nth"))).toEqual(["1 of 2", "2 of 2"]);
     expect(text(second, ".ask-status")).toBe("Waits for the question before it.");
@@ -377,6 +390,7 @@ describe("several questions", () => {
     kernel.say(answered("a"));
     const next = await readyCard(root);
     expect(next).toBe(second);
+    expect(root.querySelector(".waiting-calls")).toBeNull();
     press(next, "2");
     expect(kernel.answers.map(({ question, scope }) => [question, scope])).toEqual([["a", "once"], ["b", "session"]]);
   });
@@ -400,7 +414,7 @@ describe("several questions", () => {
     kernel.say(RUN, ask("a"), answered("a"), ask("b", { tool: "tool-a", title: "Run ls -1" }));
     await readyCard(root);
     expect(root.querySelectorAll(".tool")).toHaveLength(1);
-    expect(text(root, ".answered")).toMatch(/^Allowed once/);
+    expect(find(root, ".approved").title).toMatch(/^Allowed once/);
     expect(text(root, ".ask-title")).toBe("Run ls -1");
   });
 });

@@ -35,7 +35,7 @@ describe("a change of a cell", () => {
     press(card, "1");
     kernel.say(answered("q"));
     await drawn();
-    expect(text(root, ".answered")).toMatch(/^Accepted/);
+    expect(find(root, ".approved").title).toMatch(/^Accepted/);
   });
 
   it("is edited as a source, not as JSON", async () => {

@@ -553,6 +553,7 @@ def _shown(outcome: Outcome, title: str) -> dict[str, Any]:
     kept = {name: display[name] for name in ("diff", "plan", "answers") if name in display}
     short = {name: value[:SHOWN_CHARS] if isinstance(value, str) else value for name, value in kept.items()}
     code = {} if outcome.error is None else {"code": outcome.error["code"]}
+    title = str(display.get("title") or title)
     return {"title": title, "status": outcome.status, "ms": round(outcome.duration_ms), **code, **short}
 
 

@@ -29,8 +29,7 @@ from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import stale_cells
 from cellwright.text import counted
 from cellwright.tools.inputs import MIN_SECONDS
-from cellwright.tools.notebook.cell_edits import numbered_cell
-from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
+from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks, cell_name
 from cellwright.tools.paths import real_path, resolve_path, shown_path
 
 if TYPE_CHECKING:
@@ -205,7 +204,8 @@ class Runner(Struct):
         cells = choice.cells
         code = "\n\n".join(f"# cell {cell.position + 1}\n{cell.source}" for cell in cells)
         one = len(cells) == 1
-        what = numbered_cell(cells[0].position, cells[0].source) if one else counted(len(cells), "cell")
+        first = cells[0]
+        what = cell_name(first.position, first.execution_count, first.source) if one else counted(len(cells), "cell")
         return Preview(
             f"Run {what} of {display_path} in its kernel", cells[0].source if one else code, "code", path=display_path
         )
@@ -312,5 +312,5 @@ _WORDS: Mapping[Which, str] = {
 
 def _title(input: NotebookRunInput) -> str:
     if (ids := input.cell_ids) is not None:
-        return f"Run cell{'s' if len(ids) > 1 else ''} {', '.join(ids[:6])}{' …' if len(ids) > 6 else ''}"
+        return "Run a cell" if len(ids) == 1 else f"Run {counted(len(ids), 'cell')}"
     return f"Run {_WORDS[input.which]}" if input.which is not None else "Run cells"

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run import State
 from cellwright.errors import log_fault
-from cellwright.events import CHARS_PER_TOKEN, Answered, Asked, ContextCompacted, Preview, QuestionKind
+from cellwright.events import CHARS_PER_TOKEN, Answered, Asked, ContextCompacted, Preview, QuestionKind, step_title
 from cellwright.kernel.chat.conversation_log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
 from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
 from cellwright.kernel.output.agent_ops import AgentOps
@@ -29,8 +29,10 @@ from cellwright.kernel.output.transcript_ops import (
     RESULT_CHARS,
     answer_op,
     ask_op,
+    changed_lines,
     compacted_op,
     cut,
+    end_title,
     shown_input,
     text_of,
 )
@@ -260,7 +262,7 @@ def _block_ops(
                 "op": "tool",
                 "id": part["id"],
                 "name": part["name"],
-                "title": title,
+                "title": step_title(str(part["name"]), title),
                 "input": shown_input(str(part["name"]), part["input"]),
                 "parallel": False,
                 "estimate": None,
@@ -324,14 +326,18 @@ def _tool_end(part: Json, at: float, open_calls: dict[str, PastCall], text: str,
     call = open_calls.pop(str(part["tool_use_id"]), None)
     began = at if call is None else call.at
     code = facts.get("code", "EXECUTION_ERROR")
+    name = "" if call is None else str(call.tool_use["name"])
+    status = str(facts.get("status") or ("error" if failed else "success"))
     return {
         "op": "tool_end",
         "id": part["tool_use_id"],
-        "status": facts.get("status") or ("error" if failed else "success"),
+        "status": status,
         "ms": facts.get("ms", (at - began) * 1000),
         "result": cut(text, RESULT_CHARS),
         "diff": facts.get("diff"),
+        "lines": changed_lines(facts["diff"]) if isinstance(facts.get("diff"), str) else None,
         "error": {"code": code, "message": cut(text, RESULT_CHARS)} if failed else None,
+        "title": end_title(name, facts.get("title"), status),
     }
 
 

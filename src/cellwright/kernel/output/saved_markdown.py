@@ -11,7 +11,7 @@ is for front ends that show no Markdown, and short: it would double every notebo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -37,8 +37,10 @@ from cellwright.events import (
     TurnChanged,
     TurnEnd,
     UserPrompt,
+    step_title,
 )
-from cellwright.kernel.output.transcript_ops import cut, text_of
+from cellwright.kernel.output.folded_steps import changed_files, is_remark, steps_title, stretches
+from cellwright.kernel.output.transcript_ops import changed_lines, cut, text_of
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.markdown.writer import quoted
@@ -105,6 +107,8 @@ class _ToolLine(Struct, eq=False):
     duration_ms: float | None = 0.0
     """None: it was played from a recording, and says the same each time."""
     reason: str = ""
+    done_title: str = ""
+    """What the call has done, where that was known at its end alone."""
     diff: str = ""
     plan: str = ""
     answers: Mapping[str, str] = field(default_factory=dict)
@@ -126,8 +130,8 @@ class _ToolLine(Struct, eq=False):
 
     @property
     def title(self) -> str:
-        title = " ".join(cut(self.call.title, TITLE_CHARS).split())
-        return title if title.startswith(self.call.name) else f"{self.call.name}: {title}"
+        title = " ".join(cut(self.done_title or self.call.title, TITLE_CHARS).split())
+        return step_title(self.call.name, title, finished=self.status == "success")
 
     @property
     def outcome(self) -> str:
@@ -258,14 +262,18 @@ class SavedTranscript:
         return "\n\n".join(filter(None, self._plains()))
 
     def _markdowns(self) -> list[str]:
-        texts: list[list[str]] = [[]]
-        rooms = _Rooms()
-        for kind, parts in groupby(self._kept(), type):
-            together = list(parts)
-            if kind is _Gap:
-                texts += [[] for _ in together]
+        outputs: list[list[_Part]] = [[]]
+        for part in self._kept():
+            if isinstance(part, _Gap):
+                outputs.append([])
             else:
-                texts[-1] += _tool_list(together, rooms) if kind is _ToolLine else map(_markdown_of, together)
+                outputs[-1].append(part)
+        rooms = _Rooms()
+        texts = [
+            list(_blocks_of(parts, rooms) if self._end is None else self._folded_blocks(number, parts, last, rooms))
+            for last in (len(outputs) - 1,)
+            for number, parts in enumerate(outputs)
+        ]
         blocks = texts[-1]
         if self._todos and not self._quiet:
             blocks.append(_task_list(self._todos))
@@ -278,6 +286,23 @@ class SavedTranscript:
         if not any(texts):
             blocks.append("*No answer.*")
         return ["\n\n".join(blocks) for blocks in texts]
+
+    def _folded_blocks(self, number: int, parts: Sequence[_Part], last: int, rooms: _Rooms) -> Iterator[str]:
+        """Yield the blocks of the output `number`, the steps in it folded."""
+        stays = {at for at, part in enumerate(parts) if _stays_in_sight(part)}
+        texts = [at for at, part in enumerate(parts) if isinstance(part, _Text)]
+        # the answer's last words, and words below a picture
+        stays |= set(texts[-1:]) if number == last else set()
+        stays |= {0} & set(texts) if number > 0 else set()
+        done = 0
+        calls = [part for part in parts if isinstance(part, _ToolLine)]
+        for start, end in stretches(parts, _is_call, _is_call, stays):
+            yield from _blocks_of(parts[done:start], rooms)
+            steps = [part for part in parts[start:end] if isinstance(part, _ToolLine)]
+            failed = number == last and steps[-1] is calls[-1] and steps[-1].status != "success"
+            yield folded(_steps_title(steps), "\n\n".join(_blocks_of(parts[start:end], rooms)), opened=failed)
+            done = end
+        yield from _blocks_of(parts[done:], rooms)
 
     def _plains(self) -> list[str]:
         texts: list[list[str]] = [[]]
@@ -370,6 +395,7 @@ class SavedTranscript:
         if line.code:
             line.printed = _without(text_of(event.content), line.displayed)
         display = event.display or {}
+        line.done_title = display["title"] if isinstance(display.get("title"), str) else ""
         line.diff = display["diff"] if isinstance(display.get("diff"), str) else ""
         line.plan = display["plan"] if isinstance(display.get("plan"), str) else ""
         line.answers = display["answers"] if isinstance(display.get("answers"), Mapping) else {}
@@ -426,6 +452,40 @@ def _duration(milliseconds: float) -> str:
 def _shows_in_the_list(line: _ToolLine) -> bool:
     """Return whether all that the call did is in the list of todos."""
     return line.call.name in LIST_TOOLS and line.status == "success"
+
+
+def _is_call(part: _Part) -> bool:
+    return isinstance(part, _ToolLine)
+
+
+def _stays_in_sight(part: _Part) -> bool:
+    """Return whether people need to see it: what they were asked, warnings, a text that is more than a remark."""
+    if isinstance(part, _ToolLine):
+        return bool(part.plan or part.answers)
+    return isinstance(part, _Remark) or (isinstance(part, _Text) and not is_remark("".join(part.pieces)))
+
+
+_NOT_DONE = {"failed": ("error", "timeout"), "denied": ("denied",), "stopped": ("interrupted",)}
+
+
+def _steps_title(steps: Sequence[_ToolLine]) -> str:
+    changed = [step.diff for step in steps if step.diff and step.status == "success"]
+    lines = [changed_lines(diff) for diff in changed]
+    known = [step.duration_ms for step in steps if step.duration_ms is not None]
+    ms = sum(map(round, known))
+    return steps_title(
+        len(steps),
+        ((word, sum(step.status in statuses for step in steps)) for word, statuses in _NOT_DONE.items()),
+        (name for diff in changed for name in changed_files(diff)),
+        (sum(each["added"] for each in lines), sum(each["removed"] for each in lines)),
+        _duration(ms) if ms >= 1 else "",
+    )
+
+
+def _blocks_of(parts: Iterable[_Part], rooms: _Rooms) -> Iterator[str]:
+    for kind, group in groupby(parts, type):
+        together = list(group)
+        yield from _tool_list(together, rooms) if kind is _ToolLine else map(_markdown_of, together)
 
 
 def _tool_list(lines: Sequence[_Part], rooms: _Rooms) -> Iterator[str]:

@@ -94,6 +94,7 @@ class _SavedOps:
         self._run: Op | None = None
         self._mode: Op | None = None
         self._todos: Op | None = None
+        self._context: list[Op] = []
         self._changes: Op | None = None
         self._turn: Op | None = None
         self._end: Op | None = None
@@ -142,9 +143,9 @@ class _SavedOps:
                 self._steer(op)
             case "compacted" if op["state"] == "started":
                 pass  # its end follows
-            case "told" if self._replayed:
-                pass  # it names the day and the folder
-            case "told" | "notice" | "compacted":
+            case "told":
+                self._context.append(op)
+            case "notice" | "compacted":
                 self._add(op)
             case _:
                 pass  # what is drawn while the run goes on alone: retries, live displays, code that is stuck
@@ -168,8 +169,8 @@ class _SavedOps:
         whole: list[Op] = []
         if last:
             waiting = [{**op, "at": 0.0, "text": _cut(op["text"], room.rest)} for op in self._waiting.values()]
-            # what it cost and changed is the turn's that was recorded
-            of_now = (None, None) if self._replayed else (self._changes, self._turn)
+            # what it cost and changed is the turn's that was recorded, and the context names the day and the folder
+            of_now = () if self._replayed else (*self._context_sent(room), self._changes, self._turn)
             known = (self._mode, self._todos, *of_now)
             whole = [*(op for op in known if op is not None), *waiting]
         return {
@@ -178,6 +179,12 @@ class _SavedOps:
             "last": last,
             "ops": [*run, *ops[:MOST_OPS], *whole, self._ended(room)],
         }
+
+    def _context_sent(self, room: _Room) -> list[Op]:
+        def short(part: Op) -> Op:
+            return {**part, "text": _cut(part["text"], room.told, TOLD_CHARS)}
+
+        return [{**op, "parts": [short(part) for part in op["parts"]]} for op in self._context]
 
     def _ended(self, room: _Room) -> Op:
         if self._end is None:
@@ -211,7 +218,7 @@ class _SavedOps:
         return [first, {**ops[0], "text": "", "at": self._at(ops[-1]["at"])}]
 
     def _item(self, ops: list[Op], room: _Room) -> list[Op]:
-        if ops[0]["op"] in ("told", "notice", "compacted", "steer"):
+        if ops[0]["op"] in ("notice", "compacted", "steer"):
             return [self._other(op, room) for op in ops]
         ended = any(op["op"] == "tool_end" for op in ops)
         states = {op["card"]: op for op in ops if op["op"] == "agent_state"}
@@ -245,6 +252,7 @@ class _SavedOps:
                     "ms": self._ms(op["ms"]),
                     "result": result,
                     "diff": diff,
+                    "title": _cut(op.get("title", ""), room.rest, RESULT_CHARS),
                     "error": _error(op["error"], room),
                 }
             case "ask":
@@ -267,9 +275,6 @@ class _SavedOps:
 
     def _other(self, op: Op, room: _Room) -> Op:
         match op["op"]:
-            case "told":
-                parts = [{**part, "text": _cut(part["text"], room.told, TOLD_CHARS)} for part in op["parts"]]
-                return {**op, "parts": parts}
             case "compacted":
                 return {**op, **{name: _cut(op[name], room.rest, RESULT_CHARS) for name in ("summary", "reason")}}
             case "steer":

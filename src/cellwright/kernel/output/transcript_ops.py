@@ -38,10 +38,12 @@ from cellwright.events import (
     TurnChanged,
     TurnEnd,
     UserPrompt,
+    step_title,
 )
 from cellwright.kernel.output.agent_ops import AGENT_OPS, AgentOps
 from cellwright.kernel.output.protocol import Op
 from cellwright.model.models import limits, model_shown
+from cellwright.text import lazy_pattern
 
 INPUT_STRING_CHARS = 4_000
 CODE_CHARS = 40_000
@@ -123,6 +125,7 @@ class TranscriptOps:
         self._blocks: dict[int, None] = {}
         self._input_chars: dict[str, int] = {}
         self._kinds: dict[str, QuestionKind] = {}
+        self._titles: dict[str, str] = {}
         self._agents = AgentOps(add)
 
     def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
@@ -144,7 +147,7 @@ class TranscriptOps:
                 for call in event.calls:
                     self._begin(call, event)
             case ToolEnd():
-                self._add(_tool_end(event))
+                self._add(_tool_end(event, self._titles.pop(event.tool_use_id, "")))
             case ExtensionsLoaded():
                 pass  # notices say what is missing
             case UserPrompt():
@@ -169,12 +172,13 @@ class TranscriptOps:
         return block
 
     def _begin(self, call: Call, start: ToolStart) -> None:
+        self._titles[call.id] = call.title
         self._add(
             {
                 "op": "tool",
                 "id": call.id,
                 "name": call.name,
-                "title": call.title,
+                "title": call.step,
                 "input": shown_input(call.name, call.tool_use["input"]),
                 "parallel": start.parallel,
                 # of a batch it is known for all of its calls together
@@ -368,8 +372,9 @@ def answer_op(event: Answered, kind: QuestionKind) -> Op:
     }
 
 
-def _tool_end(event: ToolEnd) -> Op:
-    diff = (event.display or {}).get("diff")
+def _tool_end(event: ToolEnd, title: str) -> Op:
+    display = event.display or {}
+    diff = display.get("diff")
     return {
         "op": "tool_end",
         "id": event.tool_use_id,
@@ -377,8 +382,39 @@ def _tool_end(event: ToolEnd) -> Op:
         "ms": event.duration_ms,
         "result": cut(text_of(event.content), RESULT_CHARS),
         "diff": cut(diff, DIFF_CHARS) if isinstance(diff, str) else None,
+        "lines": changed_lines(diff) if isinstance(diff, str) else None,
         "error": _code_and_message(event.error),
+        "title": end_title(event.name, display.get("title") or title, event.status),
     }
+
+
+def end_title(name: str, title: object, status: str) -> str:
+    """The title of a call that is over; of one that did not succeed it says what was to be done."""
+    return step_title(name, str(title), finished=status == "success") if title else ""
+
+
+_HUNK = lazy_pattern(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+
+
+def changed_lines(diff: str) -> dict[str, int]:
+    """Count the lines that a unified diff adds and removes.
+
+    >>> changed_lines("--- a/x\\n+++ b/x\\n@@ -1 +1,2 @@\\n-a\\n+b\\n+++ c\\n")
+    {'added': 2, 'removed': 1}
+    """
+    added = removed = old = new = 0
+    for line in diff.split("\n"):
+        # the header's numbers say what is content: a removed line may look like a header
+        if old + new <= 0:
+            if found := _HUNK.match(line):
+                old, new = (1 if size is None else int(size) for size in found.groups())
+        elif line.startswith("+"):
+            added, new = added + 1, new - 1
+        elif line.startswith("-"):
+            removed, old = removed + 1, old - 1
+        elif not line.startswith("\\"):
+            old, new = old - 1, new - 1
+    return {"added": added, "removed": removed}
 
 
 def _turn(event: TurnEnd) -> Op:

@@ -37,6 +37,7 @@ from cellwright.permissions.judges.simple_command import (
     part_of,
     restricted_use,
 )
+from cellwright.permissions.judges.strongest_reason import strongest
 from cellwright.permissions.paths import normalised
 from cellwright.permissions.rules.rule import (
     BASH,
@@ -183,17 +184,19 @@ def _judge_by_rules(book: RuleBook, call: ShellCall, known: Known) -> Decision:
 
 
 def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
-    """Each simple command must be allowed by itself; the first that is not speaks for all."""
+    """Each simple command must be allowed by itself; of those that are not, the one with the strongest cause speaks."""
     if call.analysis.problem:
         return Decision("ask", f"The command {call.analysis.problem}, so that no rule for a command can cover it.")
     if against := _start_problem(book, call) or _background_problem(call):
         return against
-    decisions = [judge_part(book, part) for part in settled_parts(call.parts)]
+    parts = settled_parts(call.parts)
+    judged = [(part, judge_part(book, part)) for part in parts]
     after_changes = call.parts[next((at for at, part in enumerate(call.parts) if changes(part)), len(call.parts)) :][1:]
-    decisions += filter(None, (judge_made_unseen(book, part) for part in after_changes))
-    for behavior in ("deny", "ask"):
-        if found := next((decision for decision in decisions if decision.behavior == behavior), None):
-            return found
+    judged += [(part, made) for part in after_changes if (made := judge_made_unseen(book, part)) is not None]
+    decisions = [decision for _, decision in judged]
+    denied = next((decision for decision in decisions if decision.behavior == "deny"), None)
+    if found := denied or strongest(judged):
+        return found
     ruled = next((decision for decision in decisions if decision.rule), None)
     # what one part of the command changes is said rather than what another reads
     return ruled or next((decision for decision in decisions if decision not in LOOKS), (*decisions, ALLOWED)[0])

@@ -16,7 +16,7 @@ from cellwright.permissions.shell.conservative_parse import SHELLS, PossibleComm
 from cellwright.text import lazy_pattern
 
 DELETERS = frozenset({"rm", "rmdir", "srm", "rimraf", "del-cli", "trash", "trash-put", "gtrash"})
-_EMPTIERS = frozenset({"shred", "truncate", "wipe"})
+EMPTIERS = frozenset({"shred", "truncate", "wipe"})
 """Programs that take a file's content: of whole folders only by a wildcard."""
 NAMED_ANYWHERE = lazy_pattern(
     r"(?<![\w.-])(?:rm|rmdir|srm|rimraf|del-cli|trash(?:-put)?|gtrash)(?![\w.-])", re.IGNORECASE
@@ -133,7 +133,7 @@ def reads_commands(command: PossibleCommand) -> bool:
 
 def emptied(command: PossibleCommand) -> Iterator[str]:
     """Yield the files that lose their content; which one a variable names cannot be a folder's all."""
-    for index in _places(command, _EMPTIERS):
+    for index in _places(command, EMPTIERS):
         if _may_run(command, index):
             yield from (each for each in command.words[index + 1 :] if not each.startswith(("-", "$")))
 
@@ -312,7 +312,7 @@ _FINDERS = frozenset({"fd", "fdfind", "find", "parallel", "xargs"})
 def deletes_unseen(command: PossibleCommand) -> bool:
     finder = next((index for index, word in enumerate(command.words) if _program(word) in _FINDERS), None)
     if finder is not None and _may_run(command, finder):
-        return any(_program(word) in DELETERS | _EMPTIERS for word in command.words[finder:])
+        return any(_program(word) in DELETERS | EMPTIERS for word in command.words[finder:])
     if command.program == "alias" and any(map(NAMED_ANYWHERE.search, command.words)):
         return True
     named = any(NAMED_ANYWHERE.search(word) for word in command.words[1:])

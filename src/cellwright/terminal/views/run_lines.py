@@ -126,9 +126,8 @@ class Thinking:
 
 
 def call_title(call: Call) -> str:
-    """The tool's name and what the call does, in one line."""
-    title = visible_line(call.title)
-    return title if title.startswith(call.name) else f"{call.name}: {title}"
+    """What the call does, in one line."""
+    return visible_line(call.step)
 
 
 def outcome(end: ToolEnd) -> str:

@@ -44,7 +44,7 @@ def resource_tools(connections: Connections) -> tuple[Tool, ...]:
         read_only=True,
         category="other",
         limits=ToolLimits(seconds=60),
-        title=lambda input: f"list the resources of {input.server or 'all MCP servers'}",
+        title=lambda input: f"List the resources of {input.server or 'all MCP servers'}",
     )
     async def list_resources(input: ListMcpResourcesInput) -> str:
         servers = [_named(connections(), input.server)] if input.server else [*connections().values()]
@@ -71,7 +71,7 @@ def resource_tools(connections: Connections) -> tuple[Tool, ...]:
         read_only=True,
         category="other",
         limits=ToolLimits(seconds=120),
-        title=lambda input: f"read {input.uri} of {input.server}",
+        title=lambda input: f"Read {input.uri} of {input.server}",
     )
     async def read_resource(input: ReadMcpResourceInput) -> ToolResult:
         return ToolResult(await resource_content(_named(connections(), input.server), input.uri))

@@ -7,17 +7,13 @@ import codecs
 from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.text import visible_line
 from cellwright.tools.files.diff import Diff, diff_texts
 from cellwright.tools.files.formats.encodings import UTF_8, Encoding, decode, encode_changed
 from cellwright.tools.notebook.notebook_json import InsertIndex, Notebook, parse_notebook
 from cellwright.tools.notebook.notebook_source import BROKEN, CHECKED_BYTES
 from cellwright.tools.notebook.notebook_spans import BLOCK_BYTES
-from cellwright.tools.notebook.open_notebook import CellPosition, CellType
+from cellwright.tools.notebook.open_notebook import CellPosition, CellType, cell_name
 from cellwright.tools.notebook.schema import cell_value, first_problem, new_cell_problems
-
-FIRST_LINE_CHARS = 40
-"""Of the line that names a cell to its user."""
 
 OUTLINE_CHARS = 60
 """The number of characters of each cell's first line that the diff of a move shows."""
@@ -82,14 +78,8 @@ def in_words(to: CellPosition) -> str:
 
 
 def seen_cell(notebook: Notebook, at: int) -> str:
-    """The cell as its user sees it, by its number and its first line: `cell 4 (radius = 2)`."""
-    return numbered_cell(at, notebook.text(at))
-
-
-def numbered_cell(at: int, source: str) -> str:
-    """The cell at the position `at` by its number and its first line."""
-    first = visible_line(source.strip().partition("\n")[0], FIRST_LINE_CHARS)
-    return f"cell {at + 1} ({first})" if first else f"cell {at + 1}"
+    """The cell as its user sees it."""
+    return cell_name(at, notebook.heads[at].get("execution_count"), notebook.text(at))
 
 
 def _seen_place(notebook: Notebook, to: CellPosition) -> str:

@@ -213,11 +213,11 @@ def _with_cell(made: ToolResult) -> ToolResult:
 
 
 def _title(input: NotebookEditInput, display_path: str) -> str:
-    if input.edit_mode == "insert":
-        return f"Insert a cell {in_words(input.place)} in {display_path}"
-    if input.edit_mode == "move":
-        return f"Move cell {input.cell_id} {in_words(input.place)} in {display_path}"
-    return f"{'Delete' if input.edit_mode == 'delete' else 'Edit'} cell {input.cell_id} in {display_path}"
+    """Until the notebook is read: then the cell has its number."""
+    verb = {"insert": "Insert", "move": "Move", "delete": "Delete"}.get(input.edit_mode, "Edit")
+    place = input.place if input.edit_mode in ("insert", "move") else None
+    beside = "" if place is None or place.anchor_id else f" {in_words(place)}"
+    return f"{verb} a cell{beside} in {display_path}"
 
 
 def _check_fields(input: NotebookEditInput) -> None:
@@ -335,7 +335,7 @@ def plan_notebook_edit(path: Path, display_path: str, input: NotebookEditInput, 
         parts=parts,
         cells={} if edit.after is None else {edit.name: edit.after},
         moves_cells=input.edit_mode != "replace",
-        about={"cell_id": edit.name, "index": edit.position, "cell_sha256": _cell_states(old.notebook, edit)},
+        about={"title": edit.title, "cell_id": edit.name, "index": edit.position, "cell_sha256": _cell_states(old.notebook, edit)},
     )
 
 
@@ -560,6 +560,7 @@ def _display(notebook: OpenNotebook, edit: CellEdit, changed: ChangedCell, displ
     """Build what views, hooks and recordings get; as for a file, but there is no file that was written."""
     diff = edit.diff(display_path)
     return {
+        "title": edit.title,
         "diff": diff.text,
         "structuredPatch": diff.structured_patch(),
         "path": notebook.path.as_posix(),

@@ -93,8 +93,9 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         display_path = shown_path(cwd, cwd / input.notebook_path)
         if input.outline:
             return f"Outline {display_path}"
-        which = input.cells or ", ".join(input.cell_ids or ())
-        return f"Read {f'cells {which} of ' if which else ''}{display_path}"
+        if ids := input.cell_ids:
+            return f"Read {'a cell' if len(ids) == 1 else counted(len(ids), 'cell')} of {display_path}"
+        return f"Read {f'cells {input.cells} of ' if input.cells else ''}{display_path}"
 
     @tool(
         name="NotebookRead",

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.text import visible_line
 
 Output = Mapping[str, Any]
 """An output as nbformat 4 has it, texts joined."""
@@ -213,6 +214,27 @@ class NothingOpen:
 
     async def settled(self) -> None:
         return
+
+
+FIRST_LINE_CHARS = 40
+"""Of the line that names a cell that has not run."""
+
+
+def cell_name(position: int | None, execution_count: object, source: str) -> str:
+    """The cell as its user sees it: `cell [3]` by the number beside it, or `cell 4 (radius = 2)` if it has none.
+
+    `position`: from 0; None for one that is not in the notebook now.
+
+    Everything that people read names cells this way; what Claude reads has their ids.
+
+    >>> cell_name(3, 7, "radius = 2"), cell_name(3, None, "radius = 2")
+    ('cell [7]', 'cell 4 (radius = 2)')
+    """
+    if execution_count:
+        return f"cell [{execution_count}]"
+    first = visible_line(source.strip().partition("\n")[0], FIRST_LINE_CHARS)
+    cell = "a cell" if position is None else f"cell {position + 1}"
+    return f"{cell} ({first})" if first else cell
 
 
 def source_sha256(source: str) -> str:

@@ -38,7 +38,7 @@ def enter_plan_mode_tool() -> Tool:
         access=ToolAccess("notes"),
         category="planning",
         examples=[{}],
-        title=lambda _given: "plan before anything is changed",
+        title=lambda _given: "Plan before anything is changed",
     )
     async def enter_plan_mode(_given: EnterPlanModeInput, ctx: ToolContext) -> ToolResult:
         if ctx.mode in NEVER_ASKS:

@@ -33,7 +33,7 @@ def todo_read_tool() -> Tool:
         best_for="the list as it stands",
         limits=ToolLimits(results=MAX_TODOS),
         examples=[{}],
-        title=lambda _given: "the list",
+        title=lambda _given: "Read the to-do list",
     )
     async def todo_read(_given: TodoReadInput, ctx: ToolContext) -> ToolResult:
         todos = _last_list(ctx.history())

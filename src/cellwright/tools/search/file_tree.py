@@ -87,7 +87,7 @@ def file_tree_tool(cwd: Path) -> Tool:
         best_for="a project's outline",
         limits=timed_limits(),
         examples=[{}, {"path": "src", "depth": 2, "ignore": ["static"]}],
-        title=lambda input: f"Tree of {shown_path(cwd, cwd / input.path)}",
+        title=lambda input: f"List the tree of {shown_path(cwd, cwd / input.path)}",
     )
     async def file_tree(input: FileTreeInput) -> ToolResult:
         folder, display_path = existing_path(cwd, input.path)

@@ -89,7 +89,7 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         best_for="names",
         limits=LIMITS,
         examples=[{"pattern": "**/*.py"}, {"pattern": "*.{ts,tsx}", "path": "web", "ignore": ["dist"]}],
-        title=lambda input: f"Glob {input.pattern}{in_folder(cwd, input.path)}",
+        title=lambda input: f"Find {input.pattern}{in_folder(cwd, input.path)}",
     )
     async def glob(input: GlobInput) -> ToolResult:
         started = time.perf_counter()

@@ -166,7 +166,7 @@ def grep_tool(cwd: Path) -> Tool:
             {"pattern": r"def \w+_page\(", "type": "py"},
             {"pattern": "TODO", "path": "src", "output_mode": "content", "-C": 2, "head_limit": 50},
         ],
-        title=lambda input: f'Grep "{input.pattern}"{in_folder(cwd, input.path)}',
+        title=lambda input: f"Search for “{input.pattern}”{in_folder(cwd, input.path)}",
     )
     async def grep(input: GrepInput) -> ToolResult:
         if any("\0" in str(value) for value in structs.astuple(input)):

@@ -62,7 +62,7 @@ def tool_search_tool(deferred: Sequence[Tool]) -> Tool:
         read_only=True,
         limits=ToolLimits(seconds=10),
         examples=[{"query": "select:MultiEdit,ApplyPatch"}, {"query": "search the web", "max_results": 3}],
-        title=lambda input: f"load tools: {input.query.removeprefix(_SELECT)}",
+        title=lambda input: f"Load tools: {input.query.removeprefix(_SELECT)}",
     )
     async def tool_search(input: ToolSearchInput, ctx: ToolContext) -> ToolResult:
         declared = {str(each["name"]): each for each in ctx.declared_tools() if each.get("defer_loading")}

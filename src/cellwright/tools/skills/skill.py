@@ -62,7 +62,7 @@ def skill_tool(load: LoadSkill, start: StartAgent | None = None) -> Tool:
         category="planning",
         limits=ToolLimits(seconds=None),
         examples=[{"skill": "code-review", "args": "src/loader.py"}],
-        title=lambda input: f"{input.skill} {input.args}".strip(),
+        title=lambda input: f"Use the skill {input.skill} {input.args or ''}".strip(),
     )
     async def skill(input: SkillInput, ctx: ToolContext) -> ToolResult:
         loaded = await load(input.skill, input.args)

@@ -58,7 +58,7 @@ def call_chain_tool(code: ProjectCode) -> Tool:
         best_for="who calls what",
         limits=LIMITS,
         examples=[{"symbol": "load_config", "depth": 3}],
-        title=lambda input: f"{input.direction.capitalize()} of {input.symbol}",
+        title=lambda input: f"Follow {input.direction} of {input.symbol}",
     )
     async def call_chain(input: CallChainInput, context: ToolContext) -> ToolResult:
         found = await symbols_named(code, input.symbol, code.scope(input.path), context)

@@ -59,7 +59,7 @@ def code_metrics_tool(code: ProjectCode) -> Tool:
         best_for="complexity and hot spots",
         limits=LIMITS,
         examples=[{"path": "src", "sort": "hot"}],
-        title=lambda input: f"Metrics of {input.path}",
+        title=lambda input: f"Measure {input.path}",
     )
     async def code_metrics(input: CodeMetricsInput, context: ToolContext) -> ToolResult:
         under = code.scope(input.path)

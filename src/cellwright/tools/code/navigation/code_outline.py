@@ -45,7 +45,7 @@ def code_outline_tool(code: ProjectCode) -> Tool:
         best_for="what a file defines",
         limits=LIMITS,
         examples=[{"path": "src/app.py"}],
-        title=lambda input: f"Outline of {shown_path(code.root, code.root / input.path)}",
+        title=lambda input: f"Outline {shown_path(code.root, code.root / input.path)}",
     )
     async def code_outline(input: CodeOutlineInput, context: ToolContext) -> ToolResult:
         under = code.scope(input.path)

@@ -51,7 +51,7 @@ def find_definitions_tool(code: ProjectCode) -> Tool:
         best_for="where a name is defined",
         limits=LIMITS,
         examples=[{"symbol": "Server.stop"}],
-        title=lambda input: f"Definitions of {input.symbol}{in_folder(code.root, input.path)}",
+        title=lambda input: f"Find definitions of {input.symbol}{in_folder(code.root, input.path)}",
     )
     async def find_definitions(input: FindDefinitionsInput, context: ToolContext) -> ToolResult:
         under = code.scope(input.path)

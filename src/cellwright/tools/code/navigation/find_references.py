@@ -79,7 +79,7 @@ def find_references_tool(code: ProjectCode) -> Tool:
         best_for="where a name is used",
         limits=LIMITS,
         examples=[{"symbol": "parse_config", "kind": "call"}],
-        title=lambda input: f"References to {input.symbol}{in_folder(code.root, input.path)}",
+        title=lambda input: f"Find references to {input.symbol}{in_folder(code.root, input.path)}",
     )
     async def find_references(input: FindReferencesInput, context: ToolContext) -> ToolResult:
         under = code.scope(input.path)

@@ -98,7 +98,7 @@ def import_chain_tool(code: ProjectCode) -> Tool:
         best_for="what imports what",
         limits=LIMITS,
         examples=[{"path": "src/app/config.py", "direction": "importers", "depth": 2}],
-        title=lambda input: f"{input.direction.capitalize()} of {input.path}",
+        title=lambda input: f"Follow {input.direction} of {input.path}",
     )
     async def import_chain(input: ImportChainInput, context: ToolContext) -> ToolResult:
         path = code.scope(input.path)

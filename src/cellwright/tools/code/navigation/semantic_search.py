@@ -65,7 +65,7 @@ def semantic_search_tool(code: ProjectCode) -> Tool:
         best_for="code by what it does",
         limits=LIMITS,
         examples=[{"query": "retry upload after timeout", "glob": "*.py"}],
-        title=lambda input: f"Search for {input.query!r}",
+        title=lambda input: f"Search for “{input.query}”",
     )
     async def semantic_search(input: SemanticSearchInput, context: ToolContext) -> ToolResult:
         under = code.scope(input.path)

@@ -77,7 +77,7 @@ def similar_code_tool(code: ProjectCode) -> Tool:
         best_for="duplicates",
         limits=LIMITS,
         examples=[{"symbol": "parse_header"}],
-        title=lambda input: f"Code like {input.symbol or 'a snippet'}",
+        title=lambda input: f"Find code like {input.symbol or 'a snippet'}",
     )
     async def similar_code(input: SimilarCodeInput, context: ToolContext) -> ToolResult:
         if (input.snippet is None) == (input.symbol is None):

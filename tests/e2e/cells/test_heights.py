@@ -1,0 +1,173 @@
+"""The height of a finished answer in JupyterLab: `python -m pytest tests/e2e/cells/test_heights.py -s` prints it for each scene."""
+
+import pytest
+from accessibility import check_accessible
+from playwright.sync_api import expect
+
+from cellwright.testing import Gate, hold, say, turn, use
+from eventual import eventually
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+LOAD = "%load_ext cellwright"
+TIDES = '''\
+"""Means of tides."""
+
+WINDOW = 3
+
+
+def rolling_mean(values, window=WINDOW):
+    """The means of all windows."""
+    means = []
+    for start in range(len(values) - window):
+        means.append(sum(values[start : start + window]) / window)
+    return means
+
+
+def highest(values):
+    return max(rolling_mean(values))
+'''
+CHECK = """\
+from tides import rolling_mean
+
+
+def check():
+    assert rolling_mean([1, 2, 3, 4], 2)
+
+check()
+print("checked")
+"""
+EDIT = use(
+    "Edit",
+    file_path="tides.py",
+    old_string="range(len(values) - window)",
+    new_string="range(len(values) - window + 1)",
+)
+READ = use("Read", file_path="tides.py")
+FOUND = "`rolling_mean` stops one window too early, so the last tide is lost.\n"
+LAST = "again"
+"""In the last words of every scene."""
+
+REPORT = """\
+The last tide is there again. `rolling_mean` stopped one window too early: with 36 values and a window of 3 it gave 33 \
+means, and it gives 34 now.
+
+- `tides.py`: the range ends at `len(values) - window + 1`
+- `check.py`: a check with two values and a window of two, which failed before
+
+The check passes. The plot above is not drawn anew; run its cell to see the last day.
+"""
+TEN_CALLS = [
+    turn(
+        say("I read the code first.\n"),
+        READ,
+        use("Read", file_path="check.py"),
+        use("Grep", pattern="rolling_mean"),
+        use("LS", path="."),
+    ),
+    turn(say(FOUND), EDIT),
+    turn(
+        use(
+            "Edit",
+            file_path="check.py",
+            old_string="    assert rolling_mean([1, 2, 3, 4], 2)\n",
+            new_string="    assert len(rolling_mean([1, 2, 3, 4], 2)) == 3\n    assert rolling_mean([1, 3], 2) == [2]\n",
+        )
+    ),
+    turn(say("Now the check.\n"), use("Bash", command="python check.py", description="Run the check")),
+    turn(use("Python", code="# Means of a day\nfrom tides import rolling_mean\nprint(len(rolling_mean(list(range(36)))))")),
+    turn(use("Write", file_path="NOTES.md", content="# Tides\n\nThe last window counts since today.\n")),
+    turn(use("Bash", command="mkdir -p out && cp NOTES.md out/", description="Keep a copy of the notes")),
+    say(REPORT),
+]
+SCENES = {
+    "ten calls": TEN_CALLS,
+    "short fix": [turn(READ), turn(EDIT), say("The range ends one window later now, so the last tide counts again.")],
+    "text alone": [say(REPORT)],
+}
+BEFORE = {"ten calls": 1155, "short fix": 397, "text alone": 200}
+"""The heights of these scenes when steps did not fold, in the same JupyterLab at 1440×900."""
+
+MOST = {"ten calls": 0.45, "short fix": 0.45, "text alone": 1.0}
+"""The part of that which an answer may have now."""
+
+HEIGHT = """cell => {
+    const shown = [...cell.querySelectorAll(':scope > .jp-Cell-outputWrapper, :scope > .cellwright-undo')];
+    return Math.round(shown.reduce((sum, node) => sum + node.getBoundingClientRect().height, 0));
+}"""
+TO_MIDDLE = "node => { node.scrollIntoView({block: 'center'}) }"
+
+
+def played(book, index):
+    """Run a cell and allow once whatever is asked there, until its last words are shown."""
+    book.run(index)
+    output = book.output(index)
+    card = output.locator(".ask[data-ready]")
+    last = output.locator(".items > .prose").last
+
+    def is_said():
+        if card.count():
+            card.first.focus()
+            book.page.keyboard.press("1")
+        return last.is_visible() and LAST in last.inner_text()
+
+    eventually(is_said)
+    return last
+
+
+def test_a_finished_answer_is_short_and_its_words_stay_where_they_are_read(notebook, model, page, lab):
+    page.set_viewport_size({"width": 1440, "height": 900})
+    cells = (f"%%claude --new\n{name}" for name in SCENES)
+    book = notebook(LOAD, *cells, "", files={"tides.py": TIDES, "check.py": CHECK})
+    folder = (book.lab.root / book.path).parent
+    book.run(0)
+    book.wait_done(0)
+    heights = {}
+    for index, (name, script) in enumerate(SCENES.items(), 1):
+        folder.joinpath("tides.py").write_text(TIDES, "utf-8")
+        folder.joinpath("check.py").write_text(CHECK, "utf-8")
+        gate = Gate()
+        model.add(*script[:-1], turn(*script[-1:], hold(gate)))
+        last = played(book, index)
+        scroller = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer")
+        last.evaluate(TO_MIDDLE)
+        top = last.bounding_box()["y"]
+        scrolled = scroller.evaluate("node => node.scrollTop")
+        before = book.cell(index).evaluate(HEIGHT)
+        gate.open()
+        book.wait_done(index)
+        book.output(index).locator("footer[data-state=done]:visible").wait_for()
+        if len(script) > 1:
+            book.output(index).get_by_role("button", name="Undo", exact=True).wait_for()
+        heights[name] = book.cell(index).evaluate(HEIGHT)
+        # nothing is above the notebook's beginning
+        assert abs(last.bounding_box()["y"] - top) <= max(0, before - heights[name] - scrolled) + 8
+    print("\n" + "\n".join(f"{name}: {BEFORE[name]} px, now {px} px ({px / BEFORE[name]:.0%})" for name, px in heights.items()))
+    assert [name for name, px in heights.items() if px > MOST[name] * BEFORE[name]] == []
+
+    steps = book.output(1).locator(".turn-steps")
+    expect(steps.locator("> summary")).to_contain_text("10 steps · 3 files +6 −2")
+    expect(steps.get_by_text("Now the check.")).to_be_hidden()
+    check_accessible(book.output(1), "section")
+    steps.locator("> summary").focus()
+    page.keyboard.press("Enter")
+    for words in ("I read the code first.", "Now the check.", "Keep a copy of the notes"):
+        expect(steps.get_by_text(words)).to_be_visible()
+    expect(steps.get_by_role("img", name="Allowed once in this cell")).to_have_count(5)
+    edited = steps.locator(".tool", has_text="Edited check.py")
+    expect(edited.locator(".diff")).to_have_count(0)
+    edited.locator("summary").click()
+    expect(edited.locator(".diff .line.added")).to_have_count(2)
+    check_accessible(book.output(1), "section")
+    shown = steps.inner_text()
+    page.keyboard.press("Escape")
+    book.save()
+    lab.end_sessions()
+    book.open()
+    steps = book.output(1).locator(".turn-steps")
+    expect(steps.get_by_text("Now the check.")).to_be_hidden()
+    book.output(2).locator("footer:visible").wait_for()
+    assert [book.cell(index).evaluate(HEIGHT) for index in (1, 2)] == [heights["ten calls"], heights["short fix"]]
+    steps.locator("> summary").click()
+    steps.locator(".tool", has_text="Edited check.py").locator("summary").click()
+    assert steps.inner_text() == shown
