@@ -130,3 +130,47 @@ def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reo
     assert changed(as_streaming, as_finished) is None
     assert changed(as_finished, as_reopened) is None
     page.set_viewport_size(VIEWPORT)
+
+
+FOUND = """name => [...CSS.highlights.get(name)].map(range => [range.toString(), range.getBoundingClientRect().height > 0])"""
+SELECTED = "() => { const s = getSelection(); return s.toString().length; }"
+PASTED = """() => new Promise(done => {
+    addEventListener('copy', event => setTimeout(() => done(event.clipboardData.getData('text/plain'))), {once: true});
+})"""
+
+
+def test_search_finds_what_an_answer_says_and_what_is_copied_is_markdown(notebook, model, page):
+    text = "The **highest** tide is at *six*.\n\n```python\nimport tides\ntides.highest()\n```\n\n- one `tide`\n"
+    model.add(
+        turn(think("Where is the zanzibar?"), say("I look.\n"), use("Read", file_path="tides.txt")),
+        turn(say(text)),
+    )
+    book = notebook(LOAD, "%%claude\nWhen is the tide?", *["x = 1"] * 8, files={"tides.txt": "six o'clock\n"})
+    book.run(0)
+    book.wait_done(0)
+    book.run(1)
+    book.wait_done(1)
+    book.wait_kept(1)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+f")
+    search = page.locator(".jp-DocumentSearch-overlay")
+    search.locator("textarea, input.jp-DocumentSearch-input").first.wait_for()
+    search.get_by_title("Show Search Filters").click()
+    search.get_by_text("Search Cell Outputs").click()
+    page.keyboard.type("x")
+    search.locator(".jp-DocumentSearch-input").first.fill("highest tide is at six")
+    page.screenshot(path="/tmp/find-scratch/search.png")
+    import time; time.sleep(2)
+    print(page.evaluate("() => [...CSS.highlights.keys()]"))
+    print(page.evaluate("() => [...document.querySelectorAll('.cellwright-searched')].map(e => e.outerHTML)"))
+    page.screenshot(path="/tmp/find-scratch/search2.png")
+    print(page.evaluate(FOUND, "cellwright-found"), page.evaluate(FOUND, "cellwright-current"))
+    page.keyboard.press("Enter")
+    time.sleep(1)
+    page.screenshot(path="/tmp/find-scratch/search3.png")
+    print(page.evaluate(FOUND, "cellwright-found"), page.evaluate(FOUND, "cellwright-current"))
+    print(search.inner_text())
+    page.keyboard.press("Escape")
+    time.sleep(1)
+    print(page.evaluate("() => [...document.querySelectorAll('.cellwright-searched')].map(e => e.outerHTML)"))
+    assert 0

@@ -93,6 +93,7 @@ async function typeset(formula: HTMLElement): Promise<void> {
     formula.replaceChildren(source);
     return;
   }
+  formula.dataset.source = source;
   // by keyboard, too, where it is wider than its place
   if (formula.scrollWidth > formula.clientWidth && formula.clientWidth > 0) formula.tabIndex = 0;
 }
