@@ -9,6 +9,7 @@ from PIL import Image, ImageChops, ImageDraw, ImageFilter
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, think, turn, use
+from eventual import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -132,45 +133,61 @@ def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reo
     page.set_viewport_size(VIEWPORT)
 
 
-FOUND = """name => [...CSS.highlights.get(name)].map(range => [range.toString(), range.getBoundingClientRect().height > 0])"""
-SELECTED = "() => { const s = getSelection(); return s.toString().length; }"
-PASTED = """() => new Promise(done => {
-    addEventListener('copy', event => setTimeout(() => done(event.clipboardData.getData('text/plain'))), {once: true});
-})"""
+FOUND = """name => [...CSS.highlights.get(name) ?? []]
+    .filter(range => range.getBoundingClientRect().height > 0).map(String)"""
+SELECT = """node => {
+    const root = node.getRootNode();
+    getSelection().setBaseAndExtent(node, 0, node, 1);
+}"""
+NEXT_COPY = """() => { window.copied = new Promise(done => {
+    addEventListener('copy', ({clipboardData}) => done(clipboardData.getData('text/plain')), {once: true});
+}); }"""
 
 
-def test_search_finds_what_an_answer_says_and_what_is_copied_is_markdown(notebook, model, page):
+def test_search_finds_what_answers_say_and_what_is_copied_of_one_is_markdown(notebook, model, page):
     text = "The **highest** tide is at *six*.\n\n```python\nimport tides\ntides.highest()\n```\n\n- one `tide`\n"
-    model.add(
-        turn(think("Where is the zanzibar?"), say("I look.\n"), use("Read", file_path="tides.txt")),
-        turn(say(text)),
-    )
-    book = notebook(LOAD, "%%claude\nWhen is the tide?", *["x = 1"] * 8, files={"tides.txt": "six o'clock\n"})
+    long = "\n\n".join(f"Paragraph {number}." for number in range(60))
+    model.add(turn(say(text)), turn(say(long), use("Read", file_path="tides.txt")), turn(say("It is low.")))
+    prompts = ("%%claude\nWhen is high tide?", "%%claude\nAnd low tide?")
+    book = notebook(LOAD, *prompts, files={"tides.txt": "six o'clock\n"})
     book.run(0)
     book.wait_done(0)
-    book.run(1)
-    book.wait_done(1)
-    book.wait_kept(1)
+    for number in (1, 2):
+        book.run(number)
+        book.wait_done(number)
+        book.wait_kept(number)
     page.keyboard.press("Escape")
     page.keyboard.press("Control+f")
     search = page.locator(".jp-DocumentSearch-overlay")
-    search.locator("textarea, input.jp-DocumentSearch-input").first.wait_for()
     search.get_by_title("Show Search Filters").click()
     search.get_by_text("Search Cell Outputs").click()
-    page.keyboard.type("x")
-    search.locator(".jp-DocumentSearch-input").first.fill("highest tide is at six")
-    page.screenshot(path="/tmp/find-scratch/search.png")
-    import time; time.sleep(2)
-    print(page.evaluate("() => [...CSS.highlights.keys()]"))
-    print(page.evaluate("() => [...document.querySelectorAll('.cellwright-searched')].map(e => e.outerHTML)"))
-    page.screenshot(path="/tmp/find-scratch/search2.png")
-    print(page.evaluate(FOUND, "cellwright-found"), page.evaluate(FOUND, "cellwright-current"))
+    words = search.locator(".jp-DocumentSearch-input").first
+
+    def hits(kind):
+        return lambda: page.evaluate(FOUND, f"cellwright-{kind}")
+
+    # across bold and other words
+    words.fill("highest tide is at six")
+    eventually(hits("current"), lambda found: found == ["highest tide is at six"])
+    # what is far out of sight is scrolled to
+    words.fill("paragraph 57")
+    eventually(hits("current"), lambda found: found == ["Paragraph 57"])
+    expect(book.output(2).locator("p", has_text="Paragraph 57.")).to_be_in_viewport()
+    # of several one after the other, in the order of the page
+    words.fill("tides.")
+    eventually(lambda: len(hits("found")()) + len(hits("current")()), lambda count: count == 2)
+    expect(search.locator(".jp-DocumentSearch-index-counter")).to_have_text("1/2")
     page.keyboard.press("Enter")
-    time.sleep(1)
-    page.screenshot(path="/tmp/find-scratch/search3.png")
-    print(page.evaluate(FOUND, "cellwright-found"), page.evaluate(FOUND, "cellwright-current"))
-    print(search.inner_text())
+    eventually(hits("current"), lambda found: found == ["tides."])
     page.keyboard.press("Escape")
-    time.sleep(1)
-    print(page.evaluate("() => [...document.querySelectorAll('.cellwright-searched')].map(e => e.outerHTML)"))
-    assert 0
+    expect(page.locator(".cellwright-searched")).to_have_count(0)
+    assert hits("found")() == hits("current")() == []
+
+    prose = book.output(1).locator(".prose")
+    prose.locator("p").first.evaluate(SELECT)
+    for keys, copied in (("", "The"), ("Control+a", text.strip())):
+        if keys:
+            page.keyboard.press(keys)
+        page.evaluate(NEXT_COPY)
+        page.keyboard.press("Control+c")
+        assert copied in page.evaluate("() => window.copied")
