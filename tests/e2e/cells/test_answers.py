@@ -191,3 +191,65 @@ def test_search_finds_what_answers_say_and_what_is_copied_of_one_is_markdown(not
         page.evaluate(NEXT_COPY)
         page.keyboard.press("Control+c")
         assert copied in page.evaluate("() => window.copied")
+
+
+IS_AT_END = """index => {
+    const cell = document.querySelectorAll('.jp-Notebook .jp-Cell')[index];
+    const end = cell.querySelector('.jp-Cell-outputArea').getBoundingClientRect().bottom;
+    const seen = cell.closest('.jp-WindowedPanel-outer, .jp-Notebook').getBoundingClientRect().bottom;
+    return end <= seen + 4 ? 'yes' : `${end - seen} below`;
+}"""
+
+
+def test_the_notebook_follows_what_streams_and_the_status_bar_leads_to_it(notebook, model, page):
+    def lines(name):
+        return "".join(f"{name} {number}.\n\n" for number in range(40))
+
+    first, second, third = Gate(), Gate(), Gate()
+    model.add(
+        turn(
+            say(lines("Ebb")), hold(first), say(lines("Flow")), hold(second), say(lines("Tide")), hold(third),
+            use("Bash", command="touch low"), delta_chars=200,
+        ),
+        turn(say("Done.")),
+    )  # fmt: skip
+    book = notebook(LOAD, "%%claude\nTell me of the tides")
+    book.run(0)
+    book.wait_done(0)
+    book.run(1)
+    output = book.output(1)
+
+    def shown(text):
+        output.locator("p", has_text=f"{text}.").wait_for(state="attached")
+
+    def at_end():
+        return page.evaluate(IS_AT_END, 1)
+
+    shown("Ebb 39")
+    eventually(at_end, lambda found: found == "yes")
+    status = page.locator(".cellwright-status").first
+    expect(status).to_have_text("Claude is working · cell [2]")
+    expect(page.locator(".cellwright-status-stop")).to_be_visible()
+    # who reads further up is left there
+    page.mouse.move(600, 400)
+    page.mouse.wheel(0, -500)
+    eventually(at_end, lambda found: found != "yes")
+    first.open()
+    shown("Flow 39")
+    assert at_end() != "yes"
+    status.click()
+    eventually(at_end, lambda found: found == "yes")
+    second.open()
+    shown("Tide 39")
+    eventually(at_end, lambda found: found == "yes")
+    page.mouse.wheel(0, -3_000)
+    third.open()
+    expect(status).to_have_text("Claude needs your approval · cell [2]")
+    book.screenshot("status-bar")
+    status.click()
+    card = output.locator(".ask[data-ready]")
+    expect(card).to_be_focused()
+    expect(card).to_be_in_viewport()
+    page.keyboard.press("4")
+    book.wait_done(1)
+    expect(status).to_have_text("Claude: idle")

@@ -132,10 +132,10 @@ function known(op: unknown, room: Room): Op[] {
 }
 
 /** Where a part is found while its run goes on: the run's name and the number of the part. */
-export function liveRun(data: unknown): { run: string; part: number } | null {
+export function liveRun(data: unknown): { run: string; part: number; count: number | null } | null {
   if (!isObject(data) || data.version !== TRANSCRIPT_VERSION) return null;
-  const { run, part } = data;
-  return typeof run === "string" && typeof part === "number" ? { run, part } : null;
+  const { run, part, count } = data;
+  return typeof run === "string" && typeof part === "number" ? { run, part, count: typeof count === "number" ? count : null } : null;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
