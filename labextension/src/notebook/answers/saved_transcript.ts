@@ -97,6 +97,9 @@ const OPS: Record<string, Fields> = {
     rules: list(text), edited: flag, input: orNull(object),
   },
   turn: { cost_usd: orNull(number), context_tokens: number, context_window: orNull(number), input_tokens: number, output_tokens: number, cache_read_tokens: number },
+  // what a request that broke off had said stays to be read where the run ended in an error
+  drop: { blocks: list(number), tools: list(text) },
+  retry: { attempt: number, of: number, wait: number, code: text, message: text, at: number },
   notice: { level: oneOf("info", "warning", "error"), text },
   compacted: {
     state: oneOf("done", "failed"), trigger: oneOf("auto", "manual"), before: number, after: number, cost_usd: orNull(number),
