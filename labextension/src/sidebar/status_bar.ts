@@ -10,6 +10,7 @@ import { button, setText } from "../transcript/dom";
 import { dollars } from "../transcript/format";
 import type { Trans } from "../translation";
 import type { Chat } from "../transport/chat";
+import type { ChatState } from "../transport/chat_protocol";
 import type { ChatStore } from "../transport/chat_store";
 import css from "./status_bar.css";
 
@@ -76,26 +77,28 @@ export type StatusLine = {
 
 /** `hasRun`: a cell of this page has asked Claude before. */
 export function statusOf(chat: Chat, answers: readonly LiveAnswer[], trans: Trans, hasRun = false): StatusLine {
-  const state = chat.connection === "connected" ? chat.state : null;
-  const line = (now: StatusLine["state"], text: string, title: string, of: Partial<StatusLine> = {}): StatusLine =>
-    ({ state: now, text, title, stopTitle: trans.__("Stop Claude"), answer: null, run: null, ...of });
   const [answer] = answers;
-  const open = trans.__("Claude: open the panel");
-  if (!state && !answer) return hasRun ? line("idle", trans.__("Claude: idle"), open) : line("off", "", "");
-  const asks = answer ? answer.progress === "asking" : (state?.asking.length ?? 0) > 0;
-  const run = state?.current ?? null;
-  const cost = state?.session.cost_usd ? ` · ${dollars(state.session.cost_usd)}` : "";
-  if (answer || asks || run !== null) {
-    const cell = answer ? cellName(answer.count, trans) : placeOf(chat, run, trans);
-    const title = cell ? trans.__("Go to the cell") : trans.__("Show it in the panel");
-    const text = asks ? trans.__("Claude needs your approval") : trans.__("Claude is working");
-    return line(asks ? "asking" : "working", `${text}${cell && ` · ${cell}`}`, title, answer ? { answer } : { run });
+  const state = chat.connection === "connected" ? chat.state : null;
+  const rest = { title: trans.__("Claude: open the panel"), stopTitle: trans.__("Stop Claude"), answer: null, run: null };
+  if (answer) {
+    const cell = answer.count === null ? trans.__("cell") : trans.__("cell [%1]", answer.count);
+    return { ...rest, ...busyLine(answer.progress === "asking", cell, trans), answer };
   }
-  return line("idle", state?.scripted ? trans.__("Scripted model") : trans.__("Claude: idle") + cost, open);
+  return { ...rest, ...conversationLine(chat, state, trans, hasRun) };
 }
 
-function cellName(count: number | null, trans: Trans): string {
-  return count === null ? trans.__("cell") : trans.__("cell [%1]", count);
+/** The line of the panel's conversation. */
+function conversationLine(chat: Chat, state: ChatState | null, trans: Trans, hasRun: boolean): Pick<StatusLine, "state" | "text"> & Partial<StatusLine> {
+  if (!state) return hasRun ? { state: "idle", text: trans.__("Claude: idle") } : { state: "off", text: "" };
+  const { current: run, asking, session } = state;
+  if (run !== null || asking.length > 0) return { ...busyLine(asking.length > 0, placeOf(chat, run, trans), trans), run };
+  if (state.scripted) return { state: "idle", text: trans.__("Scripted model") };
+  return { state: "idle", text: trans.__("Claude: idle") + (session.cost_usd ? ` · ${dollars(session.cost_usd)}` : "") };
+}
+
+function busyLine(asks: boolean, cell: string, trans: Trans): Pick<StatusLine, "state" | "text" | "title"> {
+  const text = asks ? trans.__("Claude needs your approval") : trans.__("Claude is working");
+  return { state: asks ? "asking" : "working", text: `${text}${cell && ` · ${cell}`}`, title: cell ? trans.__("Go to the cell") : trans.__("Show it in the panel") };
 }
 
 /** The cell of a run that is shown in the panel alone; empty for what was asked there. */

@@ -25,11 +25,8 @@ export const answerCopyPlugin: JupyterFrontEndPlugin<void> = {
     });
     // on the window: JupyterLab's own keys are read on the document, and would select all cells
     window.addEventListener("keydown", (event) => {
-      if (event.key.toLowerCase() !== "a" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
-      const target = event.composedPath()[0];
-      if (target instanceof Element && target.matches(EDITABLE)) return;
-      const root = target instanceof Element ? answerRoot(target) : null;
-      const body = (root ?? selectedAnswer()?.root)?.querySelector(".transcript");
+      const root = isSelectAll(event) ? rootOf(event.composedPath()[0]) : null;
+      const body = root?.querySelector(".transcript");
       if (!body) return;
       event.preventDefault();
       event.stopPropagation();
@@ -37,6 +34,16 @@ export const answerCopyPlugin: JupyterFrontEndPlugin<void> = {
     }, { capture: true });
   },
 };
+
+function isSelectAll({ key, ctrlKey, metaKey, altKey, shiftKey }: KeyboardEvent): boolean {
+  return key.toLowerCase() === "a" && (ctrlKey || metaKey) && !altKey && !shiftKey;
+}
+
+/** The answer that the keyboard is in, or that something is selected in; null where somebody writes. */
+function rootOf(target: EventTarget | undefined): ShadowRoot | null {
+  if (!(target instanceof Element) || target.matches(EDITABLE)) return null;
+  return answerRoot(target) ?? selectedAnswer()?.root ?? null;
+}
 
 type Selected = { readonly root: ShadowRoot; readonly range: StaticRange };
 

@@ -26,7 +26,7 @@ export function blocksOf(root: ParentNode & Node): Block[] {
   const add = (node: Text | HTMLElement, text: string): void => {
     const owner = node.parentElement?.closest(BLOCKS) ?? node.parentElement;
     const last = blocks.at(-1);
-    if (last && last.owner === owner) last.pieces.push({ node, text });
+    if (last?.owner === owner) last.pieces.push({ node, text });
     else blocks.push({ owner, pieces: [{ node, text }] });
   };
   let node = walker.nextNode();
@@ -59,23 +59,27 @@ export function isNotRead(element: Element): boolean {
 
 /** The range of so many characters of a block's text, while its nodes are as they were; a drawn formula is in it whole. */
 export function rangeIn(block: Block, from: number, length: number): Range | null {
+  if (!block.pieces.every(isAsRead)) return null;
+  const begin = pieceAt(block, from);
+  const end = pieceAt(block, from + length - 1);
+  if (!begin || !end) return null;
   const range = document.createRange();
-  let at = 0;
-  let begun = false;
-  for (const { node, text } of block.pieces) {
-    const end = at + text.length;
-    if (!node.isConnected || (node instanceof Text && node.data !== text)) return null;
-    if (!begun && from < end) {
-      begun = true;
-      if (node instanceof Text) range.setStart(node, from - at);
-      else range.setStartBefore(node);
-    }
-    if (begun && from + length <= end) {
-      if (node instanceof Text) range.setEnd(node, from + length - at);
-      else range.setEndAfter(node);
-      return range;
-    }
-    at = end;
+  if (begin.node instanceof Text) range.setStart(begin.node, begin.offset);
+  else range.setStartBefore(begin.node);
+  if (end.node instanceof Text) range.setEnd(end.node, end.offset + 1);
+  else range.setEndAfter(end.node);
+  return range;
+}
+
+function isAsRead({ node, text }: Piece): boolean {
+  return node.isConnected && (node instanceof Text ? node.data : node.dataset.source) === text;
+}
+
+function pieceAt({ pieces }: Block, at: number): { node: Piece["node"]; offset: number } | null {
+  let begins = 0;
+  for (const { node, text } of pieces) {
+    if (at < begins + text.length) return { node, offset: at - begins };
+    begins += text.length;
   }
   return null;
 }

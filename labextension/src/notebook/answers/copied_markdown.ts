@@ -112,16 +112,15 @@ function inline(node: Node): string {
   // the name of a file is a button, and text all the same
   if (isNotRead(node) && !node.matches(".file-link")) return "";
   if (node.matches(FORMULA)) return node.dataset.source ?? "";
+  if (node instanceof HTMLBRElement) return "\n";
+  if (node instanceof HTMLImageElement) return `![${node.alt}]`;
   const text = inlineOf(node);
-  if (text === "") return node.localName === "br" ? "\n" : node instanceof HTMLImageElement ? `![${node.alt}]` : "";
-  switch (node.localName) {
-    case "code":
-      return text.includes("`") ? `\`\` ${text} \`\`` : `\`${text}\``;
-    case "a":
-      return `[${text}](${node.getAttribute("href") ?? ""})`;
-    default: {
-      const mark = MARKS[node.nodeName] ?? "";
-      return `${mark}${text}${mark}`;
-    }
-  }
+  return text === "" ? "" : marked(node, text);
+}
+
+function marked(node: HTMLElement, text: string): string {
+  if (node.localName === "code") return text.includes("`") ? `\`\` ${text} \`\`` : `\`${text}\``;
+  if (node.localName === "a") return `[${text}](${node.getAttribute("href") ?? ""})`;
+  const mark = MARKS[node.nodeName] ?? "";
+  return `${mark}${text}${mark}`;
 }

@@ -51,19 +51,21 @@ class OpenSearch {
       this.close();
       return;
     }
-    for (const host of this.notebook.querySelectorAll<HTMLElement>(ANSWERS)) {
-      const body = host.shadowRoot?.querySelector(".transcript");
-      const known = this.answers.get(host);
-      if (!body || (growing && known && body.getAttribute("aria-busy") !== "true" && known.isWhole)) continue;
-      const answer = known ?? new SearchedAnswer(host);
-      this.answers.set(host, answer);
-      answer.look(body);
-    }
+    for (const host of this.notebook.querySelectorAll<HTMLElement>(ANSWERS)) this.lookAt(host, growing);
     for (const [host, answer] of this.answers) {
       if (host.isConnected) continue;
       answer.close();
       this.answers.delete(host);
     }
+  }
+
+  private lookAt(host: HTMLElement, growing: boolean): void {
+    const body = host.shadowRoot?.querySelector(".transcript");
+    const known = this.answers.get(host);
+    if (!body || (growing && known?.isWhole)) return;
+    const answer = known ?? new SearchedAnswer(host);
+    this.answers.set(host, answer);
+    answer.look(body);
   }
 
   private close(): void {
