@@ -1,7 +1,7 @@
-"""Rows of what the browser does: a notebook of 500 answers, JupyterLab's start, keys that are typed while an answer streams.
+"""Rows of what the browser does: 500 answers in a notebook, JupyterLab's start, keys that are typed while an answer streams.
 
-A real JupyterLab in a real Chromium, one of each for all rows. Where it can be, the time is of the processor, of the page's main
-thread, so that what the machine does besides is not counted.
+A real JupyterLab in a real Chromium, one of each for all rows. Where it can be, the time is of the processor, of the
+page's main thread, so that what the machine does besides is not counted.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import nbformat
+from nbformat.sign import NotebookNotary
 
 from benchmarks.rows.row import Row
 from cellwright.testing import MessagesServer, say, turn
@@ -44,8 +47,9 @@ OPEN = """async path => {
 }"""
 # every output stands there, and two frames have been drawn since
 ALL_DRAWN = """async count => {
+    const isDrawn = ({shadowRoot}) => shadowRoot?.querySelector('.prose');
     const drawn = () => document.querySelectorAll('.jp-RenderedMarkdown > *:first-child').length
-        + [...document.querySelectorAll('.cellwright-answer > div')].filter(({shadowRoot}) => shadowRoot?.querySelector('.prose')).length;
+        + [...document.querySelectorAll('.cellwright-answer > div')].filter(isDrawn).length;
     while (drawn() < count) await new Promise(requestAnimationFrame);
     for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);
 }"""
@@ -111,9 +115,7 @@ class Page:
         """Load JupyterLab; the milliseconds of its main thread until it is there."""
         begun = self.cpu_ms()
         self.page.goto(f"{self.url}/lab?reset", wait_until="domcontentloaded")
-        self.page.evaluate(
-            "async () => { while (!window.jupyterapp) await new Promise(r => setTimeout(r, 20)); await window.jupyterapp.restored; }"
-        )
+        self.page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
         self.page.locator(".jp-LauncherCard").first.wait_for()
         # a page begins with a thread's time of its own, or goes on with that of the last one
         now = self.cpu_ms()
@@ -125,11 +127,14 @@ class Page:
 
     def notebook(self, name: str, cells: list[dict[str, Any]]) -> str:
         content = {"cells": cells, "metadata": {"kernelspec": KERNELSPEC}, "nbformat": 4, "nbformat_minor": 5}
-        (self.root / name).write_text(json.dumps(content), "utf-8")
+        path = self.root / name
+        path.write_text(json.dumps(content), "utf-8")
+        # the user's own: a foreign one is asked about
+        NotebookNotary(data_dir=str(self.root.parent / "data")).sign(nbformat.read(path, 4))
         return name
 
     def _lab(self, folder: Path, *, ours: bool) -> str:
-        for name in ("root", "config/labconfig", "settings/@jupyterlab/apputils-extension"):
+        for name in ("root", "data", "config/labconfig", "settings/@jupyterlab/apputils-extension"):
             (folder / name).mkdir(parents=True)
         page = {"buildCheck": False, "disabledExtensions": {} if ours else {"cellwright": True}}
         (folder / "config/labconfig/page_config.json").write_text(json.dumps(page))
@@ -140,6 +145,7 @@ class Page:
             "JUPYTER_RUNTIME_DIR": "runtime",
             "JUPYTERLAB_SETTINGS_DIR": "settings",
         }
+        places["JUPYTER_DATA_DIR"] = "data"
         more = {
             "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
             "CELLWRIGHT_HOME": "state",
@@ -199,7 +205,8 @@ def _address(runtime: Path, process: subprocess.Popen[bytes]) -> str:
 def answer(number: int) -> str:
     code = "\n".join(f"heights_{number}[{row}] = tide(hour={row})" for row in range(6))
     items = "\n".join(f"- point {number}.{item} is reached after the moon has turned" for item in range(3))
-    return f"## Step {number}\n\nThe **tide** comes with `heights_{number}`, and *seldom* stays away.\n\n```python\n{code}\n```\n\n{items}\n"
+    told = f"The **tide** comes with `heights_{number}`, and *seldom* stays away."
+    return f"## Step {number}\n\n{told}\n\n```python\n{code}\n```\n\n{items}\n"
 
 
 def cell(number: int, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -269,7 +276,8 @@ def start(subject: str) -> Mapping[str, float]:
 
 def typing(subject: str) -> Mapping[str, float]:
     """Keys in a cell while another one streams; the floor's prints what arrives."""
-    lab = page()
+    # our extension loads ours into every kernel
+    lab = page(ours=subject != "floor")
     magic = "benchmarks.rows.plain_magic" if subject == "floor" else "cellwright"
     cells = [{**cell(number, {}), "outputs": [], "execution_count": None} for number in range(3)]
     cells[0]["source"], cells[1]["source"] = f"%load_ext {magic}", "%%claude\nTell me all about the tides"
@@ -294,9 +302,14 @@ def typing(subject: str) -> Mapping[str, float]:
     return {"q typing": _p95(lags)}
 
 
+_OPEN = f"CPU of the page until a notebook of {ANSWERS} answers is open; the floor's are plain Markdown"
+_TYPING = f"95 % of keys, to paint, while {DELTAS:,} deltas stream in another cell; the floor prints them"
+_START = "CPU of the page that our extension adds to JupyterLab's start"
+_BOTH = ("floor", "cellwright")
+
 BROWSER_ROWS = (
-    Row("q open", f"CPU of the page until a notebook of {ANSWERS} answers is open; the floor's are plain Markdown", "ms", many_answers, ("floor", "cellwright"), max_ratio=1.3),
-    Row("q scroll", "95 % of the frames while it is scrolled through", "ms", lambda _: {}, ("floor", "cellwright"), max_ratio=1.1),
-    Row("q start", "CPU of the page that our extension adds to JupyterLab's start", "ms", start, ("cellwright",), max_value=50),
-    Row("q typing", f"95 % of keys, to paint, while {DELTAS:,} deltas stream in another cell; the floor prints them", "ms", typing, ("floor", "cellwright"), max_value=30),
-)  # fmt: skip
+    Row("q open", _OPEN, "ms", many_answers, _BOTH, max_ratio=1.3),
+    Row("q scroll", "95 % of the frames while it is scrolled through", "ms", lambda _: {}, _BOTH, max_ratio=1.1),
+    Row("q start", _START, "ms", start, ("cellwright",), max_value=50),
+    Row("q typing", _TYPING, "ms", typing, _BOTH, max_value=30),
+)
