@@ -94,7 +94,15 @@ def test_what_streamed_of_a_failed_request_is_void_and_a_cut_off_call_keeps_what
 
 def test_a_run_that_ends_in_an_error_keeps_what_its_last_request_had_said_when_it_broke_off():
     drop = {"op": "drop", "blocks": [0], "tools": []}
-    retry = {"op": "retry", "attempt": 1, "of": 1, "wait": 0, "code": "API_NETWORK_ERROR", "message": "Gone.", "at": 9.0}
+    retry = {
+        "op": "retry",
+        "attempt": 1,
+        "of": 1,
+        "wait": 0,
+        "code": "API_NETWORK_ERROR",
+        "message": "Gone.",
+        "at": 9.0,
+    }
     failed = {**END, "stop_reason": "error", "error": {"code": "API_NETWORK_ERROR", "message": "Gone."}}
     broken = RUN, text(0, "So far"), drop, retry
     (ops,) = kept(*broken, failed)
