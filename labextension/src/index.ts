@@ -5,6 +5,8 @@ import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { completionPlugin } from "./completion/completion_plugin";
 import { unsavedDocumentsPlugin } from "./documents/unsaved_documents";
 import { answerActionsPlugin } from "./notebook/answers/answer_actions";
+import { answerCopyPlugin } from "./notebook/answers/answer_copy";
+import { answerSearchPlugin } from "./notebook/answers/answer_search";
 import { answersPlugin, loadDrawing } from "./notebook/answers/answer_renderer";
 import { foreignWidgetsPlugin } from "./notebook/answers/foreign_widgets";
 import { cellToolbarPlugin } from "./notebook/cell_toolbar";
@@ -29,4 +31,4 @@ const transcriptPlugin: JupyterFrontEndPlugin<void> = {
   },
 };
 
-export default [transcriptPlugin, renderingPlugin, answersPlugin, savedOutputPlugin, foreignWidgetsPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, promptCellsPlugin, cellToolbarPlugin, answerActionsPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];
+export default [transcriptPlugin, renderingPlugin, answersPlugin, answerSearchPlugin, answerCopyPlugin, savedOutputPlugin, foreignWidgetsPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, promptCellsPlugin, cellToolbarPlugin, answerActionsPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];

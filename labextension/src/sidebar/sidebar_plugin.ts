@@ -14,6 +14,7 @@ import type { CommandRegistry } from "@lumino/commands";
 
 import { ChangedFiles } from "../documents/changed_files";
 import { reportUnsavedDocuments } from "../documents/unsaved_documents";
+import { showAnswer } from "../notebook/answers/show_answer";
 import { notebookLinks } from "../notebook/notebook_links";
 import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
@@ -70,7 +71,11 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     restorer?.add(widget, PANEL_ID);
     for (const command of Object.values(COMMANDS)) palette?.addItem({ command, category: trans.__("Claude") });
     launcher?.add({ command: COMMANDS.focus, category: trans.__("Other"), rank: 0 });
-    addStatusItem(statusBar, store, trans, () => { void run(COMMANDS.focus); });
+    addStatusItem(statusBar, store, trans, {
+      open: () => { void run(COMMANDS.focus); },
+      showRun: (id) => { void sidebar.open().then((panel) => { panel.show(id); }); },
+      showAnswer: (node) => { showAnswer(shell, tracker, node); },
+    });
     watchRuns(store, {
       trans,
       visibility: () => ({ page: !document.hidden && document.hasFocus(), panel: widget.isVisible }),

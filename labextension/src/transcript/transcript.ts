@@ -18,6 +18,9 @@ export type Channel = {
   onMessage(listener: (content: unknown) => void): () => void;
 };
 
+/** How a run goes, for who sees nothing of it but that. */
+export type RunProgress = "starting" | "working" | "asking" | "over";
+
 export type Transcript = {
   /** Shows the transcript, of an answer in several parts one, in `host`, too; returns how to take that view away. */
   mount(host: HTMLElement, part?: number): () => void;
@@ -25,6 +28,11 @@ export type Transcript = {
   begun(): boolean;
   /** True when all of the run is there. */
   ended(): boolean;
+  progress(): RunProgress;
+  /** Calls `listener` after each change; returns how to stop that. */
+  watch(listener: () => void): () => void;
+  /** Asks the kernel to stop the run. */
+  stop(): void;
   close(): void;
 };
 
@@ -77,6 +85,9 @@ export function open(channel: Channel, run: RunEntry | null = null): Transcript 
     },
     begun: () => store.run !== null,
     ended: () => store.end !== null,
+    progress: () => (store.end ? "over" : store.pending().length > 0 ? "asking" : store.run ? "working" : "starting"),
+    watch: (listener) => store.subscribe(listener),
+    stop: () => { channel.send({ type: "stop" }); },
     close: unsubscribe,
   };
   run?.open(transcript);

@@ -1,14 +1,19 @@
+import type { Widget } from "@lumino/widgets";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { ChangedFiles, REFRESH_DELAY_MS } from "../../src/documents/changed_files";
 import type { RunNotification } from "../../src/sidebar/notifications";
 import { watchRuns } from "../../src/sidebar/notifications";
 import { panelSettings } from "../../src/sidebar/sidebar_plugin";
-import { statusOf } from "../../src/sidebar/status_bar";
+import type { LiveAnswer } from "../../src/notebook/answers/live_answers";
+import { addLiveAnswer } from "../../src/notebook/answers/live_answers";
+import { addStatusItem, statusOf } from "../../src/sidebar/status_bar";
 import { TranscriptStore } from "../../src/transcript/store";
+import { open } from "../../src/transcript/transcript";
 import { transOf } from "../../src/translation";
 import type { Run, RunState } from "../../src/transport/chat_protocol";
 import { standIn } from "../support/stand_in";
+import { answered, ask, END, find, Kernel, RUN } from "../transcript/scene";
 import { Emitter, runOf, stateOf } from "../transport/chat_kernel";
 import { OneChat } from "./panel_scene";
 
@@ -54,17 +59,58 @@ describe("news", () => {
 });
 
 describe("the status bar", () => {
+  const answer = (progress: "working" | "asking", count: number | null = 7): LiveAnswer =>
+    ({ transcript: standIn({}), node: document.createElement("div"), count, progress });
+
   it("says who has to do what, and what it has cost", () => {
     const chat = new OneChat();
     const textFor = (changes: Parameters<typeof stateOf>[0]): string => {
       chat.state = stateOf(changes);
-      return statusOf(chat, trans).text;
+      return statusOf(chat, [], trans).text;
     };
     expect(textFor({})).toBe("Claude: idle · $0.12");
-    expect(textFor({ current: "r1" })).toBe("Claude is working · $0.12");
-    expect(textFor({ current: "r1", asking: ["q1"] })).toBe("Claude waits for you · $0.12");
+    expect(textFor({ current: "r1" })).toBe("Claude is working");
+    expect(textFor({ current: "r1", asking: ["q1"] })).toBe("Claude needs your approval");
+    chat.runs = [{ run: runOf("r1", { place: "[3]" }), transcript: new TranscriptStore() }];
+    expect(textFor({ current: "r1" })).toBe("Claude is working · cell [3]");
     chat.connection = "connecting";
-    expect(statusOf(chat, trans).state).toBe("off");
+    expect(statusOf(chat, [], trans).state).toBe("off");
+  });
+
+  it("names the cell that Claude works in without the panel, from the first run on", () => {
+    const chat = new OneChat();
+    chat.connection = "none";
+    expect(statusOf(chat, [answer("working")], trans)).toMatchObject({ state: "working", text: "Claude is working · cell [7]" });
+    expect(statusOf(chat, [answer("asking", null)], trans)).toMatchObject({ state: "asking", text: "Claude needs your approval · cell" });
+    expect(statusOf(chat, [], trans, true).text).toBe("Claude: idle");
+  });
+
+  it("has Stop while Claude works in a cell, and none while nothing runs", () => {
+    const chat = new OneChat();
+    chat.connection = "none";
+    let item: Widget | undefined;
+    const bar = { registerStatusItem: (_: string, { item: made }: { item: Widget }) => { item = made; } };
+    const shown: HTMLElement[] = [];
+    addStatusItem(standIn(bar), standIn(chat), trans, { open: vi.fn(), showRun: vi.fn(), showAnswer: (node) => void shown.push(node) });
+    if (!item) throw new Error("no item");
+    const go = find<HTMLButtonElement>(item.node, ".cellwright-status");
+    const stop = find<HTMLButtonElement>(item.node, ".cellwright-status-stop");
+    expect([go.hidden, stop.hidden]).toEqual([true, true]);
+    const kernel = new Kernel();
+    const transcript = open(kernel.channel);
+    const node = document.createElement("div");
+    const forget = addLiveAnswer(transcript, node, 7);
+    kernel.say(RUN);
+    expect(go.textContent).toBe("Claude is working · cell [7]");
+    go.click();
+    expect(shown).toEqual([node]);
+    stop.click();
+    expect(kernel.received).toContainEqual({ type: "stop" });
+    kernel.say(ask("q"));
+    expect([go.textContent, stop.hidden]).toEqual(["Claude needs your approval · cell [7]", true]);
+    kernel.say(answered("q"), END);
+    expect([go.textContent, stop.hidden]).toEqual(["Claude: idle", true]);
+    forget();
   });
 });
 

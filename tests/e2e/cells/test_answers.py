@@ -9,6 +9,7 @@ from PIL import Image, ImageChops, ImageDraw, ImageFilter
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, think, turn, use
+from eventual import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -130,3 +131,125 @@ def test_nothing_moves_when_the_run_ends_and_everything_can_be_unfolded_when_reo
     assert changed(as_streaming, as_finished) is None
     assert changed(as_finished, as_reopened) is None
     page.set_viewport_size(VIEWPORT)
+
+
+FOUND = """name => [...CSS.highlights.get(name) ?? []]
+    .filter(range => range.getBoundingClientRect().height > 0).map(String)"""
+SELECT = """node => {
+    const root = node.getRootNode();
+    getSelection().setBaseAndExtent(node, 0, node, 1);
+}"""
+NEXT_COPY = """() => { window.copied = new Promise(done => {
+    addEventListener('copy', ({clipboardData}) => done(clipboardData.getData('text/plain')), {once: true});
+}); }"""
+
+
+def test_search_finds_what_answers_say_and_what_is_copied_of_one_is_markdown(notebook, model, page):
+    text = "The **highest** tide is at *six*.\n\n```python\nimport tides\ntides.highest()\n```\n\n- one `tide`\n"
+    long = "\n\n".join(f"Paragraph {number}." for number in range(60))
+    model.add(turn(say(text)), turn(say(long), use("Read", file_path="tides.txt")), turn(say("It is low.")))
+    prompts = ("%%claude\nWhen is high tide?", "%%claude\nAnd low tide?")
+    book = notebook(LOAD, *prompts, files={"tides.txt": "six o'clock\n"})
+    book.run(0)
+    book.wait_done(0)
+    for number in (1, 2):
+        book.run(number)
+        book.wait_done(number)
+        book.wait_kept(number)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+f")
+    search = page.locator(".jp-DocumentSearch-overlay")
+    search.get_by_title("Show Search Filters").click()
+    search.get_by_text("Search Cell Outputs").click()
+    words = search.locator(".jp-DocumentSearch-input").first
+
+    def hits(kind):
+        return lambda: page.evaluate(FOUND, f"cellwright-{kind}")
+
+    # across bold and other words
+    words.fill("highest tide is at six")
+    eventually(hits("current"), lambda found: found == ["highest tide is at six"])
+    # what is far out of sight is scrolled to
+    words.fill("paragraph 57")
+    eventually(hits("current"), lambda found: found == ["Paragraph 57"])
+    expect(book.output(2).locator("p", has_text="Paragraph 57.")).to_be_in_viewport()
+    # of several one after the other, in the order of the page
+    words.fill("tides.")
+    eventually(lambda: len(hits("found")()) + len(hits("current")()), lambda count: count == 2)
+    expect(search.locator(".jp-DocumentSearch-index-counter")).to_have_text("1/2")
+    page.keyboard.press("Enter")
+    eventually(hits("current"), lambda found: found == ["tides."])
+    page.keyboard.press("Escape")
+    expect(page.locator(".cellwright-searched")).to_have_count(0)
+    assert hits("found")() == hits("current")() == []
+
+    prose = book.output(1).locator(".prose")
+    prose.locator("p").first.evaluate(SELECT)
+    for keys, copied in (("", "The"), ("Control+a", text.strip())):
+        if keys:
+            page.keyboard.press(keys)
+        page.evaluate(NEXT_COPY)
+        page.keyboard.press("Control+c")
+        assert copied in page.evaluate("() => window.copied")
+
+
+IS_AT_END = """index => {
+    const cell = document.querySelectorAll('.jp-Notebook .jp-Cell')[index];
+    const end = cell.querySelector('.jp-Cell-outputArea').getBoundingClientRect().bottom;
+    const seen = cell.closest('.jp-WindowedPanel-outer, .jp-Notebook').getBoundingClientRect().bottom;
+    return end <= seen + 4 ? 'yes' : `${end - seen} below`;
+}"""
+
+
+def test_the_notebook_follows_what_streams_and_the_status_bar_leads_to_it(notebook, model, page):
+    def lines(name):
+        return "".join(f"{name} {number}.\n\n" for number in range(40))
+
+    first, second, third = Gate(), Gate(), Gate()
+    model.add(
+        turn(
+            say(lines("Ebb")), hold(first), say(lines("Flow")), hold(second), say(lines("Tide")), hold(third),
+            use("Bash", command="touch low"), delta_chars=200,
+        ),
+        turn(say("Done.")),
+    )  # fmt: skip
+    book = notebook(LOAD, "%%claude\nTell me of the tides")
+    book.run(0)
+    book.wait_done(0)
+    book.run(1)
+    output = book.output(1)
+
+    def shown(text):
+        output.locator("p", has_text=f"{text}.").wait_for(state="attached")
+
+    def at_end():
+        return page.evaluate(IS_AT_END, 1)
+
+    shown("Ebb 39")
+    eventually(at_end, lambda found: found == "yes")
+    status = page.locator(".cellwright-status").first
+    expect(status).to_have_text("Claude is working · cell [2]")
+    expect(page.locator(".cellwright-status-stop")).to_be_visible()
+    # who reads further up is left there
+    page.mouse.move(600, 400)
+    page.mouse.wheel(0, -500)
+    eventually(at_end, lambda found: found != "yes")
+    first.open()
+    shown("Flow 39")
+    assert at_end() != "yes"
+    status.click()
+    eventually(at_end, lambda found: found == "yes")
+    second.open()
+    shown("Tide 39")
+    eventually(at_end, lambda found: found == "yes")
+    page.mouse.wheel(0, -3_000)
+    third.open()
+    expect(status).to_have_text("Claude needs your approval · cell [2]")
+    book.screenshot("status-bar")
+    status.click()
+    card = output.locator(".ask[data-ready]")
+    expect(card).to_be_focused()
+    expect(card).to_be_in_viewport()
+    page.keyboard.press("4")
+    book.wait_done(1)
+    expect(status).to_have_text("Claude: idle")

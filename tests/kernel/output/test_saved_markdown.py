@@ -127,8 +127,15 @@ def test_a_quiet_cell_keeps_the_answer_alone():
 
 def test_what_streamed_and_is_void_is_not_kept():
     again = Retrying(1, 8, 1.0, "API_OVERLOADED", "busy")
-    markdown = saved(TextDelta("same", 0), turn_end(), TextDelta("same", 0), again, TextDelta("new", 0)).markdown()
-    assert markdown == "same\n\nnew"
+    streamed = TextDelta("same", 0), turn_end(), TextDelta("same", 0), again, TextDelta("new", 0)
+    # until as much of the new answer has come, what was read stays, marked
+    marked = "> *The connection broke. So far:*\n>\n> same"
+    assert saved(*streamed).markdown() == f"same\n\n{marked}\n\nnew"
+    assert saved(*streamed).plain() == "same\n\nThe connection broke. So far:\nsame\n\nnew"
+    assert saved(*streamed, TextDelta("er", 0)).markdown() == "same\n\nnewer"
+    assert saved(*streamed, turn_end(), run_end()).markdown().startswith("same\n\nnew\n\n")
+    lost = run_end("error", {"code": "API_NETWORK_ERROR", "message": "no answer"})
+    assert marked in saved(*streamed[:4], lost).markdown()
     refused = saved(TextDelta("half", 0), turn_end("refusal"), run_end("refusal", {"code": "REFUSED", "message": "no"}))
     assert "half" not in refused.markdown()
     assert "**Refused:** no" in refused.markdown()

@@ -92,6 +92,28 @@ def test_what_streamed_of_a_failed_request_is_void_and_a_cut_off_call_keeps_what
     assert ops[2]["text"] == "half"
 
 
+def test_a_run_that_ends_in_an_error_keeps_what_its_last_request_had_said_when_it_broke_off():
+    drop = {"op": "drop", "blocks": [0], "tools": []}
+    retry = {
+        "op": "retry",
+        "attempt": 1,
+        "of": 1,
+        "wait": 0,
+        "code": "API_NETWORK_ERROR",
+        "message": "Gone.",
+        "at": 9.0,
+    }
+    failed = {**END, "stop_reason": "error", "error": {"code": "API_NETWORK_ERROR", "message": "Gone."}}
+    broken = RUN, text(0, "So far"), drop, retry
+    (ops,) = kept(*broken, failed)
+    assert [op["op"] for op in ops] == ["run", "text", "drop", "retry", "end"]
+    assert ops[1]["text"] == "So far"
+    # nothing of it where the new answer has caught up, or the run went well
+    for rest in ([text(1, "So far, so good"), failed], [text(1, "So"), turn(), failed], [text(1, "So"), END]):
+        (ops,) = kept(*broken, *rest)
+        assert "retry" not in [op["op"] for op in ops]
+
+
 def test_all_of_it_is_bounded_and_the_answer_goes_first():
     long = "x" * 90_000
     calls = [

@@ -14,6 +14,8 @@ import type { Op } from "../../transcript/protocol";
 import { TRANSCRIPT_TYPE } from "../../transcript/protocol";
 import type { Transcript } from "../../transcript/transcript";
 import { openPicturesBeside } from "./answer_pictures";
+import { followEnd } from "./follow_end";
+import { addLiveAnswer } from "./live_answers";
 import { liveRun, savedOps } from "./saved_transcript";
 
 /** Below the widgets' own, which is the same transcript drawn by others. */
@@ -39,6 +41,7 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
   private live: Transcript | null = null;
   private run = "";
   private unmount = (): void => undefined;
+  private stopFollowing = (): void => undefined;
 
   /** `markdown` draws what is no answer of this version. */
   constructor(private readonly markdown: () => IRenderMime.IRenderer) {
@@ -53,13 +56,14 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
 
   protected override onAfterAttach(): void {
     openPicturesBeside(this.node);
+    this.followGrowth();
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
     const data: unknown = model.data[TRANSCRIPT_TYPE];
     const found = liveRun(data);
     if (found) {
-      this.follow(found.run, found.part, model);
+      this.follow(found, model);
       return;
     }
     const ops = savedOps(data);
@@ -77,7 +81,7 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
   }
 
   /** Shows the run as it goes on. */
-  private follow(run: string, part: number, model: IRenderMime.IMimeModel): void {
+  private follow({ run, part, count }: { run: string; part: number; count: number | null }, model: IRenderMime.IMimeModel): void {
     if (run === this.run) return;
     this.clear();
     this.run = run;
@@ -87,7 +91,13 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
       this.clear();
       this.run = run;
       this.live = transcript;
-      this.unmount = transcript.mount(this.host(), part);
+      const unmount = transcript.mount(this.host(), part);
+      const forget = addLiveAnswer(transcript, this.node, count);
+      this.unmount = () => {
+        forget();
+        unmount();
+      };
+      this.followGrowth();
     };
     if (entry.opened) {
       mount(entry.opened);
@@ -95,6 +105,13 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
     }
     void entry.promise.then(mount);
     this.later(FALLBACK_AFTER_MS, () => { if (!this.live && this.run === run) void this.fallBack(model, run); });
+  }
+
+  /** The notebook scrolls with what grows here; again for each place that this is attached to. */
+  private followGrowth(): void {
+    const { live } = this;
+    this.stopFollowing();
+    if (live && !live.ended() && this.isAttached) this.stopFollowing = followEnd(this.node, () => live.ended());
   }
 
   private async keep(ops: Op[]): Promise<void> {
@@ -129,6 +146,7 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
 
   private clear(): void {
     this.timers.splice(0).forEach(clearTimeout);
+    this.stopFollowing();
     this.unmount();
     this.unmount = () => undefined;
     this.live = null;

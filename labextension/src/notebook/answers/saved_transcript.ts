@@ -97,6 +97,9 @@ const OPS: Record<string, Fields> = {
     rules: list(text), edited: flag, input: orNull(object),
   },
   turn: { cost_usd: orNull(number), context_tokens: number, context_window: orNull(number), input_tokens: number, output_tokens: number, cache_read_tokens: number },
+  // what a request that broke off had said stays to be read where the run ended in an error
+  drop: { blocks: list(number), tools: list(text) },
+  retry: { attempt: number, of: number, wait: number, code: text, message: text, at: number },
   notice: { level: oneOf("info", "warning", "error"), text },
   compacted: {
     state: oneOf("done", "failed"), trigger: oneOf("auto", "manual"), before: number, after: number, cost_usd: orNull(number),
@@ -137,10 +140,10 @@ function known(op: unknown, room: Room): Op[] {
 }
 
 /** Where a part is found while its run goes on: the run's name and the number of the part. */
-export function liveRun(data: unknown): { run: string; part: number } | null {
+export function liveRun(data: unknown): { run: string; part: number; count: number | null } | null {
   if (!isObject(data) || data.version !== TRANSCRIPT_VERSION) return null;
-  const { run, part } = data;
-  return typeof run === "string" && typeof part === "number" ? { run, part } : null;
+  const { run, part, count } = data;
+  return typeof run === "string" && typeof part === "number" ? { run, part, count: typeof count === "number" ? count : null } : null;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

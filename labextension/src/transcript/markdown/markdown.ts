@@ -7,7 +7,7 @@ import type { Token, Tokens, TokensList } from "marked";
 import { Lexer, Marked } from "marked";
 
 import { finishCodeBlock, updateCodeBlock } from "./code_block";
-import { mathTokens, typesetFormulas } from "./formula";
+import { mathTokens, openFormula, ReadyFormulas, typesetFormulas } from "./formula";
 import { language, renderBlock, renderListItem, renderTableRow } from "./markdown_dom";
 
 // While text streams: the marks of its last block that are still open are closed, so that `**bol` is bold, not asterisks.
@@ -64,22 +64,49 @@ export class Markdown {
   /** The link definitions among the settled blocks. */
   private readonly links: TokensList["links"] = {};
 
+  private readonly formulas: ReadyFormulas;
+  /** The text that waits for a formula. */
+  private held: string | null = null;
+
   /** Draws into `node`, which nobody else changes. */
-  constructor(private readonly node: HTMLElement) {}
+  constructor(private readonly node: HTMLElement) {
+    this.formulas = new ReadyFormulas(node, () => {
+      if (this.held !== null) this.update(this.held, true);
+    });
+  }
 
   /** `source` goes on from the source of the last call; `open`: more of it is to come. */
   update(source: string, open: boolean): void {
     // a carriage return at the end may be half of a line end
     const text = source.replace(/\r$/, open ? "" : "\n").replace(/\r\n?/g, "\n");
+    this.held = null;
     if (!open) {
       this.finish(text);
       return;
     }
-    const tail = text.slice(this.settledChars);
+    const tail = this.shownOf(text.slice(this.settledChars));
+    if (this.settledChars + tail.length < text.length) this.held = source;
     const tokens = lex(closeOpenMarks(tail), this.links);
     this.draw(this.settled, tokens);
     this.finishFenced(tokens, endsWithClosingFence(tail));
     this.settle(tail, tokens);
+  }
+
+  /** As much of `tail` as can be shown: up to a formula that is not whole or not typeset. */
+  private shownOf(tail: string): string {
+    if (!tail.includes("$") && !tail.includes("\\")) return tail;
+    const open = (tail.match(FENCE)?.length ?? 0) % 2 === 1 ? -1 : openFormula(tail);
+    const whole = open < 0 ? tail : tail.slice(0, open);
+    let end = whole.length;
+    let from = 0;
+    void marked.walkTokens(lex(whole, this.links), (token) => {
+      const formula = token.type === "mathBlock" ? (token as Tokens.Text).text : token.type === "math" ? token.raw : null;
+      const at = formula === null ? -1 : whole.indexOf(formula, from);
+      if (formula === null || at < 0) return;
+      from = at + formula.length;
+      if (this.formulas.waitsFor(formula)) end = Math.min(end, at);
+    });
+    return whole.slice(0, end);
   }
 
   /** Draws all of `text`: what was settled stays where it is the same. */
@@ -111,6 +138,7 @@ export class Markdown {
       this.drawn[from + index] = { token, node };
     });
     for (const { node } of this.drawn.splice(from + tokens.length)) this.node.removeChild(node);
+    for (const { node } of this.drawn.slice(from)) this.formulas.show(node);
   }
 
   /** Finishes the code whose closing fence is there, of the last block too if the source `ends` with one. */

@@ -7,7 +7,7 @@ import { savedOps } from "../../../src/notebook/answers/saved_transcript";
 import { runEntry } from "../../../src/renderer_registry";
 import type { Op } from "../../../src/transcript/protocol";
 import { TRANSCRIPT_TYPE } from "../../../src/transcript/protocol";
-import { open } from "../../../src/transcript/transcript";
+import { mountSaved, open } from "../../../src/transcript/transcript";
 import { standIn } from "../../support/stand_in";
 import { begun, END, ended, find, Kernel, RUN, shadowOf, text } from "../../transcript/scene";
 
@@ -142,4 +142,14 @@ describe("what a notebook says that a run was", () => {
   it("is nothing where it is none", () => {
     for (const other of [null, [], "x", {}, { version: 1 }, { version: 1, ops: {} }, { version: "1", ops: [] }]) expect(savedOps(other)).toBeNull();
   });
+});
+
+it("shows what a request that broke off had said where the run ended in an error", () => {
+  const retry = { op: "retry", attempt: 1, of: 1, wait: 0, code: "API_NETWORK_ERROR", message: "Gone.", at: 0 };
+  const end = { op: "end", stop_reason: "error", cost_usd: null, session_cost_usd: null, ms: 0, error: { code: "API_NETWORK_ERROR", message: "Gone." } };
+  const ops = savedOps({ version: 1, part: 0, last: true, ops: [RUN, { op: "text", block: 0, text: "So far" }, { op: "drop", blocks: [0], tools: [] }, retry, end] }) ?? [];
+  const host = document.createElement("div");
+  document.body.append(host);
+  mountSaved(host, ops);
+  expect(text(shadowOf(host), ".prose.stale")).toContain("So far");
 });

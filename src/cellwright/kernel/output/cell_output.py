@@ -439,7 +439,7 @@ class WidgetOutput(SavedOutput):
     def _open_part(self) -> None:
         assert self._widget is not None
         part = self._widget if not self._parts else self._context.copy().run(self._next_part, self._widget)
-        live = {"version": VERSION, "run": part.run, "part": part.part}
+        live = {"version": VERSION, "run": part.run, "part": part.part, "count": self._count}
         texts = {"text/markdown": WORKING, "text/plain": "Claude is working…"}
         self._show_part({TRANSCRIPT: live, WIDGET_VIEW: part.view_data, **texts})
         self._later_pages.begin(self._widget, self._saved_message(self._shown))

@@ -95,6 +95,7 @@ def short_plain(text: str) -> str:
 TITLE_CHARS = 200
 REASON_CHARS = 300
 WORKING = "*Claude is working…*"
+BROKEN_OFF = "The connection broke. So far:"
 
 
 class _Text(Struct, eq=False):
@@ -168,11 +169,17 @@ class _Quote(Struct, eq=False):
     delivered: bool = True
 
 
+class _Stale(Struct, eq=False):
+    """What streamed of a request that broke off: shown until as much of the new answer has come."""
+
+    text: str
+
+
 class _Gap(Struct, eq=False):
     """The place of what code has displayed: an output of its own, between two parts."""
 
 
-_Part = _Text | _ToolLine | _Remark | _Quote | _Gap
+_Part = _Text | _ToolLine | _Remark | _Quote | _Stale | _Gap
 
 
 class _Rooms(Struct, eq=False):
@@ -189,6 +196,8 @@ class SavedTranscript:
         self._quiet = quiet
         self._parts: list[_Part] = []
         self._streaming: dict[int, _Text] = {}
+        self._stale: _Stale | None = None
+        self._caught_up = 0
         self._calls: dict[str, _ToolLine] = {}
         self._model = ""
         self._context_tokens = 0
@@ -202,6 +211,7 @@ class SavedTranscript:
         match event:
             case TextDelta():
                 self._text(event.index).pieces.append(event.text)
+                self._catch_up(len(event.text))
             case UserPrompt():
                 self._model = event.model
             case ToolStart() | ToolEnd():
@@ -218,8 +228,9 @@ class SavedTranscript:
                 if event.stop_reason == "refusal":
                     self._drop()
                 self._streaming.clear()
+                self._drop_stale()
             case Retrying():
-                self._drop()
+                self._break_off()
             case Notice(level="warning" | "error"):
                 self._remark(event.message)
             case ContextCompacted(state="done"):
@@ -232,6 +243,8 @@ class SavedTranscript:
                 self._changed = event.counts
             case RunEnd():
                 self._end = event
+                if event.error is None:
+                    self._drop_stale()
                 self._parts += [_Quote(text, delivered=False) for text in self._waiting.values()]
             case _:
                 pass  # nothing that is kept
@@ -332,7 +345,7 @@ class SavedTranscript:
             if isinstance(part, _Text):
                 if "".join(part.pieces).strip():
                     yield part
-            elif isinstance(part, _Remark | _Quote | _Gap) or not (self._quiet or _shows_in_the_list(part)):
+            elif isinstance(part, _Remark | _Quote | _Stale | _Gap) or not (self._quiet or _shows_in_the_list(part)):
                 yield part
 
     def _kept(self) -> Iterator[_Part]:
@@ -400,10 +413,32 @@ class SavedTranscript:
         line.plan = display["plan"] if isinstance(display.get("plan"), str) else ""
         line.answers = display["answers"] if isinstance(display.get("answers"), Mapping) else {}
 
-    def _drop(self) -> None:
+    def _drop(self) -> str:
+        """Take out what streamed of this message; its text."""
         void = list(self._streaming.values())
         self._parts = [part for part in self._parts if part not in void]
         self._streaming.clear()
+        return "\n\n".join(filter(str.strip, ("".join(text.pieces) for text in void)))
+
+    def _break_off(self) -> None:
+        text = self._drop()
+        self._caught_up = 0
+        if self._stale is not None and len(text) < len(self._stale.text):
+            return  # what came before it was more
+        self._drop_stale()
+        if text:
+            self._stale = _Stale(text)
+            self._parts.append(self._stale)
+
+    def _catch_up(self, chars: int) -> None:
+        self._caught_up += chars
+        if self._stale is not None and self._caught_up >= len(self._stale.text):
+            self._drop_stale()
+
+    def _drop_stale(self) -> None:
+        if self._stale is not None:
+            self._parts.remove(self._stale)
+        self._stale, self._caught_up = None, 0
 
     def _facts(self) -> list[str]:
         """The run in numbers; empty where there are none."""
@@ -558,6 +593,8 @@ def _markdown_of(part: _Part) -> str:
     if isinstance(part, _Quote):
         words = safe_markdown(part.text)
         return quoted(f"**{_who(part)}:**" + ("\n\n" if "\n" in words else " ") + words)
+    if isinstance(part, _Stale):
+        return quoted(f"*{BROKEN_OFF}*\n\n{safe_markdown(part.text)}")
     assert isinstance(part, _Remark)
     text = part.text if part.times == 1 else f"{part.text} ({part.times} times)"
     first, _, more = text.partition("\n")
@@ -578,5 +615,7 @@ def _plain_of(part: _Part) -> str:
         return "\n".join([f"{part.mark} {part.title}{outcome}", *answers])
     if isinstance(part, _Quote):
         return f"{_who(part)}: {part.text.strip()}"
+    if isinstance(part, _Stale):
+        return f"{BROKEN_OFF}\n{part.text.strip()}"
     assert isinstance(part, _Remark)
     return part.text

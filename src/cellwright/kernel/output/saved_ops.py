@@ -101,6 +101,9 @@ class _SavedOps:
         self._entries: dict[tuple[str, int | str], _Entry] = {}
         self._waiting: dict[str, Op] = {}
         self._others = 0
+        self._dropped = self._stale = ""
+        self._caught_up = 0
+        self._retry: Op | None = None
         self._names: dict[str, str] = {}
         self._running: set[str] = set()
         self._cards: dict[int, str] = {}
@@ -121,11 +124,17 @@ class _SavedOps:
                 self._changes = op
             case "turn":
                 self._turn = op if self._turn is None else _sum(self._turn, op)
+                self._stale = ""
             case "end":
                 self._end = op
             case "text" | "thinking":
                 self._entry("block", op["block"]).ops.append(op)
+                if op["op"] == "text":
+                    self._caught_up += len(op["text"])
+            case "retry":
+                self._break_off(op)
             case "drop":
+                self._dropped = "\n\n".join(filter(str.strip, map(self._text_of, op["blocks"])))
                 for key in (*(("block", block) for block in op["blocks"]), *(("tool", tool) for tool in op["tools"])):
                     self._entries.pop(key, None)
             case "tool_input" | "tool" | "output" | "tool_end":
@@ -148,7 +157,7 @@ class _SavedOps:
             case "notice" | "compacted":
                 self._add(op)
             case _:
-                pass  # what is drawn while the run goes on alone: retries, live displays, code that is stuck
+                pass  # what is drawn while the run goes on alone: live displays, code that is stuck
 
     def transcripts(self, parts: int) -> list[dict[str, Any]]:
         """One for each part; what is told of the whole run is in the last."""
@@ -172,7 +181,7 @@ class _SavedOps:
             # what it cost and changed is the turn's that was recorded, and the context names the day and the folder
             of_now = () if self._replayed else (*self._context_sent(room), self._changes, self._turn)
             known = (self._mode, self._todos, *of_now)
-            whole = [*(op for op in known if op is not None), *waiting]
+            whole = [*(op for op in known if op is not None), *waiting, *self._broken_off(room)]
         return {
             "version": VERSION,
             "part": part,
@@ -191,6 +200,26 @@ class _SavedOps:
             return {"op": "end", "stop_reason": "", "cost_usd": None, "session_cost_usd": None, "ms": 0, "error": None}
         end = {**self._end, "ms": self._ms(self._end["ms"]), "error": _error(self._end["error"], room)}
         return {**end, "cost_usd": None, "session_cost_usd": None} if self._replayed else end
+
+    def _text_of(self, block: int) -> str:
+        entry = self._entries.get(("block", block))
+        return "".join(op["text"] for op in entry.ops if op["op"] == "text") if entry is not None else ""
+
+    def _break_off(self, retry: Op) -> None:
+        """Keep what streamed of the failed request, unless more is kept of one before it."""
+        self._retry, self._caught_up = retry, 0
+        if len(self._dropped) >= len(self._stale):
+            self._stale = self._dropped
+        self._dropped = ""
+
+    def _broken_off(self, room: _Room) -> list[Op]:
+        """What the page still showed of a request that broke off, when the run ended in an error: as it came to be shown."""
+        ended_in_error = self._end is not None and self._end["error"] is not None
+        if not ended_in_error or not self._stale or self._caught_up >= len(self._stale) or self._retry is None:
+            return []
+        block = max((name for kind, name in self._entries if kind == "block" and isinstance(name, int)), default=-1) + 1
+        text = {"op": "text", "block": block, "text": _cut(self._stale, room.answer)}
+        return [text, {"op": "drop", "blocks": [block], "tools": []}, {**self._retry, "at": 0.0}]
 
     def _entry(self, kind: str, name: int | str) -> _Entry:
         if (kind, name) not in self._entries:

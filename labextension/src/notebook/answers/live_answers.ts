@@ -1,0 +1,57 @@
+/** The runs of this page's cells that go on, and where each is shown: for the status bar. */
+
+import type { RunProgress, Transcript } from "../../transcript/transcript";
+
+export type LiveAnswer = {
+  readonly transcript: Transcript;
+  /** The output in which its last part stands. */
+  readonly node: HTMLElement;
+  /** The cell's number, as the kernel counts; null where it is not known. */
+  readonly count: number | null;
+  readonly progress: RunProgress;
+};
+
+const shown = new Map<Transcript, { node: HTMLElement; count: number | null; stop: () => void }>();
+const listeners = new Set<() => void>();
+
+/** Calls `listener` when a run begins, asks, goes on or ends; gives how to stop that. */
+export function onLiveAnswers(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** The runs that go on in cells of this page, those that wait for the user first. */
+export function liveAnswers(): LiveAnswer[] {
+  const found = [...shown].flatMap(([transcript, { node, count }]) => {
+    const progress = transcript.progress();
+    return progress === "working" || progress === "asking" ? [{ transcript, node, count, progress }] : [];
+  });
+  return [...found.filter(({ progress }) => progress === "asking"), ...found.filter(({ progress }) => progress === "working")];
+}
+
+/** `node` shows the last part so far of a run that goes on; gives how to end that. */
+export function addLiveAnswer(transcript: Transcript, node: HTMLElement, count: number | null): () => void {
+  // a renderer of a kernel with another version may not say how its run goes
+  const { watch } = transcript as Partial<Transcript>;
+  if (!watch) return () => undefined;
+  shown.get(transcript)?.stop();
+  let last: RunProgress | null = null;
+  const look = (): void => {
+    const now = transcript.progress();
+    if (now === last) return;
+    last = now;
+    if (now === "over") remove();
+    else for (const each of listeners) each();
+  };
+  const stop = watch(look);
+  const entry = { node, count, stop };
+  const remove = (): void => {
+    stop();
+    if (shown.get(transcript) !== entry) return;
+    shown.delete(transcript);
+    for (const each of listeners) each();
+  };
+  shown.set(transcript, entry);
+  look();
+  return remove;
+}
