@@ -137,13 +137,14 @@ class Panel:
         self.notebook = cwd / "prices.ipynb"
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": str(cwd)}
         self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
-        self.kernel_context: KernelContext = kernel_context(shell, CellLog(shell), Own(self.notebook))
+        self.log = CellLog(shell)
+        self.kernel_context: KernelContext = kernel_context(shell, self.log, Own(self.notebook))
         self.events: list[Event] = []
 
     def say(self, *, busy: bool = False, context: str = "none", **params: Any) -> None:
         prompt = read(context=context, **params)
         provide = context_providers(
-            prompt, self.kernel_context, lambda _: None, self.conversation.jobs, 0.2 if busy else 60
+            prompt, self.kernel_context, lambda _: None, self.conversation.jobs, self.log, 0.2 if busy else 60
         )
         request = RunRequest(prompt=prompt.text, options=prompt.options, context=provide)
         task = self.conversation.start(request, RunSurface(self.events.append))
