@@ -14,6 +14,7 @@ import type { CommandRegistry } from "@lumino/commands";
 
 import { ChangedFiles } from "../documents/changed_files";
 import { reportUnsavedDocuments } from "../documents/unsaved_documents";
+import { visiblePanel } from "../notebook/cell_asks/visible_panel";
 import { notebookLinks } from "../notebook/notebook_links";
 import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
@@ -70,6 +71,10 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     restorer?.add(widget, PANEL_ID);
     for (const command of Object.values(COMMANDS)) palette?.addItem({ command, category: trans.__("Claude") });
     launcher?.add({ command: COMMANDS.focus, category: trans.__("Other"), rank: 0 });
+    visiblePanel.of = (kernelId) => {
+      const isThere = widget.isVisible && store.connection === "connected" && store.kernelInfo?.kernelId === kernelId;
+      return isThere ? { chat: store, follow: () => { void widget.ready.then((panel) => { panel.toEnd(); }); } } : null;
+    };
     addStatusItem(statusBar, store, trans, () => { void run(COMMANDS.focus); });
     watchRuns(store, {
       trans,

@@ -96,7 +96,7 @@ export class RunView {
     }
     this.updatePlace(run);
     const over = isOver(run);
-    this.tools.hidden = !over || run.kind === "command" || run.turn === null || run.prompt.length >= WHOLE_PROMPT_CHARS;
+    this.tools.hidden = !over || run.kind === "command" || run.turn === null || run.action != null || run.prompt.length >= WHOLE_PROMPT_CHARS;
     if (over) this.offerUndo(shown);
     this.waits.hidden = run.state !== "waiting";
     this.host.hidden = run.state === "waiting";

@@ -25,3 +25,8 @@ export type TranscriptContext = {
 export function isInPanel({ host }: Pick<TranscriptContext, "host">): boolean {
   return host.closest(".cellwright-panel") !== null;
 }
+
+/** True below a cell whose action it answers: the strip there has its own Stop. */
+export function isInStrip({ host }: Pick<TranscriptContext, "host">): boolean {
+  return host.closest(".cellwright-strip") !== null;
+}
