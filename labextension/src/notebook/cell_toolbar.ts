@@ -122,19 +122,15 @@ function begin(requests: CellRequests, name: CellActionName, { panel, cell }: Ta
   const selection = selectionIn(cell);
   content.deselectAll();
   content.activeCellIndex = content.widgets.indexOf(cell);
-  if (name !== "edit") {
+  const ask = (words = ""): Promise<void> => {
+    // the change that comes wants its keys, and whoever types goes on typing while something is explained
+    if (name !== "explain") content.mode = "command";
     // a menu that was open has left the keyboard nowhere
-    if (document.activeElement === document.body) content.activate();
-    return requests.ask({ panel, cell, action: actionOf(name, cell), selection });
-  }
-  openInstruction(
-    cell,
-    (words) => {
-      content.activate();
-      void requests.ask({ panel, cell, action: actionOf("edit", cell, words), selection });
-    },
-    () => { content.activate(); },
-  );
+    if (name !== "explain" || document.activeElement === document.body) content.activate();
+    return requests.ask({ panel, cell, action: actionOf(name, cell, words), selection });
+  };
+  if (name !== "edit") return ask();
+  openInstruction(cell, (words) => { void ask(words); }, () => { content.activate(); });
   return undefined;
 }
 
@@ -171,25 +167,26 @@ function addMenu(commands: CommandRegistry, tracker: INotebookTracker, trans: Tr
     isEnabled: isOffered,
     isVisible: isOffered,
     describedBy: { args: { type: "object", properties: {} } },
-    execute: () => {
-      const menu = new Menu({ commands });
-      menu.addClass("cellwright-cell-menu");
-      for (const command of ACTIONS.map(commandOf)) menu.addItem({ command });
-      menu.addItem({ type: "separator" });
-      for (const command of CONVERT) menu.addItem({ command });
-      const content = tracker.currentWidget?.content;
-      const opener = content?.activeCell?.node.querySelector(`[data-command="${MENU}"]`) ?? content?.activeCell?.node;
-      const { left, bottom } = opener?.getBoundingClientRect() ?? { left: 0, bottom: 0 };
-      menu.aboutToClose.connect(() => {
-        // Escape leaves the keyboard nowhere
-        requestAnimationFrame(() => {
-          if (document.activeElement === document.body) content?.activate();
-          menu.dispose();
-        });
-      });
-      menu.open(left, bottom);
-    },
+    execute: () => { openMenu(commands, tracker.currentWidget?.content ?? null); },
   });
+}
+
+function openMenu(commands: CommandRegistry, content: Notebook | null): void {
+  const menu = new Menu({ commands });
+  menu.addClass("cellwright-cell-menu");
+  for (const command of ACTIONS.map(commandOf)) menu.addItem({ command });
+  menu.addItem({ type: "separator" });
+  for (const command of CONVERT) menu.addItem({ command });
+  menu.aboutToClose.connect(() => {
+    // Escape leaves the keyboard nowhere
+    requestAnimationFrame(() => {
+      if (document.activeElement === document.body) content?.activate();
+      menu.dispose();
+    });
+  });
+  const cell = content?.activeCell?.node;
+  const { left, bottom } = (cell?.querySelector(`[data-command="${MENU}"]`) ?? cell ?? document.body).getBoundingClientRect();
+  menu.open(left, bottom);
 }
 
 /** Calls `changed` when another cell is active, and when what can be done with the active one is something else. */

@@ -58,6 +58,8 @@ def test_fix_proposes_a_change_of_the_cell_that_failed_and_nothing_else_stays(no
     expect(strip(book, 0)).to_contain_text("Fix the KeyError in cell [1]")
     proposal = book.cell(0).locator(".cellwright-proposal .ask[data-ready]")
     proposal.wait_for()
+    # from the cell's node, which has the keyboard: what is typed goes nowhere but to the card
+    assert book.cell(0).evaluate("node => node === document.activeElement")
     proposal.focus()
     page.keyboard.press("1")
     expect(strip(book, 0)).to_have_count(0)

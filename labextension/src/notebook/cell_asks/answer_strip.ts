@@ -2,7 +2,7 @@
 
 import type { DrawTranscript } from "../../sidebar/panel/run_view";
 import { whenLoaded } from "../../sidebar/stale_bundle";
-import { button, element, setText } from "../../transcript/dom";
+import { button, element, freshId, setText } from "../../transcript/dom";
 import { guardFocus } from "../../transcript/focus";
 import type { PageAction } from "../../transcript/items/page_actions";
 import { ACTION_EVENT } from "../../transcript/items/page_actions";
@@ -13,6 +13,9 @@ import type { ChatStore } from "../../transport/chat_store";
 
 export const STRIP_CLASS = "cellwright-strip";
 
+const PROPOSAL = ".cellwright-proposal";
+/** The time in which a proposal is at its cell, if its notebook is open in this page. */
+const PROPOSAL_MS = 1_500;
 const OVER: readonly string[] = ["done", "failed", "interrupted"];
 
 export type StripDeps = {
@@ -37,9 +40,12 @@ export type StripDeps = {
 
 export class AnswerStrip {
   readonly node: HTMLElement;
-  private readonly host = element("div", { class: "cellwright-strip-answer" });
+  private readonly host = element("div");
+  // the host of a transcript is as wide as what it stands in, and takes no padding
+  private readonly answer = element("div", { class: "cellwright-strip-answer", id: freshId() }, this.host);
   private readonly status = element("span", { class: "cellwright-strip-status" });
   private readonly problem = element("p", { class: "cellwright-strip-problem", role: "alert", hidden: "" });
+  private readonly details: HTMLButtonElement;
   private readonly again: HTMLButtonElement;
   private readonly stop: HTMLButtonElement;
   private readonly keep: HTMLButtonElement;
@@ -51,20 +57,27 @@ export class AnswerStrip {
   private unwatch = (): void => undefined;
   private failed = "";
   private cancelled = false;
-  private announced = false;
+  private announced = "";
+  /** The user's choice; null: the transcript is there when it is needed. */
+  private wantsDetails: boolean | null = null;
+  private proposalTimer: ReturnType<typeof setTimeout> | undefined;
   private isClosed = false;
 
   constructor(private readonly deps: StripDeps) {
     const { trans, title, chat } = deps;
+    this.details = button(trans.__("Details"), () => {
+      this.wantsDetails = this.answer.hidden;
+      this.update();
+    }, { "aria-controls": this.answer.id });
     this.again = button(trans.__("Try again"), () => { this.ask(); });
     this.stop = button(trans.__("Stop"), () => { this.interrupt(); });
     this.keep = button(trans.__("Keep as cell"), () => { void this.keepAnswer(); });
     this.dismiss = button(trans.__("Dismiss"), () => { this.close(); }, { "aria-keyshortcuts": "Escape" });
     const head = element(
       "header", {},
-      element("b", { dir: "auto" }, title), this.status, element("span", { class: "cellwright-strip-buttons" }, this.again, this.stop, this.keep, this.dismiss),
+      element("b", { dir: "auto" }, title), this.status, element("span", { class: "cellwright-strip-buttons" }, this.details, this.again, this.stop, this.keep, this.dismiss),
     );
-    this.node = element("section", { class: STRIP_CLASS, tabindex: "-1", "aria-label": trans.__("Claude: %1", title) }, head, this.problem, this.host);
+    this.node = element("section", { class: STRIP_CLASS, tabindex: "-1", "aria-label": trans.__("Claude: %1", title) }, head, this.problem, this.answer);
     this.node.addEventListener("keydown", (event) => { this.keyPressed(event); });
     this.node.addEventListener(ACTION_EVENT, (event) => {
       if ((event as CustomEvent<PageAction>).detail.action !== "again") return;
@@ -96,6 +109,7 @@ export class AnswerStrip {
     this.isClosed = true;
     const hadFocus = this.hasFocus;
     for (const stop of this.stops) stop();
+    clearTimeout(this.proposalTimer);
     this.forget();
     this.node.remove();
     this.deps.closed();
@@ -112,8 +126,8 @@ export class AnswerStrip {
     this.forget();
     this.failed = "";
     this.cancelled = false;
-    this.announced = false;
-    this.deps.announce(this.deps.trans.__("Claude is working: %1", this.deps.title));
+    this.wantsDetails = null;
+    this.say(this.deps.trans.__("Claude is working: %1", this.deps.title));
     this.deps.send().then(
       (run) => {
         this.run = run;
@@ -158,6 +172,21 @@ export class AnswerStrip {
 
   private update(): void {
     if (this.isClosed) return;
+    this.find();
+    this.drawIfThere();
+    const ended = !this.isOpen;
+    this.answer.hidden = !this.showsDetails(ended);
+    setText(this.status, ended ? "" : this.statusText());
+    setText(this.problem, this.failed);
+    this.problem.hidden = this.failed === "";
+    this.showButtons(ended);
+    this.node.setAttribute("aria-busy", `${!ended}`);
+    if (this.shown?.run.state === "asking") this.say(this.statusText());
+    if (this.isOver) this.ended();
+  }
+
+  /** Takes the run as the kernel tells it now. */
+  private find(): void {
     const found = this.deps.chat.runs.find(({ run }) => run.id === this.run);
     if (found) {
       if (found.transcript !== this.shown?.transcript) {
@@ -165,19 +194,44 @@ export class AnswerStrip {
         this.unwatch = found.transcript.subscribe(() => { this.update(); });
       }
       this.shown = found;
-    } else if (this.shown && !this.isOver && this.failed === "") this.failed = this.deps.trans.__("The kernel restarted: this answer is not complete.");
-    this.drawIfThere();
-    const over = this.isOver;
-    const ended = over || this.failed !== "";
-    setText(this.status, ended ? "" : this.statusText());
-    setText(this.problem, this.failed);
-    this.problem.hidden = this.failed === "";
+    } else if (this.shown && this.isOpen) this.failed = this.deps.trans.__("The kernel restarted: this answer is not complete.");
+  }
+
+  private showButtons(ended: boolean): void {
+    this.details.setAttribute("aria-expanded", `${!this.answer.hidden}`);
+    this.show(this.details, this.deps.changes && this.undraw !== null && !ended);
     this.show(this.again, this.failed !== "");
     this.show(this.stop, !ended);
-    this.show(this.keep, over && this.hasAnswer);
+    this.show(this.keep, this.isOver && this.hasAnswer);
     this.show(this.dismiss, ended);
-    this.node.setAttribute("aria-busy", `${!ended}`);
-    if (over) this.ended();
+  }
+
+  /** A change is looked at at its cell: the transcript is needed for what cannot be answered there, and once it has ended without a change. */
+  private showsDetails(ended: boolean): boolean {
+    if (!this.deps.changes || ended) return true;
+    if (this.wantsDetails !== null) return this.wantsDetails;
+    const asked = this.shown?.transcript.pending() ?? [];
+    if (asked.length === 0) return false;
+    if (asked.some(({ ask }) => !this.isProposal(ask.tool))) return true;
+    if (document.querySelector(PROPOSAL)) return false;
+    // its card is on its way, or its notebook is not open in this page
+    this.proposalTimer ??= setTimeout(() => {
+      this.proposalTimer = undefined;
+      this.wantsDetails ??= document.querySelector(PROPOSAL) === null ? true : null;
+      this.update();
+    }, PROPOSAL_MS);
+    return false;
+  }
+
+  private isProposal(tool: string): boolean {
+    return this.shown?.transcript.items.some((item) => item.kind === "tool" && item.id === tool && item.name === "NotebookEdit") ?? false;
+  }
+
+  /** Has a screen reader say what is new. */
+  private say(text: string): void {
+    if (text === "" || text === this.announced) return;
+    this.announced = text;
+    this.deps.announce(text);
   }
 
   /** A button that goes while it has the focus gives it to the strip. */
@@ -191,15 +245,12 @@ export class AnswerStrip {
   }
 
   private ended(): void {
-    const { trans, title, changes, announce } = this.deps;
+    const { trans, title, changes } = this.deps;
     const made = this.shown?.transcript.changes;
     if (changes && this.shown?.run.state === "done" && made && made.cells.length + made.files.length > 0) {
-      announce(trans.__("Done: %1", title));
+      this.say(trans.__("Done: %1", title));
       this.close();
-    } else if (!this.announced) {
-      this.announced = true;
-      announce(trans.__("Claude's answer is below the cell: %1", title));
-    }
+    } else this.say(trans.__("Claude's answer is below the cell: %1", title));
   }
 
   private statusText(): string {
@@ -210,7 +261,7 @@ export class AnswerStrip {
       case "waiting":
         return trans.__("Waiting for the answer before this one.");
       case "asking":
-        return trans.__("Claude needs your answer.");
+        return this.answer.hidden ? trans.__("Review the change at the cell.") : trans.__("Claude needs your answer.");
       default:
         return trans.__("Claude is working…");
     }
@@ -220,14 +271,14 @@ export class AnswerStrip {
     const { shown } = this;
     if (!shown || this.undraw || shown.run.state === "waiting") return;
     this.undraw = () => undefined;
-    const { draw, trans } = this.deps;
-    whenLoaded(draw(), this.host, trans, (drawTranscript) => {
+    const { deps } = this;
+    whenLoaded(deps.draw(), this.host, deps.trans, (drawTranscript) => {
       if (this.isClosed || this.shown?.transcript !== shown.transcript) return;
-      this.undraw = drawTranscript(this.host, shown.transcript, (message) => { this.say(shown.run.id, message); });
+      this.undraw = drawTranscript(this.host, shown.transcript, (message) => { this.send(shown.run.id, message); });
     });
   }
 
-  private say(run: string, message: BrowserMessage): void {
+  private send(run: string, message: BrowserMessage): void {
     const { chat } = this.deps;
     switch (message.type) {
       case "answer":

@@ -1,7 +1,8 @@
 /** Requests about cells: answered in the panel if it is in sight, else in a strip below the cell. */
 
-import type { Cell as CellWidget, MarkdownCell } from "@jupyterlab/cells";
+import type { Cell as CellWidget } from "@jupyterlab/cells";
 import type { NotebookPanel } from "@jupyterlab/notebook";
+import type { Kernel } from "@jupyterlab/services";
 
 import { addPageStyle } from "../../page";
 import { element } from "../../transcript/dom";
@@ -12,6 +13,7 @@ import type { CellModel } from "../cell_language";
 import { AnswerStrip } from "./answer_strip";
 import { CellChats } from "./cell_chats";
 import css from "./strip.css";
+import type { VisiblePanel } from "./visible_panel";
 import { visiblePanel } from "./visible_panel";
 
 /** A cell's widget: its model has outputs if it is a code cell. */
@@ -46,10 +48,10 @@ export class CellRequests {
 
   /** Asks; goes to the answer if the same is being asked already. */
   async ask(request: CellRequest): Promise<void> {
-    const { panel, cell, action } = request;
-    const known = this.strips.get(panel)?.get(cell.model.id);
-    if (known?.action === action.name && action.words === "" && (known.strip.isOpen || !known.strip.hasFocus)) {
-      known.strip.focus();
+    const { panel } = request;
+    const strip = this.sameStrip(request);
+    if (strip && (strip.isOpen || !strip.hasFocus)) {
+      strip.focus();
       return;
     }
     await panel.sessionContext.ready;
@@ -59,28 +61,34 @@ export class CellRequests {
       return;
     }
     const shown = visiblePanel.of(kernel.id);
-    if (!shown) {
-      this.openStrip(request);
-      return;
-    }
-    shown.follow();
-    if (shown.chat.runs.some(({ run }) => isSame(run, request))) return;
+    if (shown) await this.askInPanel(shown, request);
+    else if (!request.cell.isDisposed) this.openStrip(request, kernel);
+  }
+
+  /** The strip that answers the same; null if it was asked with other words. */
+  private sameStrip({ panel, cell, action }: CellRequest): AnswerStrip | null {
+    const known = this.strips.get(panel)?.get(cell.model.id);
+    return known?.action === action.name && action.words === "" ? known.strip : null;
+  }
+
+  private async askInPanel(panel: VisiblePanel, request: CellRequest): Promise<void> {
+    panel.follow();
+    if (panel.chat.runs.some(({ run }) => isSame(run, request))) return;
     try {
-      await shown.chat.prompt(paramsOf(request));
-      shown.follow();
+      await panel.chat.prompt(paramsOf(request));
+      panel.follow();
     } catch (error) {
       this.tell(error instanceof Error ? error.message : String(error));
     }
   }
 
-  private openStrip(request: CellRequest): void {
+  private openStrip(request: CellRequest, kernel: Kernel.IKernelConnection): void {
     const { panel, cell, action } = request;
-    const kernel = panel.sessionContext.session?.kernel;
-    if (!kernel || cell.isDisposed) return;
     const strips = this.stripsOf(panel);
     const { id } = cell.model;
     strips.get(id)?.strip.close();
-    const { chat, release } = this.chats.use(kernel, { kernelId: kernel.id, name: kernel.name, notebook: panel.context.path });
+    const used = this.chats.use(kernel, { kernelId: kernel.id, name: kernel.name, notebook: panel.context.path });
+    const { chat } = used;
     const strip = new AnswerStrip({
       trans: this.trans, chat,
       title: titleOf(action),
@@ -95,7 +103,7 @@ export class CellRequests {
       announce: (text) => { this.announce(text); },
       closed: () => {
         if (strips.get(id)?.strip === strip) strips.delete(id);
-        release();
+        used.release();
       },
     });
     strips.set(id, { strip, action: action.name });
@@ -152,7 +160,7 @@ function keepAnswer({ content }: NotebookPanel, id: string, { markdown, asked, s
   const metadata = { [PROVENANCE_KEY]: { asked, at: new Date().toISOString().replace(/\.\d+/, ""), session } };
   content.model.sharedModel.insertCell(at + 1, { cell_type: "markdown", source: markdown, metadata });
   const kept = content.widgets[at + 1];
-  if (kept?.model.type === "markdown") (kept as MarkdownCell).rendered = true;
+  if (kept && "rendered" in kept) (kept as { rendered: boolean }).rendered = true;
   content.activeCellIndex = at + 1;
   content.mode = "command";
   content.activate();

@@ -7,7 +7,7 @@ import { count, dollars, duration, wholeSeconds } from "../format";
 import type { EndOp } from "../protocol";
 import type { TranscriptStore } from "../store";
 import type { ItemView, TranscriptContext } from "./item_view";
-import { isInPanel, isInStrip } from "./item_view";
+import { hasOwnStop } from "./item_view";
 
 /** A stop that the kernel did not follow may be tried again. */
 const STOP_AGAIN_MS = 5000;
@@ -78,7 +78,7 @@ export function footer(place: TranscriptContext): ItemView {
       // nothing was run: a card that asks for a key
       node.hidden = store.end !== null && store.run === null && store.items.length === 0 && store.end.error !== null;
       // a command is no run that the panel's own button could stop
-      const noStop = store.end !== null || store.have === 0 || (store.run !== null && (isInPanel(place) || isInStrip(place)));
+      const noStop = store.end !== null || store.have === 0 || (store.run !== null && hasOwnStop(place));
       if (noStop) returnFocus(stop, null, place.host);
       stop.hidden = noStop;
       copy.hidden = store.end === null || answerOf(store) === "";

@@ -26,7 +26,7 @@ export function isInPanel({ host }: Pick<TranscriptContext, "host">): boolean {
   return host.closest(".cellwright-panel") !== null;
 }
 
-/** True below a cell whose action it answers: the strip there has its own Stop. */
-export function isInStrip({ host }: Pick<TranscriptContext, "host">): boolean {
-  return host.closest(".cellwright-strip") !== null;
+/** True in the panel, and in the strip below a cell that answers an action on it: they have a Stop of their own. */
+export function hasOwnStop({ host }: Pick<TranscriptContext, "host">): boolean {
+  return host.closest(".cellwright-panel, .cellwright-strip") !== null;
 }
