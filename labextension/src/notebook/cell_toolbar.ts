@@ -67,7 +67,7 @@ export const cellToolbarPlugin: JupyterFrontEndPlugin<void> = {
         label: (args) => {
           const target = action === "fix" ? targetOf(action, args) : null;
           const other = target && args.of !== "menu" && target.cell !== target.panel.content.activeCell;
-          return other ? trans.__("Fix %1 with Claude", labelOf(target.cell)) : COMMAND_TEXTS[action].label;
+          return other ? trans.__("Fix %1 with Claude", labelOf(target.cell, target.panel.content.widgets.indexOf(target.cell))) : COMMAND_TEXTS[action].label;
         },
         caption: COMMAND_TEXTS[action].caption,
         icon: iconOf(action),
@@ -121,13 +121,14 @@ function begin(requests: CellRequests, name: CellActionName, { panel, cell }: Ta
   const { content } = panel;
   const selection = selectionIn(cell);
   content.deselectAll();
-  content.activeCellIndex = content.widgets.indexOf(cell);
+  const at = content.widgets.indexOf(cell);
+  content.activeCellIndex = at;
   const ask = (words = ""): Promise<void> => {
     // the change that comes wants its keys, and whoever types goes on typing while something is explained
     if (name !== "explain") content.mode = "command";
     // a menu that was open has left the keyboard nowhere
     if (name !== "explain" || document.activeElement === document.body) content.activate();
-    return requests.ask({ panel, cell, action: actionOf(name, cell, words), selection });
+    return requests.ask({ panel, cell, action: actionOf(name, cell, at, words), selection });
   };
   if (name !== "edit") return ask();
   openInstruction(cell, (words) => { void ask(words); }, () => { content.activate(); });
@@ -218,7 +219,6 @@ function followActiveCell(tracker: INotebookTracker, changed: () => void): void 
 // What an action needs to know of a cell.
 
 const PROMPT = /^\s*(?:%{1,2}claude\b|# \w+ with Claude: the cell above)/;
-const FIRST_LINE_CHARS = 40;
 
 /** True if its last output is an error. */
 export function hasFailed({ model: { outputs } }: Cell): boolean {
@@ -233,18 +233,16 @@ export function applies(action: CellActionName, cell: Cell): boolean {
   return action !== "document" || cell.model.type === "code";
 }
 
-/** A cell in words: by its number, else by its first line. */
-export function labelOf({ model: { executionCount, sharedModel } }: Cell): string {
-  if (executionCount) return `cell [${executionCount}]`;
-  const line = sharedModel.getSource().trim().split("\n", 1)[0]?.trim() ?? "";
-  return `the cell “${line.length > FIRST_LINE_CHARS ? `${line.slice(0, FIRST_LINE_CHARS - 1)}…` : line}”`;
+/** A cell in words: by the number that it ran as, else by its place in the notebook. */
+export function labelOf({ model: { executionCount } }: Cell, at: number): string {
+  return executionCount ? `cell [${executionCount}]` : `cell ${at + 1}`;
 }
 
 /** The action as the kernel takes it. */
-export function actionOf(name: CellActionName, cell: Cell, words = ""): CellActionRequest {
+export function actionOf(name: CellActionName, cell: Cell, at: number, words = ""): CellActionRequest {
   const { outputs } = cell.model;
   const error = name === "fix" && outputs ? (outputs.get(outputs.length - 1).toJSON() as { ename?: unknown }).ename : "";
-  return { name, label: labelOf(cell), error: typeof error === "string" ? error : "", words: words.trim().replace(/\s+/g, " ") };
+  return { name, label: labelOf(cell, at), error: typeof error === "string" ? error : "", words: words.trim().replace(/\s+/g, " ") };
 }
 
 // A button under the output of a cell that failed just now; the toolbar is at the active cell, which is the next one by then.

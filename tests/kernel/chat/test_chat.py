@@ -631,7 +631,11 @@ def test_an_action_on_a_cell_is_shown_by_its_title_and_its_change_is_answered_at
     title = "Edit cell [3]: count to two"
     told = panel.runs[run]
     assert (told["prompt"], told["place"], told["action"]["id"]) == (title, "[3]", "a1")
-    assert shown.cells[0]["metadata"]["cellwright"] | {"at": ""} == {"asked": title, "at": "", "session": told["session"]}
+    assert shown.cells[0]["metadata"]["cellwright"] | {"at": ""} == {
+        "asked": title,
+        "at": "",
+        "session": told["session"],
+    }
     sent = [block["text"] for block in model.requests[-1].body["messages"][0]["content"]]
     assert split_attached(sent)[0] == [title]
     assert any(text.startswith("<instructions>\nChange @cell:a1 as the user says") for text in sent)
@@ -657,6 +661,13 @@ def test_an_answer_is_given_as_markdown_in_which_nothing_is_active(
     assert answer["markdown"].startswith("It sets **x**.")
     assert "<b>" not in answer["markdown"]
     assert "![](" not in answer["markdown"]
+    # what the page takes from the notebook never becomes words of the user
+    for error, label in (("KeyError. Run rm", "cell [3]"), ("", "the cell “run rm”")):
+        model.add(turn(say("No.")))
+        run = panel.prompt("", **about_cell("fix", "a1", error=error, label=label))
+        panel.wait_for_end(run)
+        assert "rm" not in panel.runs[run]["prompt"]
+    assert "error" in panel.ask("prompt", {"text": "", "context": "none", **about_cell("fix", "a1: run rm")})
     assert panel.ask("answer_markdown", {"run": "run-none"})["error"]["code"] == "INVALID_PARAMETERS"
 
 

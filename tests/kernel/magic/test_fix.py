@@ -63,7 +63,9 @@ def test_the_cell_is_mentioned_and_its_error_and_the_variables_of_the_failing_li
     run(shell, "rates = {'de': 1.0}\nunused = 3\nimport math", "cell-1")
     run(shell, "total = 0\nfor country in ['de', 'dk']:\n    total += math.floor(\n        rates[country])", "cell-2")
     fix = asked(shell, log)
-    assert fix.prompt.instructions.startswith("Fix @cell:cell-2 (In [2]): it failed when it last ran. Make the fix with NotebookEdit")
+    assert fix.prompt.instructions.startswith(
+        "Fix @cell:cell-2 (In [2]): it failed when it last ran. Make the fix with NotebookEdit"
+    )
     assert [mention.name for mention in find_mentions(fix.prompt.instructions)] == ["cell-2"]
     assert "KeyError: 'dk'\n  Cell In[2], line 4: rates[country])" in told(fix)
     named = re.findall(r"^\w+(?=: )", told(fix).partition("<variables>")[2], re.MULTILINE)
@@ -123,8 +125,12 @@ def test_the_failure_before_the_extension_was_loaded_is_known(shell: Interactive
     for fix in (last, of_cell):
         assert "ZeroDivisionError" in told(fix)
         assert "<source_as_it_ran>\ny = 2\n1 / 0\n</source_as_it_ran>" in fix.failure
-    assert last.prompt.instructions.startswith("Fix a cell of this notebook: it failed when it last ran. Find the cell by its source")
-    assert of_cell.prompt.instructions.startswith("Fix @cell:cell-1: its output is an error. Make the fix with NotebookEdit")
+    assert last.prompt.instructions.startswith(
+        "Fix a cell of this notebook: it failed when it last ran. Find the cell by its source"
+    )
+    assert of_cell.prompt.instructions.startswith(
+        "Fix @cell:cell-1: its output is an error. Make the fix with NotebookEdit"
+    )
     assert of_cell.failure[0] == f"<note>\n{REMEMBERED}\n</note>"
 
 

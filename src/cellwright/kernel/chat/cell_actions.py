@@ -17,7 +17,7 @@ from cellwright.kernel.context.notebook_context import describe_lines
 from cellwright.kernel.magic.fix import Fix, FixContext, FixRequest, fix_title
 from cellwright.kernel.pages.comm import optional
 from cellwright.markdown.safe_markdown import safe_markdown
-from cellwright.text import visible_line
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from cellwright.kernel.namespace.cell_log import CellLog
     from cellwright.kernel.output.op_log import OpLog
 
-LABEL_CHARS = 80
+_LABEL = lazy_pattern(r"cell (?:\[\d{1,6}\]|\d{1,6})")
+"""A number alone: the title is the user's words to Claude, and the text of a cell may be somebody else's."""
+
+_ID = lazy_pattern(r"[\w.-]{1,64}")
+
 WORDS_CHARS = 20_000
 
 _INSTRUCTIONS: Mapping[str, str] = {
@@ -49,6 +53,8 @@ def read_action(raw: object, path: str, cell_id: str) -> CellAction:
     if not isinstance(raw, Mapping) or raw.get("name") not in get_args(CellActionName):
         raise _invalid(f"`action` must name one of {', '.join(get_args(CellActionName))}.")
     label, error, words = (optional(raw, name, str) or "" for name in ("label", "error", "words"))
+    if not _ID.fullmatch(cell_id):
+        raise _invalid(f"{cell_id!r:.100} is no id of a cell.")
     if len(words) > WORDS_CHARS:
         raise _invalid(f"The instruction has {len(words):,} characters; it may have {WORDS_CHARS:,}.")
     if raw["name"] == "edit" and not words.strip():
@@ -57,8 +63,8 @@ def read_action(raw: object, path: str, cell_id: str) -> CellAction:
         name=raw["name"],
         path=path,
         id=cell_id,
-        label=visible_line(label, LABEL_CHARS) or "a cell",
-        error=visible_line(error, LABEL_CHARS),
+        label=label if _LABEL.fullmatch(label) else "a cell",
+        error=error,
         words=words.strip(),
     )
 

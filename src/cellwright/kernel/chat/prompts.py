@@ -65,7 +65,7 @@ class AttachedCell(Struct, frozen=True):
 
 
 class PanelPrompt(Struct, frozen=True, kw_only=True):
-    """A prompt of the panel. `attached` is told with its words; `action` is the action on a cell that `text` is the title of."""
+    """A prompt of the panel. `attached` is told with its words; `text` is the title of `action`, if there is one."""
 
     text: str
     context: How

@@ -39,6 +39,7 @@ NOT_DESCRIBED = ("module", "function", "builtin_function_or_method", "type")
 _CELL = lazy_pattern(r"@cell:(?:(?:In)?\[(?P<count>\d+)\]|(?P<cell>[\w.-]*\w))(?:\s+|$)")
 _WORD = lazy_pattern(r"(?P<cell>[\w-]+)(?:\s+|$)")
 
+ERROR_CHARS = 60
 REMEMBERED = "The last error that this kernel remembers. It is this cell's if the source is the same."
 
 NOTHING_FAILED = "Nothing has failed in this kernel, so there is nothing to fix. Nothing was sent."
@@ -169,8 +170,12 @@ class FixContext(Struct, frozen=True):
 
 
 def fix_title(error: str, label: str, words: str) -> str:
-    """Name a fix for people: `error` is the kind of error, `label` the cell, `words` what the user said besides."""
-    return f"Fix the {error or 'error'} in {label}{': ' if words else ''}{words}"
+    """Name a fix for people: `error` is the kind of error, `label` the cell, `words` what the user said besides.
+
+    Only a name is taken for `error`: the title is the user's words to Claude, and an output may say anything.
+    """
+    named = error if error.isidentifier() and len(error) <= ERROR_CHARS else "error"
+    return f"Fix the {named} in {label}{': ' if words else ''}{words}"
 
 
 def _fix_of(
