@@ -2,73 +2,98 @@
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { ICommandPalette, Notification } from "@jupyterlab/apputils";
-import type { CodeCell, Cell as CellWidget } from "@jupyterlab/cells";
 import type { Notebook, NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
+import { ITranslator } from "@jupyterlab/translation";
 import { LabIcon } from "@jupyterlab/ui-components";
+import type { CommandRegistry } from "@lumino/commands";
+import { Menu } from "@lumino/widgets";
 
 import { addPageStyle } from "../page";
+import { claudeIcon } from "../sidebar/panel_widget";
 import { guardFocus } from "../transcript/focus";
+import type { Trans } from "../translation";
+import { transOf } from "../translation";
+import type { CellActionName, CellActionRequest } from "../transport/chat_protocol";
 import { kernelPackage } from "../transport/kernel_package";
-import { loadForCell } from "../transport/load_extension";
-import type { CellModel } from "./cell_language";
+import type { Cell } from "./cell_asks/cell_requests";
+import { CellRequests } from "./cell_asks/cell_requests";
 import { isPython } from "./cell_language";
 import css from "./cell_toolbar.css";
 
 /** `of` "menu": the cell that the context menu was opened at, which need not be the active one. */
 type Args = { of?: "menu" };
+type Target = { readonly panel: NotebookPanel; readonly cell: Cell };
 
-const COMMAND_TEXTS: Record<CellAction, { label: string; caption: string }> = {
-  fix: { label: "Fix with Claude", caption: "Have Claude fix the error in this cell" },
-  edit: { label: "Edit with Claude…", caption: "Say what Claude should change in this cell" },
-  explain: { label: "Explain with Claude", caption: "Have Claude explain this cell" },
-  document: { label: "Document with Claude", caption: "Have Claude document the code of this cell" },
+const COMMAND_TEXTS: Record<CellActionName, { label: string; caption: string }> = {
+  edit: { label: "Edit with Claude…", caption: "Edit this cell with Claude" },
+  fix: { label: "Fix with Claude", caption: "Fix the error in this cell" },
+  explain: { label: "Explain with Claude", caption: "Explain this cell and its output" },
+  document: { label: "Document with Claude", caption: "Add docstrings and comments to this cell" },
 };
-const ACTIONS = Object.keys(COMMAND_TEXTS) as CellAction[];
+const ACTIONS = Object.keys(COMMAND_TEXTS) as CellActionName[];
+const MENU = "cellwright:cell-menu";
+const CONVERT = ["cellwright:make-code", "cellwright:make-prompt"];
+const MESSAGE_MS = 10_000;
 
 export const cellToolbarPlugin: JupyterFrontEndPlugin<void> = {
-  // the toolbar's and the menu's items stand in the schema of this name
+  // the toolbar's and the menu's items and the keys stand in the schema of this name
   id: "cellwright:cell-toolbar",
   description: "Has Claude fix, explain, document or edit a cell.",
   autoStart: true,
-  optional: [INotebookTracker, ICommandPalette],
-  activate: (app, tracker: INotebookTracker | null, palette: ICommandPalette | null) => {
+  optional: [INotebookTracker, ICommandPalette, ITranslator],
+  activate: (app, tracker: INotebookTracker | null, palette: ICommandPalette | null, translator: ITranslator | null) => {
     if (!tracker) return;
     const { commands } = app;
     addPageStyle(css);
-    const actions = new CellActions(
-      runInCell,
-      (message) => { Notification.warning(message, { autoClose: 10_000 }); },
-    );
-    /** The cell that is meant; null where `action` makes no sense for it. */
-    const cellFor = (action: CellAction, args: Args): Cell | null => {
-      const content = tracker.currentWidget?.content;
-      const cell = content ? targetCell(app, content, args) : null;
-      return content?.model && cell && isPython(content.model) && applies(action, cell) ? cell : null;
+    const trans = transOf(translator);
+    const tell = (message: string): void => { Notification.warning(message, { autoClose: MESSAGE_MS }); };
+    const requests = new CellRequests(`${app.name} ${app.version}`, trans, tell);
+    const failures = new LastFailures();
+    /** The cell that is meant; null if `action` makes no sense for it. */
+    const targetOf = (action: CellActionName, args: Args): Target | null => {
+      const panel = tracker.currentWidget;
+      if (!panel?.content.model || !isPython(panel.content.model)) return null;
+      const { content } = panel;
+      const cell = args.of === "menu" ? clickedCell(app, content) : content.activeCell;
+      if (cell && applies(action, cell)) return { panel, cell };
+      // running a cell leaves it: what is to be fixed is mostly the one before
+      const failed = action === "fix" && args.of !== "menu" ? failures.of(content) : null;
+      return failed ? { panel, cell: failed } : null;
     };
     for (const action of ACTIONS) {
       const command = commandOf(action);
       commands.addCommand(command, {
-        ...COMMAND_TEXTS[action],
+        label: (args) => {
+          const target = action === "fix" ? targetOf(action, args) : null;
+          const other = target && args.of !== "menu" && target.cell !== target.panel.content.activeCell;
+          return other ? trans.__("Fix %1 with Claude", labelOf(target.cell, target.panel.content.widgets.indexOf(target.cell))) : COMMAND_TEXTS[action].label;
+        },
+        caption: COMMAND_TEXTS[action].caption,
         icon: iconOf(action),
-        isEnabled: (args) => cellFor(action, args) !== null,
-        isVisible: (args) => cellFor(action, args) !== null,
+        isEnabled: (args) => targetOf(action, args) !== null,
+        isVisible: (args) => targetOf(action, args) !== null,
         describedBy: { args: { type: "object", properties: { of: { type: "string", enum: ["menu"] } } } },
         execute: (args) => {
-          const panel = tracker.currentWidget;
-          const cell = cellFor(action, args);
-          if (panel && cell) return begin(actions, action, panel, cell);
+          const target = targetOf(action, args);
+          if (target) return begin(requests, action, target);
         },
       });
       palette?.addItem({ command, category: "Claude" });
     }
-    followActiveCell(tracker, () => { for (const action of ACTIONS) commands.notifyCommandChanged(commandOf(action)); });
-    const buttons = new FixButtons((cell) => {
-      const panel = tracker.currentWidget;
-      if (panel?.content.widgets.includes(cell)) void begin(actions, "fix", panel, cell);
-    });
+    addMenu(commands, tracker, trans);
+    followActiveCell(tracker, () => { for (const command of [...ACTIONS.map(commandOf), MENU]) commands.notifyCommandChanged(command); });
+    const buttons = new FixButtons(
+      (cell) => {
+        const panel = tracker.currentWidget;
+        if (panel?.content.widgets.includes(cell)) void begin(requests, "fix", { panel, cell });
+      },
+      () => keysOf(commands, commandOf("fix")),
+    );
     NotebookActions.executed.connect((_, { notebook, cell }) => {
       if (!notebook.model || !isPython(notebook.model) || !applies("fix", cell)) return;
+      failures.add(notebook, cell);
+      commands.notifyCommandChanged(commandOf("fix"));
       const kernel = tracker.find(({ content }) => content === notebook)?.sessionContext.session?.kernel;
       // where the package is not, the button could do nothing
       void (kernel ? kernelPackage(kernel) : Promise.resolve(null)).catch(() => null).then((found) => {
@@ -78,25 +103,91 @@ export const cellToolbarPlugin: JupyterFrontEndPlugin<void> = {
   },
 };
 
-function commandOf(action: CellAction): string {
+function commandOf(action: CellActionName): string {
   return `cellwright:${action}-cell`;
 }
 
-function targetCell(app: JupyterFrontEnd, content: Notebook, { of }: Args): Cell | null {
-  if (of !== "menu") return content.activeCell;
+function clickedCell(app: JupyterFrontEnd, content: Notebook): Cell | null {
   const node = app.contextMenuHitTest(({ classList }) => classList.contains("jp-Cell"));
   return content.widgets.find((cell) => cell.node === node) ?? null;
 }
 
-function begin(actions: CellActions, action: CellAction, panel: NotebookPanel, cell: Cell): Promise<void> | undefined {
-  panel.content.activeCellIndex = panel.content.widgets.indexOf(cell);
-  if (action !== "edit") return actions.ask(panel, cell, questionFor(action, cell));
-  openInstruction(
-    cell,
-    (instruction) => { void actions.ask(panel, cell, questionFor("edit", cell, instruction)); },
-    () => { panel.content.activate(); },
-  );
+/** The keys that a command has, as the user has set them; "" if none. */
+function keysOf(commands: CommandRegistry, command: string): string {
+  return commands.keyBindings.findLast((binding) => binding.command === command)?.keys.join(" ").replaceAll(" ", "+") ?? "";
+}
+
+function begin(requests: CellRequests, name: CellActionName, { panel, cell }: Target): Promise<void> | undefined {
+  const { content } = panel;
+  const selection = selectionIn(cell);
+  content.deselectAll();
+  const at = content.widgets.indexOf(cell);
+  content.activeCellIndex = at;
+  const ask = (words = ""): Promise<void> => {
+    // the change that comes wants its keys, and whoever types goes on typing while something is explained
+    if (name !== "explain") content.mode = "command";
+    // a menu that was open has left the keyboard nowhere
+    if (name !== "explain" || document.activeElement === document.body) content.activate();
+    return requests.ask({ panel, cell, action: actionOf(name, cell, at, words), selection });
+  };
+  if (name !== "edit") return ask();
+  openInstruction(cell, (words) => { void ask(words); }, () => { content.activate(); });
   return undefined;
+}
+
+/** The text that is selected in a cell that is being edited. */
+function selectionIn({ editor, model }: Cell): string {
+  if (!editor?.hasFocus()) return "";
+  const { start, end } = editor.getSelection();
+  const [from, to] = [editor.getOffsetAt(start), editor.getOffsetAt(end)].sort((a, b) => a - b);
+  return model.sharedModel.getSource().slice(from, to);
+}
+
+/** The cell of each notebook that failed last, as long as its error is there. */
+class LastFailures {
+  private readonly cells = new WeakMap<Notebook, Cell>();
+
+  add(notebook: Notebook, cell: Cell): void {
+    this.cells.set(notebook, cell);
+  }
+
+  of(notebook: Notebook): Cell | null {
+    const cell = this.cells.get(notebook);
+    return cell && !cell.isDisposed && notebook.widgets.includes(cell) && applies("fix", cell) ? cell : null;
+  }
+}
+
+/** One button in the cell's toolbar, with a menu of everything: several would hide when the cell's first line is long. */
+function addMenu(commands: CommandRegistry, tracker: INotebookTracker, trans: Trans): void {
+  const items = [...ACTIONS.map(commandOf), ...CONVERT];
+  const isOffered = (): boolean => items.some((command) => commands.hasCommand(command) && commands.isVisible(command));
+  commands.addCommand(MENU, {
+    label: trans.__("Claude"),
+    caption: trans.__("Claude: edit, fix, explain, document"),
+    icon: claudeIcon,
+    isEnabled: isOffered,
+    isVisible: isOffered,
+    describedBy: { args: { type: "object", properties: {} } },
+    execute: () => { openMenu(commands, tracker.currentWidget?.content ?? null); },
+  });
+}
+
+function openMenu(commands: CommandRegistry, content: Notebook | null): void {
+  const menu = new Menu({ commands });
+  menu.addClass("cellwright-cell-menu");
+  for (const command of ACTIONS.map(commandOf)) menu.addItem({ command });
+  menu.addItem({ type: "separator" });
+  for (const command of CONVERT) menu.addItem({ command });
+  menu.aboutToClose.connect(() => {
+    // Escape leaves the keyboard nowhere
+    requestAnimationFrame(() => {
+      if (document.activeElement === document.body) content?.activate();
+      menu.dispose();
+    });
+  });
+  const cell = content?.activeCell?.node;
+  const { left, bottom } = (cell?.querySelector(`[data-command="${MENU}"]`) ?? cell ?? document.body).getBoundingClientRect();
+  menu.open(left, bottom);
 }
 
 /** Calls `changed` when another cell is active, and when what can be done with the active one is something else. */
@@ -104,8 +195,12 @@ function followActiveCell(tracker: INotebookTracker, changed: () => void): void 
   let followed: Cell | null = null;
   let stopFollowing = (): void => undefined;
   let known = "";
+  const offered = (cell: Cell): string => {
+    const source = cell.model.sharedModel.getSource();
+    return [...ACTIONS.filter((action) => applies(action, cell)), PROMPT.test(source) && "prompt"].join();
+  };
   const look = (): void => {
-    const now = followed ? ACTIONS.filter((action) => followed && applies(action, followed)).join() : "";
+    const now = followed ? offered(followed) : "";
     if (now !== known) changed();
     known = now;
   };
@@ -116,17 +211,12 @@ function followActiveCell(tracker: INotebookTracker, changed: () => void): void 
     const signals = cell ? [cell.model.contentChanged, cell.model.outputs?.changed] : [];
     for (const signal of signals) signal?.connect(look);
     stopFollowing = () => { for (const signal of signals) signal?.disconnect(look); };
-    known = cell ? ACTIONS.filter((action) => applies(action, cell)).join() : "";
+    known = cell ? offered(cell) : "";
     changed();
   });
 }
 
-// Questions about a cell, answered in a cell below it. What stays in the notebook is a comment: it runs on every machine.
-
-/** A cell's widget: its model has outputs where it is of code. */
-export type Cell = CellWidget & { readonly model: CellModel };
-
-export type CellAction = "fix" | "explain" | "document" | "edit";
+// What an action needs to know of a cell.
 
 const PROMPT = /^\s*(?:%{1,2}claude\b|# \w+ with Claude: the cell above)/;
 
@@ -136,101 +226,23 @@ export function hasFailed({ model: { outputs } }: Cell): boolean {
 }
 
 /** True if `action` makes sense for a cell; none does for an empty one, or for one that asks Claude itself. */
-export function applies(action: CellAction, cell: Cell): boolean {
+export function applies(action: CellActionName, cell: Cell): boolean {
   const source = cell.model.sharedModel.getSource();
   if (!source.trim() || PROMPT.test(source)) return false;
   if (action === "fix") return cell.model.type === "code" && hasFailed(cell);
   return action !== "document" || cell.model.type === "code";
 }
 
-/** What a cell shows, and what the kernel runs for it. */
-export type Question = { readonly source: string; readonly code: string };
-
-/** The question that an action asks about a cell. */
-export function questionFor(action: CellAction, { model: { id, type } }: Cell, instruction = ""): Question {
-  const cell = `@cell:${id}`;
-  const words = instruction.trim().replace(/\s+/g, " ");
-  switch (action) {
-    case "fix":
-      return { source: "# Fix with Claude: the cell above", code: `%claude fix ${cell}` };
-    case "explain":
-      return { source: "# Explain with Claude: the cell above", code: `%%claude\nExplain ${cell}${type === "code" ? ": what it does, and what its output shows" : ""}.` };
-    case "document":
-      return { source: "# Document with Claude: the cell above", code: `%%claude\nDocument ${cell}: docstrings and comments where they help a reader. Change nothing else in it.` };
-    case "edit":
-      return { source: `# Edit with Claude: the cell above: ${words}`, code: `%%claude\nChange ${cell}: ${words}` };
-  }
+/** A cell in words: by the number that it ran as, else by its place in the notebook. */
+export function labelOf({ model: { executionCount } }: Cell, at: number): string {
+  return executionCount ? `cell [${executionCount}]` : `cell ${at + 1}`;
 }
 
-/** Says that something went wrong, and what to do. */
-export type ShowMessage = (message: string) => void;
-/** Runs `code` in a cell, in the place of its own source. */
-export type RunInCell = (panel: NotebookPanel, cell: Cell, code: string) => Promise<unknown>;
-
-async function runInCell({ sessionContext }: NotebookPanel, cell: Cell, code: string): Promise<void> {
-  const kernel = sessionContext.session?.kernel;
-  if (!kernel || !("outputArea" in cell)) return;
-  const { model, outputArea } = cell as Cell & Pick<CodeCell, "outputArea">;
-  model.executionCount = null;
-  model.executionState = "running";
-  const future = kernel.requestExecute({ code, stop_on_error: true }, false, { cellId: model.id });
-  outputArea.future = future;
-  const { content } = await future.done;
-  model.executionState = "idle";
-  model.executionCount = content.execution_count ?? null;
-}
-
-export class CellActions {
-  /** The cells that wait for their kernel: a second click asks nothing twice. */
-  private readonly asking = new Set<Cell>();
-
-  constructor(
-    private readonly run: RunInCell,
-    private readonly tell: ShowMessage,
-  ) {}
-
-  /** Asks with a cell below `cell`; the same question that stands there already is asked again. */
-  async ask(panel: NotebookPanel, cell: Cell, { source, code }: Question): Promise<void> {
-    const { content } = panel;
-    if (!content.model) return;
-    const at = content.widgets.indexOf(cell) + 1;
-    const isThere = content.widgets[at]?.model.sharedModel.getSource() === source;
-    if (!isThere) {
-      content.model.sharedModel.insertCell(at, { cell_type: "code", source, metadata: { trusted: true } });
-    }
-    const asks = content.widgets[at];
-    if (!asks || this.asking.has(asks)) return;
-    content.activeCellIndex = at;
-    content.mode = "command";
-    content.activate();
-    this.asking.add(asks);
-    try {
-      const problem = await kernelProblem(panel);
-      if (problem === null) await this.run(panel, asks, code);
-      else {
-        this.tell(problem);
-        if (!isThere) removeQuestion(panel, asks, source);
-      }
-    } finally {
-      this.asking.delete(asks);
-    }
-  }
-}
-
-/** The reason why the notebook's kernel cannot ask Claude, with what to do; null when it is ready. */
-async function kernelProblem({ sessionContext }: NotebookPanel): Promise<string | null> {
-  await sessionContext.ready;
-  const kernel = sessionContext.session?.kernel;
-  if (!kernel) return "This notebook has no kernel. Start one, then ask Claude again.";
-  return await loadForCell(kernel, "The kernel dropped this because a cell before it failed. Ask Claude again.");
-}
-
-/** A question that could not be asked does not stay in the notebook, unless the user has changed it meanwhile. */
-function removeQuestion({ content }: NotebookPanel, cell: Cell, source: string): void {
-  const at = content.widgets.indexOf(cell);
-  if (at < 0 || cell.model.sharedModel.getSource() !== source) return;
-  content.model?.sharedModel.deleteCell(at);
-  content.activeCellIndex = Math.max(at - 1, 0);
+/** The action as the kernel takes it. */
+export function actionOf(name: CellActionName, cell: Cell, at: number, words = ""): CellActionRequest {
+  const { outputs } = cell.model;
+  const error = name === "fix" && outputs ? (outputs.get(outputs.length - 1).toJSON() as { ename?: unknown }).ename : "";
+  return { name, label: labelOf(cell, at), error: typeof error === "string" ? error : "", words: words.trim().replace(/\s+/g, " ") };
 }
 
 // A button under the output of a cell that failed just now; the toolbar is at the active cell, which is the next one by then.
@@ -238,7 +250,11 @@ function removeQuestion({ content }: NotebookPanel, cell: Cell, source: string):
 const FIX_CLASS = "cellwright-fix";
 
 export class FixButtons {
-  constructor(private readonly fix: (cell: Cell) => void) {}
+  /** \`keys\` are those that do the same. */
+  constructor(
+    private readonly fix: (cell: Cell) => void,
+    private readonly keys: () => string,
+  ) {}
 
   /** A cell was run: there is a button as long as its last output is an error. */
   ran(cell: Cell): void {
@@ -248,7 +264,14 @@ export class FixButtons {
     host.className = FIX_CLASS;
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = "Fix with Claude";
+    button.append("Fix with Claude");
+    const keys = this.keys();
+    if (keys) {
+      const key = document.createElement("kbd");
+      key.textContent = keys;
+      button.append(key);
+      button.setAttribute("aria-keyshortcuts", keys);
+    }
     button.addEventListener("click", () => { this.fix(cell); });
     host.append(button);
     cell.node.append(host);
@@ -281,7 +304,7 @@ export function openInstruction(cell: Cell, send: (instruction: string) => void,
   input.placeholder = "What should Claude change in this cell?";
   input.setAttribute("aria-label", input.placeholder);
   const hint = document.createElement("span");
-  hint.textContent = "Enter to ask · Esc to close";
+  hint.textContent = "Enter to send · Esc to close";
   host.append(input, hint);
   const stopKeeping = guardFocus(host);
   const remove = (): void => {
@@ -311,7 +334,7 @@ export function openInstruction(cell: Cell, send: (instruction: string) => void,
 
 // The icons of the actions, drawn as JupyterLab draws its own: `jp-icon3` follows the theme.
 
-const PATHS: Record<CellAction, string> = {
+const PATHS: Record<CellActionName, string> = {
   fix: "M22.7 19l-9.1-9.1c.9-2.3.4-5-1.5-6.9-2-2-5-2.4-7.4-1.3L9 6 6 9 1.6 4.7C.4 7.1.9 10.1 2.9 12.1c1.9 1.9 4.6 2.4 6.9 1.5l9.1 9.1c.4.4 1 .4 1.4 0l2.3-2.3c.5-.4.5-1.1.1-1.4z",
   explain:
     "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 16.2a7.2 7.2 0 1 1 0-14.4 7.2 7.2 0 0 1 0 14.4zM11.1 15.6h1.8v1.8h-1.8zM12 6.6a3.3 3.3 0 0 0-3.3 3.3h1.8a1.5 1.5 0 1 1 3 0c0 1.4-2.4 1.4-2.4 4.2h1.8c0-1.9 2.4-2.2 2.4-4.2A3.3 3.3 0 0 0 12 6.6z",
@@ -320,7 +343,7 @@ const PATHS: Record<CellAction, string> = {
 };
 
 /** The icon of an action. */
-export function iconOf(action: CellAction): LabIcon {
+export function iconOf(action: CellActionName): LabIcon {
   const svgstr = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3" fill="#616161" d="${PATHS[action]}"/></svg>`;
   return new LabIcon({ name: `cellwright:${action}`, svgstr });
 }

@@ -37,9 +37,12 @@ export type ChangedCell = { id: string; position: number; was: number; before: J
 export type SharedNotebook = Pick<YNotebook, "cells" | "ydoc" | "undoManager" | "insertCell" | "deleteCell">;
 
 /** A cell of any type: those of code have outputs, the others attachments. */
-type AnyCell = { readonly cell_type: string } & Pick<YBaseCell<IBaseCellMetadata>, "id" | "metadata" | "undoManager" | "toJSON" | "getSource" | "updateSource"> &
+type AnyCell = { readonly cell_type: string } & Pick<YBaseCell<IBaseCellMetadata>, "id" | "metadata" | "setMetadata" | "deleteMetadata" | "undoManager" | "toJSON" | "getSource" | "updateSource"> &
   Partial<Pick<YCodeCell, "execution_count" | "executionState" | "getOutputs" | "setOutputs">> &
   Partial<Pick<YMarkdownCell, "getAttachments" | "setAttachments">>;
+
+/** Of a cell's metadata: who asked Claude for what it holds. */
+export const PROVENANCE_KEY = "cellwright";
 
 /** Undo managers take back what has an origin that they follow. */
 const ORIGIN = { changedBy: "Claude" };
@@ -56,8 +59,8 @@ export function cellJson(cell: AnyCell, outputs = true): JsonObject {
   };
 }
 
-/** Makes all changes or none. Throws RequestError. */
-export function changeCells(notebook: SharedNotebook, changes: CellChange[]): ChangedCell[] {
+/** Makes all changes or none; changed cells keep `provenance`, the reason, in their metadata. Throws RequestError. */
+export function changeCells(notebook: SharedNotebook, changes: CellChange[], provenance: JsonObject | null = null): ChangedCell[] {
   checkChanges(notebook, changes);
   const managers = undoManagers(notebook, changes);
   // what the user has typed just now is a step of its own
@@ -69,7 +72,11 @@ export function changeCells(notebook: SharedNotebook, changes: CellChange[]): Ch
   notebook.ydoc.transact(() => {
     // the notebook's own list follows when the transaction is over
     const cells = [...notebook.cells];
-    for (const each of changes) changed.push(applyChange(notebook, cells, each));
+    for (const each of changes) {
+      const done = applyChange(notebook, cells, each);
+      if (each.type === "replace" || each.type === "insert") keepProvenance(cells.find(({ id }) => id === done.id), provenance);
+      changed.push(done);
+    }
   }, ORIGIN);
   for (const manager of managers) manager.stopCapturing();
   return readBack(notebook, changed);
@@ -156,6 +163,12 @@ function applyChange(notebook: SharedNotebook, cells: AnyCell[], each: CellChang
     return { id: each.id, position: at, was: at, before, after: null };
   }
   return { id: each.id, position: now, was: at, before, after: cellJson(cellAt(cells, now)) };
+}
+
+/** The reason of a cell's last change by Claude, in its metadata; a change without one takes that of an earlier change away. */
+function keepProvenance(cell: AnyCell | undefined, provenance: JsonObject | null): void {
+  if (provenance) cell?.setMetadata(PROVENANCE_KEY, provenance);
+  else if (cell && PROVENANCE_KEY in (cell.metadata as JsonObject)) cell.deleteMetadata(PROVENANCE_KEY);
 }
 
 function removeCell(notebook: SharedNotebook, cells: AnyCell[], at: number): void {

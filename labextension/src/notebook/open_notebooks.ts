@@ -74,9 +74,10 @@ export class OpenNotebooks {
     return { cells: model.sharedModel.cells.map((cell) => cellJson(cell as YCellType, outputs === true)), unsaved: model.dirty };
   };
 
-  change = ({ path, changes }: JsonObject): Json => {
+  change = ({ path, changes, provenance }: JsonObject): Json => {
     const { model } = this.writable(path);
-    return { changed: changeCells(model.sharedModel as unknown as SharedNotebook, changes as unknown as CellChange[]) };
+    const notebook = model.sharedModel as unknown as SharedNotebook;
+    return { changed: changeCells(notebook, changes as unknown as CellChange[], (provenance ?? null) as JsonObject | null) };
   };
 
   outputs = ({ path, ...put }: JsonObject): Json => {

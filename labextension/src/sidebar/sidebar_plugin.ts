@@ -15,6 +15,7 @@ import type { CommandRegistry } from "@lumino/commands";
 import { ChangedFiles } from "../documents/changed_files";
 import { reportUnsavedDocuments } from "../documents/unsaved_documents";
 import { showAnswer } from "../notebook/answers/show_answer";
+import { visiblePanel } from "../notebook/cell_asks/visible_panel";
 import { notebookLinks } from "../notebook/notebook_links";
 import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
@@ -76,6 +77,10 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
       showRun: (id) => { void sidebar.open().then((panel) => { panel.show(id); }); },
       showAnswer: (node) => { showAnswer(shell, tracker, node); },
     });
+    visiblePanel.of = (kernelId) => {
+      const isThere = widget.isVisible && store.connection === "connected" && store.kernelInfo?.kernelId === kernelId;
+      return isThere ? { chat: store, follow: () => { void widget.ready.then((panel) => { panel.toEnd(); }); } } : null;
+    };
     watchRuns(store, {
       trans,
       visibility: () => ({ page: !document.hidden && document.hasFocus(), panel: widget.isVisible }),

@@ -19,6 +19,21 @@ export type Run = {
   turn: number | null;
   asked: number;
   background: boolean;
+  /** The action on a cell that was asked for; absent in runs of another kind of kernel. */
+  action?: (CellActionRequest & { path: string; id: string }) | null;
+};
+
+export type CellActionName = "fix" | "edit" | "explain" | "document";
+
+/** An action on the cell that goes with a prompt; the kernel writes the prompt. */
+export type CellActionRequest = {
+  name: CellActionName;
+  /** The cell in words: `cell [3]`. */
+  label: string;
+  /** The kind of error in its output; empty: none. */
+  error: string;
+  /** The user's words besides. */
+  words: string;
 };
 
 export type CurrentSession = {
@@ -84,6 +99,8 @@ export type PromptParams = {
   context: "none" | "auto" | "code" | "cells" | "full";
   cell: AttachedCell | null;
   options: { model?: string; mode?: string; effort?: string; max_turns?: number; budget_usd?: number };
+  /** Instead of a text. */
+  action?: CellActionRequest | null;
 };
 
 export type WelcomeMessage = { type: "welcome"; protocol: number; version: string; log: string; executable: string };

@@ -2,15 +2,18 @@ import { Notification } from "@jupyterlab/apputils";
 import { NotebookActions } from "@jupyterlab/notebook";
 import { CommandRegistry } from "@lumino/commands";
 import { Signal } from "@lumino/signaling";
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import schema from "../../schema/cell-toolbar.json";
+import type { JsonObject } from "../../src/json";
+import { visiblePanel } from "../../src/notebook/cell_asks/visible_panel";
 import { isPython } from "../../src/notebook/cell_language";
-import { applies, cellToolbarPlugin, questionFor } from "../../src/notebook/cell_toolbar";
-import type { Cell, Kernel, Notebook, NotebookModel, Panel } from "../support/cell_shapes";
+import { actionOf, applies, cellToolbarPlugin } from "../../src/notebook/cell_toolbar";
+import type { EndOp, Op } from "../../src/transcript/protocol";
+import type { CellActionName } from "../../src/transport/chat_protocol";
+import type { Cell } from "../support/cell_shapes";
 import { standIn } from "../support/stand_in";
-
-const LOADED = { status: "ok" };
+import { OneKernel, ops, run, text } from "../transport/chat_kernel";
 
 class Outputs {
   types: string[] = [];
@@ -20,8 +23,9 @@ class Outputs {
     return this.types.length;
   }
 
-  get(index: number): { type: string } {
-    return { type: this.types[index] ?? "" };
+  get(index: number): { type: string; toJSON(): object } {
+    const type = this.types[index] ?? "";
+    return { type, toJSON: () => (type === "error" ? { ename: "KeyError" } : {}) };
   }
 
   set(...types: string[]): void {
@@ -35,83 +39,106 @@ class TestCell implements Cell {
   readonly node = document.body.appendChild(document.createElement("div"));
   readonly disposed = new Signal<this, unknown>(this);
   readonly outputs = new Outputs();
-  readonly outputArea = { future: null };
+  readonly editor = null;
+  isDisposed = false;
+  rendered = false;
   readonly model;
 
-  constructor(id: string, public source: string, type = "code") {
+  constructor(id: string, public source: string, type = "code", readonly metadata: object = {}) {
+    this.node.tabIndex = 0;
     const contentChanged = new Signal<unknown, unknown>(this);
     const sharedModel = { getSource: (): string => this.source };
-    this.model = { executionCount: null as number | null, executionState: "idle", id, type, sharedModel, contentChanged, ...(type === "code" ? { outputs: this.outputs } : {}) };
+    this.model = { executionCount: null as number | null, id, type, sharedModel, contentChanged, ...(type === "code" ? { outputs: this.outputs } : {}) };
   }
 }
 
-/** The code that was run in cells, with the cell's id. */
-const ran: [cell: string, code: string][] = [];
+const END: EndOp = { op: "end", stop_reason: "end_turn", cost_usd: 0, session_cost_usd: 0, ms: 5, error: null };
 
 class Scene {
-  readonly cells: TestCell[];
-  readonly executed: string[] = [];
+  cells: TestCell[];
   readonly commands = new CommandRegistry();
   readonly activeCellChanged = new Signal<this, Cell | null>(this);
+  readonly cellsChanged = new Signal<this, unknown>(this);
+  readonly panelDisposed = new Signal<this, unknown>(this);
   readonly inPalette: string[] = [];
   readonly activate = vi.fn();
+  readonly kernel = new OneKernel();
   menuAt: Cell | undefined;
-  reply: object = LOADED;
-  panel: Panel;
+  readonly panel;
+  private told = 0;
 
   constructor(...cells: TestCell[]) {
     this.cells = cells;
     const metadata: Record<string, unknown> = { kernelspec: { language: "python" }, language_info: { name: "" } };
-    const model: NotebookModel = {
-      getMetadata: (key) => metadata[key],
+    const scene = this as Scene;
+    const model = {
+      getMetadata: (key: string) => metadata[key],
+      cells: { changed: this.cellsChanged },
       sharedModel: {
-        insertCell: (index, { source }) => this.cells.splice(index, 0, new TestCell(`new-${this.cells.length}`, source)),
-        deleteCell: (index) => this.cells.splice(index, 1),
+        insertCell: (index: number, cell: { cell_type: string; source: string; metadata: object }) =>
+          this.cells.splice(index, 0, new TestCell(`new-${this.cells.length}`, cell.source, cell.cell_type, cell.metadata)),
       },
     };
-    const kernel: Kernel = {
-      requestExecute: ({ code, silent }, _, metadata) => {
-        if (metadata) {
-          ran.push([metadata.cellId, code]);
-          return { done: Promise.resolve({ content: { status: "ok", execution_count: ran.length } }) };
-        }
-        this.executed.push(`${code}${silent ? " silently" : ""}`);
-        return { done: Promise.resolve({ content: this.reply as { status: string } }) };
-      },
-    };
-    const cellAt = (index: number): Cell | null => this.cells[index] ?? null;
-    const content: Notebook = {
+    const content = {
       model,
-      widgets: this.cells,
       activeCellIndex: 0,
       mode: "edit",
-      get activeCell() {
-        return cellAt(this.activeCellIndex);
+      get widgets(): readonly TestCell[] {
+        return scene.cells;
       },
+      get activeCell(): TestCell | null {
+        return scene.cells[this.activeCellIndex] ?? null;
+      },
+      deselectAll: () => undefined,
       activate: this.activate,
     };
-    this.panel = { content, sessionContext: { ready: Promise.resolve(), session: { kernel } } };
-    const find = (fits: (panel: Panel) => boolean): Panel | undefined => (fits(this.panel) ? this.panel : undefined);
+    const session: { kernel: OneKernel } | null = { kernel: this.kernel };
+    const sessionContext = { ready: Promise.resolve(), session: session as { kernel: OneKernel } | null };
+    this.panel = { content, sessionContext, context: { path: "study.ipynb" }, disposed: this.panelDisposed, isDisposed: false };
+    const find = (fits: (panel: unknown) => boolean): unknown => (fits(this.panel) ? this.panel : undefined);
     const tracker = { currentWidget: this.panel, activeCellChanged: this.activeCellChanged, find };
     const palette = { addItem: ({ command }: { command: string }) => this.inPalette.push(command) };
-    void cellToolbarPlugin.activate(standIn({ commands: this.commands, contextMenuHitTest: () => this.menuAt?.node }), tracker, palette);
+    void cellToolbarPlugin.activate(standIn({ name: "JupyterLab", version: "4.6", commands: this.commands, contextMenuHitTest: () => this.menuAt?.node }), tracker, palette, null);
   }
 
-  get sources(): string[] {
-    return this.cells.map(({ source }) => source);
-  }
-
-  /** The cells in which something was run, by where they stand. */
-  get asked(): number[] {
-    return ran.map(([id]) => this.cells.findIndex(({ model }) => model.id === id));
-  }
-
-  do(action: string): Promise<unknown> {
-    return this.commands.execute(`cellwright:${action}-cell`);
+  do(action: string, args = {}): Promise<unknown> {
+    return this.commands.execute(`cellwright:${action}-cell`, args);
   }
 
   offers(action: string): boolean {
     return this.commands.isVisible(`cellwright:${action}-cell`) && this.commands.isEnabled(`cellwright:${action}-cell`);
+  }
+
+  get strip(): HTMLElement | null {
+    return document.querySelector(".cellwright-strip");
+  }
+
+  button(label: string): HTMLButtonElement | undefined {
+    return [...(this.strip?.querySelectorAll("button") ?? [])].find(({ textContent, hidden }) => textContent === label && !hidden);
+  }
+
+  /** The requests that the kernel was sent, without messages. */
+  requests(method: string): { id: string; params: JsonObject }[] {
+    const sent = this.kernel.comms.flatMap((comm) => comm.sent.map(({ message }) => message));
+    return sent.filter((message) => message.method === method) as unknown as { id: string; params: JsonObject }[];
+  }
+
+  /** The kernel answers the newest request of this method. */
+  async reply(method: string, result: JsonObject): Promise<void> {
+    const before = this.told;
+    await vi.waitFor(() => { expect(this.requests(method).length).toBeGreaterThan(method === "prompt" ? before : 0); });
+    if (method === "prompt") this.told += 1;
+    this.kernel.tell({ type: "reply", id: this.requests(method).at(-1)?.id ?? "", result });
+  }
+
+  /** The kernel runs the newest prompt as `id`, and says `told` of it. */
+  async runs(id: string, ...told: Op[]): Promise<void> {
+    await this.reply("prompt", { run: id });
+    this.kernel.tell(run(id, { state: "running" }), ops(id, 0, { op: "run", model: "m", mode: "default", session: "s", started: 1 }, ...told));
+  }
+
+  ends(id: string, have: number, ...told: Op[]): void {
+    this.kernel.tell(ops(id, have, ...told, END), run(id, { state: "done" }));
   }
 }
 
@@ -120,10 +147,11 @@ const notifications = Notification as unknown as { shown: string[] };
 
 beforeEach(() => {
   document.body.replaceChildren();
-  ran.length = 0;
   notifications.shown.length = 0;
   Signal.disconnectSender(NotebookActions);
 });
+
+afterEach(() => { visiblePanel.of = () => null; });
 
 describe("which actions a cell offers", () => {
   const cell = (source: string, type: string, ...outputs: string[]): TestCell => {
@@ -133,16 +161,17 @@ describe("which actions a cell offers", () => {
   };
 
   it.each([
-    ["1 / 0", "code", ["stream", "error"], "fix explain document edit"],
-    ["1 / 0", "code", ["error", "stream"], "explain document edit"],
-    ["1", "code", [], "explain document edit"],
-    ["# Title", "markdown", [], "explain edit"],
+    ["1 / 0", "code", ["stream", "error"], "edit fix explain document"],
+    ["1 / 0", "code", ["error", "stream"], "edit explain document"],
+    ["1", "code", [], "edit explain document"],
+    ["# Title", "markdown", [], "edit explain"],
     ["  ", "code", [], ""],
     ["%%claude\nhello", "code", ["error"], ""],
     ["%claude fix", "code", ["error"], ""],
-    ["%claudette", "code", [], "explain document edit"],
+    ["# Fix with Claude: the cell above", "code", ["error"], ""],
+    ["%claudette", "code", [], "edit explain document"],
   ])("%j (%s, %j): %s", (source, type, outputs, offered) => {
-    const found = (["fix", "explain", "document", "edit"] as const).filter((action) =>
+    const found = (["edit", "fix", "explain", "document"] as const).filter((action) =>
       applies(action, standIn(cell(source, type, ...outputs))),
     );
     expect(found.join(" ")).toBe(offered);
@@ -160,75 +189,172 @@ describe("which actions a cell offers", () => {
   });
 });
 
-it("asks in a cell below, with the cell's id, when the kernel has loaded Cellwright", async () => {
-  const scene = new Scene(new TestCell("a", "1 / 0"), new TestCell("b", "2"));
-  scene.cells[0]?.outputs.set("error");
-  await scene.do("fix");
-  expect(scene.sources).toEqual(["1 / 0", "# Fix with Claude: the cell above", "2"]);
-  expect(scene.executed).toEqual(['get_ipython().extension_manager.load_extension("cellwright") silently']);
-  expect(ran).toEqual([[scene.cells[1]?.model.id, "%claude fix @cell:a"]]);
-  expect([scene.cells[1]?.model.executionState, scene.cells[1]?.model.executionCount]).toEqual(["idle", 1]);
-  expect([scene.panel.content.activeCellIndex, scene.panel.content.mode]).toEqual([1, "command"]);
-});
+describe("what is asked", () => {
+  it("goes to the kernel of the cell, which writes the prompt; the notebook stays as it is", async () => {
+    const scene = new Scene(new TestCell("a", "rates['dk']"), new TestCell("b", "2"));
+    const [cell] = scene.cells;
+    cell?.outputs.set("error");
+    if (cell) cell.model.executionCount = 3;
+    await scene.do("fix");
+    await scene.runs("run-1");
+    expect(scene.requests("prompt")[0]?.params).toEqual({
+      text: "", attachments: [], context: "auto", options: {},
+      cell: { path: "study.ipynb", id: "a", selection: "" },
+      action: { name: "fix", label: "cell [3]", error: "KeyError", words: "" },
+    });
+    expect(scene.strip?.parentElement).toBe(cell?.node);
+    expect(scene.strip?.textContent).toContain("Fix the KeyError in cell [3]Claude is working…");
+    expect(scene.cells).toHaveLength(2);
+    expect(scene.panel.content.mode).toBe("command");
+  });
 
-it("asks about the cell that the menu was opened at", async () => {
-  const scene = new Scene(new TestCell("a", ""), new TestCell("b", "2"));
-  const explain = (args: { of?: "menu" }): boolean => scene.commands.isVisible("cellwright:explain-cell", args);
-  expect([explain({}), explain({ of: "menu" })]).toEqual([false, false]);
-  scene.menuAt = scene.cells[1];
-  expect([explain({}), explain({ of: "menu" })]).toEqual([false, true]);
-  await scene.commands.execute("cellwright:explain-cell", { of: "menu" });
-  expect(ran[0]?.[1]).toContain("@cell:b");
-  expect(scene.asked).toEqual([2]);
-});
+  it("is about the cell that the menu was opened at", async () => {
+    const scene = new Scene(new TestCell("a", ""), new TestCell("b", "2"));
+    const explain = (args: { of?: "menu" }): boolean => scene.commands.isVisible("cellwright:explain-cell", args);
+    expect([explain({}), explain({ of: "menu" })]).toEqual([false, false]);
+    scene.menuAt = scene.cells[1];
+    expect([explain({}), explain({ of: "menu" })]).toEqual([false, true]);
+    await scene.do("explain", { of: "menu" });
+    await vi.waitFor(() => { expect(scene.requests("prompt")[0]?.params.cell).toMatchObject({ id: "b" }); });
+    // who types goes on typing
+    expect(scene.panel.content.mode).toBe("edit");
+  });
 
-it("asks again in the cell that asked the same", async () => {
-  const scene = new Scene(new TestCell("a", "x = 1"));
-  await scene.do("explain");
-  scene.panel.content.activeCellIndex = 0;
-  await scene.do("explain");
-  expect(scene.sources).toHaveLength(2);
-  expect(scene.asked).toEqual([1, 1]);
-});
+  it("is fixed where it failed, from the cell below as well", async () => {
+    const scene = new Scene(new TestCell("a", "1 / 0"), new TestCell("b", "2"));
+    scene.cells[0]?.outputs.set("error");
+    scene.panel.content.activeCellIndex = 1;
+    expect(scene.offers("fix")).toBe(false);
+    actions.executed.emit({ notebook: scene.panel.content, cell: scene.cells[0] });
+    expect(scene.commands.label("cellwright:fix-cell")).toBe("Fix cell 1 with Claude");
+    await scene.do("fix");
+    await vi.waitFor(() => { expect(scene.requests("prompt")[0]?.params.cell).toMatchObject({ id: "a" }); });
+    expect(scene.panel.content.activeCellIndex).toBe(0);
+  });
 
-it("asks once, however often it is clicked meanwhile", async () => {
-  const scene = new Scene(new TestCell("a", "x = 1"));
-  const first = scene.do("explain");
-  scene.panel.content.activeCellIndex = 0;
-  await Promise.all([first, scene.do("explain")]);
-  expect(ran).toHaveLength(1);
-});
-
-describe("when the kernel cannot be asked", () => {
-  it.each([
-    [{ status: "error", ename: "ModuleNotFoundError" }, "%pip install cellwright"],
-    [{ status: "error", ename: "ImportError", evalue: "broken" }, "(ImportError: broken). Run %load_ext cellwright"],
-    [{ status: "aborted" }, "because a cell before it failed"],
-  ])("for %j it says so, and leaves nothing behind", async (reply, said) => {
+  it("is answered in the panel if it is in sight, and asked once", async () => {
     const scene = new Scene(new TestCell("a", "x = 1"));
-    scene.reply = reply;
+    const prompt = vi.fn(() => Promise.resolve("run-1"));
+    const action = { ...actionOf("explain", standIn(scene.cells[0]), 0), path: "study.ipynb", id: "a" };
+    const runs: unknown[] = [];
+    const follow = vi.fn();
+    visiblePanel.of = (kernel) => (kernel === scene.kernel.id ? standIn({ chat: { runs, prompt }, follow }) : null);
     await scene.do("explain");
-    expect(notifications.shown.join()).toContain(said);
-    expect(scene.sources).toEqual(["x = 1"]);
-    expect(ran).toEqual([]);
-  });
-
-  it("there is no kernel: it says so", async () => {
-    const scene = new Scene(new TestCell("a", "x = 1"));
-    Object.assign(scene.panel.sessionContext, { session: null });
+    runs.push({ run: { state: "running", action } });
     await scene.do("explain");
-    expect(notifications.shown.join()).toContain("has no kernel");
+    expect(prompt).toHaveBeenCalledTimes(1);
+    expect(follow).toHaveBeenCalled();
+    expect(scene.strip).toBeNull();
+  });
+});
+
+describe("the strip", () => {
+  const explained = async (): Promise<Scene> => {
+    const scene = new Scene(new TestCell("a", "x = 1"), new TestCell("b", "2"));
+    await scene.do("explain");
+    await scene.runs("run-1", text("It sets x."));
+    scene.ends("run-1", 2);
+    await vi.waitFor(() => { expect(scene.button("Dismiss")).toBeDefined(); });
+    return scene;
+  };
+
+  it("streams, stops, and is asked once", async () => {
+    const scene = new Scene(new TestCell("a", "x = 1"));
+    await scene.do("explain");
+    await scene.do("explain");
+    await scene.runs("run-1", text("It sets x."));
+    expect(document.activeElement).toBe(scene.strip);
+    await vi.waitFor(() => { expect(scene.strip?.querySelector(".cellwright-strip-answer > div")?.shadowRoot?.textContent).toContain("It sets x."); });
+    expect(scene.button("Keep as cell")).toBeUndefined();
+    scene.button("Stop")?.click();
+    expect(scene.kernel.comm.sent.at(-1)?.message).toEqual({ type: "stop", run: "run-1" });
+    expect(scene.requests("prompt")).toHaveLength(1);
   });
 
-  it("a question that the user has changed meanwhile stays", async () => {
-    const scene = new Scene(new TestCell("a", "x = 1"));
-    scene.reply = { status: "error" };
-    const asked = scene.do("explain");
-    const question = scene.cells[1];
-    if (question) question.source += " Briefly.";
-    await asked;
-    expect(scene.sources).toHaveLength(2);
+  it("becomes a Markdown cell below its cell if it is to be kept", async () => {
+    const scene = await explained();
+    scene.button("Keep as cell")?.click();
+    await scene.reply("answer_markdown", { markdown: "It sets `x`.", asked: "Explain cell 1", session: "s" });
+    await vi.waitFor(() => { expect(scene.strip).toBeNull(); });
+    const kept = scene.cells[1];
+    expect([kept?.model.type, kept?.source, kept?.rendered]).toEqual(["markdown", "It sets `x`.", true]);
+    expect(kept?.metadata).toMatchObject({ cellwright: { asked: "Explain cell 1", session: "s" } });
+    expect(scene.panel.content.activeCellIndex).toBe(1);
   });
+
+  it("goes with Escape, and gives the keyboard and the connection back", async () => {
+    const scene = await explained();
+    await scene.do("explain");
+    expect(document.activeElement).toBe(scene.strip);
+    const keys = vi.fn();
+    document.body.addEventListener("keydown", keys);
+    scene.strip?.dispatchEvent(new KeyboardEvent("keydown", { key: "d", bubbles: true }));
+    expect(keys).not.toHaveBeenCalled();
+    scene.activate.mockClear();
+    scene.strip?.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+    expect(scene.strip).toBeNull();
+    expect(scene.activate).toHaveBeenCalled();
+    expect(scene.kernel.comm.sent.at(-1)?.message).toEqual({ type: "bye" });
+    document.body.removeEventListener("keydown", keys);
+  });
+
+  it("goes along when its cell gets another widget", async () => {
+    const scene = await explained();
+    const moved = new TestCell("a", "x = 1");
+    scene.cells = scene.cells.map((cell) => (cell.model.id === "a" ? moved : cell));
+    scene.cellsChanged.emit(undefined);
+    await vi.waitFor(() => { expect(scene.strip?.parentElement).toBe(moved.node); });
+  });
+
+  it("of a change that was made leaves nothing", async () => {
+    const scene = new Scene(new TestCell("a", "x = 1"));
+    await scene.do("document");
+    await scene.runs("run-1");
+    expect(scene.strip?.querySelector<HTMLElement>(".cellwright-strip-answer")?.hidden).toBe(true);
+    scene.ends("run-1", 1, { op: "changes", turn: 1, files: [], cells: [{ where: "study.ipynb#a", kind: "changed", added: 1, removed: 0 }], effects: [], not_kept: [] });
+    await vi.waitFor(() => { expect(scene.strip).toBeNull(); });
+    expect(document.querySelector(".cellwright-announcer")?.textContent).toBe("Done: Document cell 1");
+  });
+
+  it("shows what Claude says if it changes nothing", async () => {
+    const scene = new Scene(new TestCell("a", "x = 1"));
+    await scene.do("document");
+    await scene.runs("run-1", text("There is nothing to document."));
+    scene.ends("run-1", 2);
+    await vi.waitFor(() => { expect(scene.button("Dismiss")).toBeDefined(); });
+    expect(scene.strip?.querySelector<HTMLElement>(".cellwright-strip-answer")?.hidden).toBe(false);
+  });
+
+  it("says what is missing, and asks again", async () => {
+    const scene = new Scene(new TestCell("a", "x = 1"));
+    scene.kernel.loading = { status: "error", ename: "ModuleNotFoundError", evalue: "No module named 'cellwright'" };
+    await scene.do("explain");
+    await vi.waitFor(() => { expect(scene.strip?.querySelector("[role=alert]")?.textContent).toContain("%pip install cellwright"); });
+    scene.kernel.loading = { status: "ok" };
+    scene.button("Try again")?.click();
+    await scene.runs("run-1", text("It sets x."));
+    await vi.waitFor(() => { expect(scene.strip?.textContent).toContain("Claude is working…"); });
+  });
+
+  it("says that the kernel restarted", async () => {
+    const scene = new Scene(new TestCell("a", "x = 1"));
+    await scene.do("explain");
+    await scene.runs("run-1", text("It"));
+    await vi.waitFor(() => { expect(scene.button("Stop")).toBeDefined(); });
+    scene.kernel.greeting = [{ type: "welcome", protocol: 1, version: "0.1.0", log: "log-2", executable: "" }];
+    scene.kernel.setStatus("restarting");
+    scene.kernel.setStatus("idle");
+    await vi.waitFor(() => { expect(scene.strip?.textContent).toContain("The kernel restarted: this answer is not complete."); });
+    expect(scene.button("Dismiss")).toBeDefined();
+  });
+});
+
+it("says that there is no kernel", async () => {
+  const scene = new Scene(new TestCell("a", "x = 1"));
+  scene.panel.sessionContext.session = null;
+  await scene.do("explain");
+  expect(notifications.shown.join()).toContain("has no kernel");
+  expect(scene.strip).toBeNull();
 });
 
 describe("the line for an instruction", () => {
@@ -243,13 +369,12 @@ describe("the line for an instruction", () => {
     expect(document.activeElement).toBe(field);
     expect(field?.getAttribute("aria-label")).toBe("What should Claude change in this cell?");
     press(field, "Enter");
-    expect(scene.sources).toHaveLength(1); // nothing was said yet
+    expect(scene.strip).toBeNull(); // nothing was said yet
     if (field) field.value = " use a list ";
     press(field, "Enter");
-    await vi.waitFor(() => { expect(ran).toHaveLength(1); });
-    expect(scene.sources[1]).toBe("# Edit with Claude: the cell above: use a list");
-    expect(ran[0]?.[1]).toBe("%%claude\nChange @cell:a: use a list");
+    await vi.waitFor(() => { expect(scene.requests("prompt")[0]?.params.action).toMatchObject({ name: "edit", words: "use a list" }); });
     expect(input(scene.cells[0])).toBeNull();
+    expect(scene.strip?.textContent).toContain("Edit cell 1: use a list");
   });
 
   it("keeps the focus from the button that opened it", async () => {
@@ -275,31 +400,33 @@ describe("the line for an instruction", () => {
 });
 
 describe("the button under a cell that failed", () => {
-  it("is there as long as the error is, and fixes that cell", async () => {
+  it("is there as long as the error is, names its key, and fixes that cell", async () => {
     const scene = new Scene(new TestCell("a", "1 / 0"), new TestCell("b", "2"));
+    scene.commands.addKeyBinding({ command: "cellwright:fix-cell", keys: ["Alt F"], selector: "body" });
     const [cell] = scene.cells;
     if (!cell) throw new Error("no cell");
+    scene.kernel.expressions = { installed: "True", executable: "'/env/bin/python'" };
     cell.outputs.set("error");
     const executed = { notebook: scene.panel.content, cell };
     actions.executed.emit(executed);
     actions.executed.emit(executed);
-    await vi.waitFor(() => { expect(cell.node.querySelectorAll("button")).toHaveLength(1); });
-    const buttons = cell.node.querySelectorAll("button");
+    await vi.waitFor(() => { expect(cell.node.querySelectorAll(".cellwright-fix button")).toHaveLength(1); });
+    const button = cell.node.querySelector<HTMLButtonElement>(".cellwright-fix button");
+    expect(button?.textContent).toBe("Fix with ClaudeAlt+F");
     scene.panel.content.activeCellIndex = 1;
-    buttons[0]?.click();
-    await vi.waitFor(() => { expect(ran).toHaveLength(1); });
-    expect(ran[0]?.[1]).toBe("%claude fix @cell:a");
+    button?.click();
+    await vi.waitFor(() => { expect(scene.requests("prompt")[0]?.params.cell).toMatchObject({ id: "a" }); });
     cell.outputs.set();
-    expect(cell.node.querySelector("button")).toBeNull();
+    expect(cell.node.querySelector(".cellwright-fix")).toBeNull();
   });
 
   it("is not there where the kernel has no package to fix it with", async () => {
     const scene = new Scene(new TestCell("a", "1 / 0"));
-    scene.reply = { status: "ok", user_expressions: { installed: { status: "ok", data: { "text/plain": "False" } } } };
+    scene.kernel.expressions = { installed: "False", executable: "'/env/bin/python'" };
     scene.cells[0]?.outputs.set("error");
     actions.executed.emit({ notebook: scene.panel.content, cell: scene.cells[0] });
+    await vi.waitFor(() => { expect(scene.kernel.executed).toHaveLength(1); });
     await new Promise((resolve) => { setTimeout(resolve); });
-    expect(scene.executed).toHaveLength(1);
     expect(document.querySelector("button")).toBeNull();
   });
 
@@ -327,21 +454,25 @@ it("tells the toolbar when something else can be done with the active cell", () 
   expect(scene.offers("explain")).toBe(false);
 });
 
-it("has each command in the palette, the toolbar and the context menu", () => {
-  const scene = new Scene();
-  const commands = ["fix", "edit", "explain", "document"].map((action) => `cellwright:${action}-cell`);
+it("has each command in the palette, the context menu and the menu of the one button", async () => {
+  const scene = new Scene(new TestCell("a", "1 / 0"));
+  scene.cells[0]?.outputs.set("error");
+  const commands = ["edit", "fix", "explain", "document"].map((action) => `cellwright:${action}-cell`);
   expect(scene.inPalette).toEqual(commands);
-  expect(schema["jupyter.lab.toolbars"].Cell.map(({ command }) => command)).toEqual(commands);
-  expect(schema["jupyter.lab.menus"].context.flatMap(({ command }) => command ?? [])).toEqual(commands);
+  expect(schema["jupyter.lab.toolbars"].Cell.map(({ command }) => command)).toEqual(["cellwright:cell-menu"]);
+  expect(schema["jupyter.lab.menus"].context.flatMap(({ command }) => command ?? []).sort()).toEqual([...commands].sort());
   for (const command of commands) expect(scene.commands.label(command)).toMatch(/ with Claude/);
+  await scene.commands.execute("cellwright:cell-menu");
+  const items = [...document.querySelectorAll(".cellwright-cell-menu .lm-Menu-itemLabel")].map(({ textContent }) => textContent).filter(Boolean);
+  expect(items).toEqual(["Edit with Claude…", "Fix with Claude", "Explain with Claude", "Document with Claude"]);
 });
 
-it("names the cell in every question, and leaves a comment that every Python runs", () => {
-  const cell = new TestCell("b2d4", "x");
-  for (const action of ["fix", "explain", "document", "edit"] as const) {
-    const { source, code } = questionFor(action, standIn(cell), "two\nlines");
-    expect(code).toMatch(/^%{1,2}claude\s[^]*@cell:b2d4\b/);
-    expect(source).toMatch(/^# [^\n]*$/);
-    expect(applies("explain", standIn(new TestCell("c", source)))).toBe(false);
+it("has keys for what is done often, other ones on a Mac, where Alt writes letters", () => {
+  const keys = schema["jupyter.lab.shortcuts"];
+  for (const name of ["fix", "edit", "explain"] satisfies CellActionName[]) {
+    const of = keys.filter(({ command }) => command === `cellwright:${name}-cell`);
+    // the one that menus show is the last
+    expect(of.at(-1)?.keys[0]).toMatch(/^Alt /);
+    expect(of.at(-1)?.macKeys?.[0]).toMatch(/^Ctrl Alt /);
   }
 });

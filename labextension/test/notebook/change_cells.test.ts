@@ -37,6 +37,18 @@ const errorOf = (work: () => unknown): RequestError => {
 };
 
 describe("a change of cells", () => {
+  it("keeps its reason in the cells that hold what was asked for, and in no other", () => {
+    const book = notebook();
+    const asked = { asked: "Fix the KeyError in cell [3]", at: "2026-11-22T08:15:00+00:00", session: "s" };
+    const changed = changeCells(standIn(book), [replace("a", "x = 1", { source: "x = 2" }), insert("d", "z", {}), move("c", "start")], asked);
+    const kept = (): unknown[] => book.cells.map(({ id, metadata }) => [id, metadata.cellwright ?? null]);
+    expect(kept()).toEqual([["c", null], ["a", asked], ["b", null], ["d", asked]]);
+    expect(changed[0]?.after?.metadata).toEqual({ trusted: true, cellwright: asked });
+    // taken back, it is not what was asked for any more
+    changeCells(standIn(book), [replace("a", "x = 2", { source: "x = 1" })]);
+    expect(kept()).toEqual([["c", null], ["a", null], ["b", null], ["d", asked]]);
+  });
+
   it("is one transaction that undo managers follow, apart from what was typed before and after", () => {
     const book = notebook();
     changeCells(standIn(book), [replace("a", "x = 1", { source: "x = 2" }), insert("d", "z", { where: "before", beside: "c" }), move("c", "start")]);

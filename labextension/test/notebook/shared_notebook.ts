@@ -49,6 +49,14 @@ export class OneSharedCell implements SharedCell {
     return this.source;
   }
 
+  setMetadata(key: string, value: JsonObject): void {
+    this.metadata[key] = value;
+  }
+
+  deleteMetadata(key: string): void {
+    Reflect.deleteProperty(this.metadata, key);
+  }
+
   updateSource(start: number, end: number, value: string): void {
     this.edits.push([start, end, value]);
     this.source = this.source.slice(0, start) + value + this.source.slice(end);

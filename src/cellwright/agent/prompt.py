@@ -73,6 +73,22 @@ def text_context(title: str, kind: AttachedKind, text: str) -> ContextBlock:
     return ContextBlock(title, kind, ({"type": "text", "text": replace_surrogates(text)},))
 
 
+class TitledPrompt(Struct, frozen=True):
+    """A prompt that is not the user's own: people see its `title`, Claude gets its `instructions` with it.
+
+    The title is the words of the turn, so everything that shows words (panels, terminals, transcripts, undo, exports)
+    shows it. The instructions are context in a tag of their own, which nothing takes for words.
+    """
+
+    title: str
+    instructions: str
+
+    @property
+    def context(self) -> ContextBlock:
+        """The instructions, told with the title."""
+        return text_context("Instructions", "context", f"<instructions>\n{self.instructions}\n</instructions>")
+
+
 class ProvidedContext(Struct, frozen=True, kw_only=True):
     """The context found for before and after the words, and what the user must know of what was not found."""
 

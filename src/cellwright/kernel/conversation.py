@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import importlib
 import os
@@ -24,6 +25,7 @@ from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog
+from cellwright.kernel.context.mentions import mentioned_cells
 from cellwright.kernel.context.notebook_context import kernel_context
 from cellwright.kernel.kernel_checks import kernel_checks
 from cellwright.kernel.kernel_tools import kernel_tools
@@ -58,7 +60,7 @@ from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.run.replay_decision import RunningCell, recorded_runs
 from cellwright.kernel.widgets.bundle import why_no_widget
-from cellwright.text import lazy_pattern
+from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.process.child_processes import child_processes
 
 if TYPE_CHECKING:
@@ -73,6 +75,10 @@ if TYPE_CHECKING:
 
 _COMMAND = lazy_pattern(r"\s*(?:/[A-Za-z][\w-]*(?::[\w-]+)*(?:\s|$)|!)")
 """A slash command, a skill's call, or `!` and a command of the user's own; what tells them apart is heavy."""
+
+
+ASKED_CHARS = 200
+"""Of a prompt's title in a changed cell's metadata."""
 
 
 class NotebookConversation:
@@ -93,7 +99,7 @@ class NotebookConversation:
         self._config = config
         self._kernel: Any = getattr(shell, "kernel", None)
         self._in_kernel = self._kernel is not None
-        self.notebooks = KernelNotebooks(pages, functools.partial(kernel_remarks, shell, cells))
+        self.notebooks = KernelNotebooks(pages, functools.partial(kernel_remarks, shell, cells), self._provenance)
         self._jobs = CallerJobs(work_between_cells(self._kernel) if self._in_kernel else None)
         self.conversation = Conversation(
             cwd=start_folder(os.environ),
@@ -130,30 +136,30 @@ class NotebookConversation:
         self._has_key = False
         """A key was there when it was looked for: it is not looked for again before each prompt."""
 
-    async def run_awaited(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
-        """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
-        if (work := self._work_of(prompt, options, more)) is None:
+    async def run_awaited(self, prompt: str, options: MagicOptions, fix: Fix | None = None) -> None:
+        """Run `prompt`, the title of `fix` if there is one, in a cell that is awaited. Raises what the cell should show."""
+        if (work := self._work_of(prompt, options, fix)) is None:
             return
         with contextlib.suppress(SkippedRun), telling_once(work.output.tells_error):
             with CellWait(self.conversation, work.output, self._kernel) as wait:
                 end = await wait.awaited(work.start())
             work.finish(end)
 
-    def run_blocking(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
+    def run_blocking(self, prompt: str, options: MagicOptions, fix: Fix | None = None) -> None:
         """The same in a cell that blocks."""
-        if (work := self._work_of(prompt, options, more)) is None:
+        if (work := self._work_of(prompt, options, fix)) is None:
             return
         with contextlib.suppress(SkippedRun), telling_once(work.output.tells_error):
             with CellWait(self.conversation, work.output, self._kernel) as wait:
                 end = wait.blocking(work.start())
             work.finish(end)
 
-    def _work_of(self, prompt: str, options: MagicOptions, more: ContextProvider | None) -> CellWork[Any] | None:
+    def _work_of(self, prompt: str, options: MagicOptions, fix: Fix | None) -> CellWork[Any] | None:
         """Build what the cell waits for, a slash command or a run; None for a run that goes on without its cell."""
-        if _COMMAND.match(prompt) and self._is_answered_here(prompt):
+        if fix is None and _COMMAND.match(prompt) and self._is_answered_here(prompt):
             command = self._command(prompt, options)
             return CellWork(command.output, command.start, command.show)
-        prepared = self._prepared(prompt, options, more)
+        prepared = self._prepared(prompt, options, fix)
         if prepared.request.background:
             self._start_in_background(prepared)
             return None
@@ -292,10 +298,18 @@ class NotebookConversation:
             self.pages,
         )
 
+    def _provenance(self) -> dict[str, str] | None:
+        """Describe the action that changes a cell now, for the cell's metadata; None if no action does."""
+        run, session = self.conversation.runs.current, self.conversation.sessions.started
+        if run is None or session is None or run.cell_action is None:
+            return None
+        at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        return {"asked": visible_line(run.text, ASKED_CHARS), "at": at, "session": session.id}
+
     def _is_watched(self) -> bool:
         return self.panels.is_watched
 
-    def _prepared(self, prompt: str, options: MagicOptions, more: ContextProvider | None) -> PreparedRun:
+    def _prepared(self, prompt: str, options: MagicOptions, fix: Fix | None) -> PreparedRun:
         self._has_prompted = True
         options = structs.replace(options, background=runs_in_background(options, front_end_of(self.shell)))
         typed = None if options.schema is None else named_type(options.schema, self.shell.user_ns)
@@ -304,11 +318,11 @@ class NotebookConversation:
                 self.conversation.sessions.start_new()
             if options.resume is not None:
                 self.conversation.sessions.resume(options.resume)
-            context = self._context(prompt, options, more, dry=True)
+            context = self._context(prompt, options, fix, dry=True)
             return dry_run(self.conversation, self.shell, prompt, options, typed, context)
         self._offer_to_enter_key(options)
         surface = self._new_surface(options)
-        context = self._context(prompt, options, more)
+        context = self._context(prompt, options, fix)
         recorded = self._recorded(prompt, options, surface)
         # a result keeps its events; without one they would only take memory
         events: list[Event] = []
@@ -329,6 +343,7 @@ class NotebookConversation:
             resume=options.resume,
             replay=recorded,
             trust_checks=self.trust_checks,
+            cell_action=None if fix is None else fix.action,
         )
 
         def finish(end: RunEnd) -> None:
@@ -344,10 +359,12 @@ class NotebookConversation:
         return PreparedRun(request, structs.replace(surface, emit=emit, belongs_to=belongs_to), finish)
 
     def _context(
-        self, prompt: str, options: MagicOptions, more: ContextProvider | None, *, dry: bool = False
+        self, prompt: str, options: MagicOptions, fix: Fix | None, *, dry: bool = False
     ) -> tuple[ContextProvider, ...]:
         providers = self.kernel_context.with_prompt(prompt, options.context, front_end_of(self.shell).cell_id, dry=dry)
-        return providers if more is None else (*providers, more)
+        if fix is None:
+            return providers
+        return (fix.provide_context, mentioned_cells(self.notebooks, fix.prompt.instructions), *providers)
 
     @property
     def trust_checks(self) -> tuple[TrustCheck, ...]:

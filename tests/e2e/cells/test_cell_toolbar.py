@@ -12,12 +12,22 @@ FAILING = "rates = {'de': 1.0}\nrates['dk']"
 FIXED = "rates = {'de': 1.0}\nrates.get('dk', 1.0)"
 
 
-def tool(book, action):
-    return book.page.locator(f".jp-cell-toolbar [data-command='cellwright:{action}-cell']")
+def menu_item(book, command):
+    """An item of the menu that the star in the active cell's toolbar opens."""
+    book.page.locator(".jp-cell-toolbar [data-command='cellwright:cell-menu']").click()
+    return book.page.locator(f".cellwright-cell-menu [data-command='cellwright:{command}']")
+
+
+def strip(book, index):
+    return book.cell(index).locator(".cellwright-strip")
 
 
 def sources(book):
     return ["".join(cell["source"]) for cell in book.save()["cells"]]
+
+
+def is_dirty(book):
+    return book.page.evaluate("window.jupyterapp.shell.currentWidget.context.model.dirty")
 
 
 def edit_of_first_cell(source):
@@ -37,28 +47,28 @@ def words(model):
 
 
 @pytest.mark.lab_version
-def test_fix_proposes_a_change_of_the_failed_cell_and_a_key_accepts_it(notebook, model, page):
+def test_fix_proposes_a_change_of_the_cell_that_failed_and_nothing_else_stays(notebook, model, page):
     book = notebook(FAILING, "print('below')")
-    book.cell(0).locator(".cm-content").click()
-    tool(book, "explain").wait_for()
-    expect(tool(book, "fix")).to_be_hidden()
     book.run(0)
     book.wait_done(0)
-    book.cell(0).get_by_role("button", name="Fix with Claude").wait_for()
-    book.cell(0).locator(".cm-content").click()
-    tool(book, "fix").wait_for()
+    expect(book.cell(0).get_by_role("button", name="Fix with Claude")).to_contain_text("Alt+F")
     model.add(*edit_of_first_cell(FIXED))
-    tool(book, "fix").click()
+    # the active cell is the one below by now
+    page.keyboard.press("Alt+f")
+    expect(strip(book, 0)).to_contain_text("Fix the KeyError in cell [1]")
     proposal = book.cell(0).locator(".cellwright-proposal .ask[data-ready]")
     proposal.wait_for()
+    # from the cell's node, which has the keyboard: what is typed goes nowhere but to the card
+    assert book.cell(0).evaluate("node => node === document.activeElement")
     proposal.focus()
-    expect(proposal).to_be_focused()
     page.keyboard.press("1")
-    book.wait_done(1)
-    assert sources(book) == [FIXED, "# Fix with Claude: the cell above", "print('below')"]
+    expect(strip(book, 0)).to_have_count(0)
+    saved = book.save()["cells"]
+    assert ["".join(cell["source"]) for cell in saved] == [FIXED, "print('below')"]
+    assert saved[0]["metadata"]["cellwright"]["asked"] == "Fix the KeyError in cell [1]"
     assert "KeyError: 'dk'" in words(model)
     book.run(0)
-    book.wait_done(0)
+    expect(book.cell(0).locator(".jp-InputPrompt")).to_have_text("[2]:")
     expect(book.cell(0).get_by_role("button", name="Fix with Claude")).to_have_count(0)
 
 
@@ -72,29 +82,45 @@ def test_the_button_under_a_failed_cell_needs_no_loaded_kernel(notebook, model, 
     button.focus()
     expect(button).to_be_focused()
     page.keyboard.press("Enter")
-    book.output(1).get_by_text("It lacks a rate for dk.").wait_for()
-    book.wait_done(1)
-    assert sources(book)[:2] == [FAILING, "# Fix with Claude: the cell above"]
+    answer = strip(book, 0)
+    answer.get_by_text("It lacks a rate for dk.").wait_for()
+    assert sources(book)[:1] == [FAILING]
+    answer.get_by_role("button", name="Dismiss").focus()
+    page.keyboard.press("Enter")
+    expect(answer).to_have_count(0)
+    button.wait_for()
 
 
 @in_apps(on_older_lab=True)
-def test_explain_attaches_the_cell_and_can_be_asked_again(notebook, model, page, app):
+def test_explain_answers_below_the_cell_and_keeps_it_if_it_is_told_to(notebook, model, page, app):
     book = notebook("tide = 3.5", "print('below')", app=app)
+    book.save()
     book.cell(0).locator(".cm-content").click()
-    model.add(say("It sets the tide."), say("It sets the tide, again."))
-    tool(book, "explain").click()
-    book.output(1).get_by_text("It sets the tide.").wait_for()
-    book.wait_done(1)
+    model.add(say("It sets the **tide**."), say("It sets the tide, again."))
+    menu_item(book, "explain-cell").click()
+    answer = strip(book, 0)
+    answer.get_by_text("It sets the tide.").wait_for()
+    answer.get_by_role("button", name="Dismiss").wait_for()
     assert "tide = 3.5" in words(model)
-    book.cell(0).locator(".cm-content").click()
-    tool(book, "explain").click()
-    book.output(1).get_by_text("It sets the tide, again.").wait_for()
-    book.wait_done(1)
-    assert len(sources(book)) == 3
+    if app == "lab":
+        assert not is_dirty(book)
+    # from the notebook to the answer by the same key, and away
+    page.keyboard.press("Alt+e")
+    expect(answer).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(answer).to_have_count(0)
+    page.keyboard.press("Alt+e")
+    answer.get_by_text("It sets the tide, again.").wait_for()
+    answer.get_by_role("button", name="Keep as cell").click()
+    expect(answer).to_have_count(0)
+    kept = book.save()["cells"][1]
+    assert (kept["cell_type"], "".join(kept["source"])) == ("markdown", "It sets the tide, again.")
+    assert kept["metadata"]["cellwright"]["asked"] == "Explain cell 1"
+    assert "execution_count" not in kept
 
 
 @pytest.mark.lab_version
-def test_edit_takes_an_instruction_at_the_cell_from_the_context_menu(notebook, model, page):
+def test_edit_takes_an_instruction_at_the_cell(notebook, model, page):
     book = notebook("tide = 3.5", "active = True")
     book.cell(1).locator(".cm-content").click()
     book.cell(0).locator(".cm-content").click(button="right")
@@ -104,7 +130,7 @@ def test_edit_takes_an_instruction_at_the_cell_from_the_context_menu(notebook, m
     expect(line).to_be_focused()
     page.keyboard.press("Escape")
     expect(line).to_have_count(0)
-    tool(book, "edit").click()
+    page.keyboard.press("Alt+k")
     expect(line).to_be_focused()
     model.add(*edit_of_first_cell("tide_m = 3.5"))
     page.keyboard.type("name the unit")
@@ -112,6 +138,8 @@ def test_edit_takes_an_instruction_at_the_cell_from_the_context_menu(notebook, m
     proposal = book.cell(0).locator(".cellwright-proposal .ask[data-ready]")
     proposal.wait_for()
     proposal.get_by_role("button", name="Accept").click()
-    book.wait_done(1)
-    assert sources(book)[:2] == ["tide_m = 3.5", "# Edit with Claude: the cell above: name the unit"]
+    expect(strip(book, 0)).to_have_count(0)
+    saved = book.save()["cells"]
+    assert "".join(saved[0]["source"]) == "tide_m = 3.5"
+    assert saved[0]["metadata"]["cellwright"]["asked"] == "Edit cell 1: name the unit"
     assert "tide = 3.5" in words(model)

@@ -64,16 +64,21 @@ def test_a_prompt_is_inserted_written_with_completions_and_run(notebook, model, 
     assert all(set(cell["metadata"]) <= {"execution"} for cell in book.on_disk()["cells"])
 
 
+def convert(page, command):
+    """Choose a conversion in the menu of the active cell."""
+    page.locator(".jp-cell-toolbar [data-command='cellwright:cell-menu']").click()
+    page.locator(f".cellwright-cell-menu [data-command='cellwright:{command}']").click()
+
+
 def test_commands_options_and_a_click_complete_and_code_becomes_a_prompt_and_back(notebook, page, tab):
     book = notebook("def f(x):\n    return x")
-    tool = page.locator(".jp-cell-toolbar")
     book.edit(0)
     before = mime_types(page)
-    tool.locator("[data-command='cellwright:make-prompt']").click()
+    convert(page, "make-prompt")
     prompt = book.cell(0).locator(".cellwright-prompt-cell .cm-content")
     expect(prompt).to_be_focused()
     assert mime_types(page)[0] == "text/plain"
-    tool.locator("[data-command='cellwright:make-code']").click()
+    convert(page, "make-code")
     expect(book.cell(0).locator(".cellwright-prompt-cell")).to_have_count(0)
     eventually(lambda: mime_types(page), before.__eq__)
     assert sources(book)[0] == "def f(x):\n    return x"

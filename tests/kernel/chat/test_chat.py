@@ -17,6 +17,7 @@ from notebook_kernel import Message, NotebookKernel, Page
 from notebook_page import NotebookPage
 from PIL import Image
 
+from cellwright.sessions.turns import split_attached
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
@@ -593,7 +594,13 @@ def test_a_cell_that_waits_for_its_turn_lets_the_panels_code_run(
     assert kernel.value("while_it_waits") == "1"
 
 
-def test_a_change_that_the_panels_run_proposes_is_answered_at_the_cell(
+def about_cell(name: str, cell: str, path: str = "shown.ipynb", **more: str) -> dict[str, Any]:
+    """Params of a prompt that is an action on a cell."""
+    action = {"name": name, "label": "cell [3]", "error": "", "words": "", **more}
+    return {"cell": {"path": path, "id": cell, "selection": ""}, "action": action}
+
+
+def test_an_action_on_a_cell_is_shown_by_its_title_and_its_change_is_answered_at_the_cell(
     kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, project: Path
 ):
     path = project / "shown.ipynb"
@@ -611,7 +618,8 @@ def test_a_change_that_the_panels_run_proposes_is_answered_at_the_cell(
     kernel.wait_for(lambda _: {"type": "welcome", "protocol": 1} in shown.got)
     read = turn(use("NotebookRead", notebook_path=path.name))
     model.add(read, turn(use("NotebookEdit", notebook_path=path.name, cell_id="a1", new_source="x = 2")), say("Done."))
-    run = panel.prompt("Change it")
+    panel.ask("session_new", {})
+    run = panel.prompt("", **about_cell("edit", "a1", words="count to two"))
     panel.wait(lambda: "propose" in shown.asked)
     ask = panel.wait_for_op(run, "ask")
     answer = {"question": ask["question"], "behavior": "allow", "scope": "once", "reason": "", "input": None}
@@ -620,7 +628,70 @@ def test_a_change_that_the_panels_run_proposes_is_answered_at_the_cell(
     assert panel.wait_for_op(run, "answered")["by"] == "widget"
     assert shown.source("a1") == "x = 2"
     assert results(model)[0].get("is_error", False) is False
+    title = "Edit cell [3]: count to two"
+    told = panel.runs[run]
+    assert (told["prompt"], told["place"], told["action"]["id"]) == (title, "[3]", "a1")
+    assert shown.cells[0]["metadata"]["cellwright"] | {"at": ""} == {
+        "asked": title,
+        "at": "",
+        "session": told["session"],
+    }
+    sent = [block["text"] for block in model.requests[-1].body["messages"][0]["content"]]
+    assert split_attached(sent)[0] == [title]
+    assert any(text.startswith("<instructions>\nChange @cell:a1 as the user says") for text in sent)
+    assert any("x = 1" in text for text in sent)
+    # where the conversation is shown later, too
+    panel.wait(lambda: title in panel.state["session"]["title"])
+    assert title in str(panel.ask("sessions", {"query": "", "limit": 5, "offset": 0})["result"])
+    undo = panel.prompt("/undo")
+    assert title in str(panel.wait_for_op(undo, "ask"))
+    panel.send({"type": "stop", "run": undo})
+    panel.wait_for_end(undo)
     shown.close()
+
+
+def test_an_answer_is_given_as_markdown_in_which_nothing_is_active(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    model.add(turn(say("It sets **x**. <b>![](http://x.example/p.png)")))
+    run = panel.prompt("", **about_cell("explain", "a1"))
+    panel.wait_for_end(run)
+    answer = panel.ask("answer_markdown", {"run": run})["result"]
+    assert answer["asked"] == "Explain cell [3]"
+    assert answer["markdown"].startswith("It sets **x**.")
+    assert "<b>" not in answer["markdown"]
+    assert "![](" not in answer["markdown"]
+    # what the page takes from the notebook never becomes words of the user
+    for error, label in (("KeyError. Run rm", "cell [3]"), ("", "the cell “run rm”")):
+        model.add(turn(say("No.")))
+        run = panel.prompt("", **about_cell("fix", "a1", error=error, label=label))
+        panel.wait_for_end(run)
+        assert "rm" not in panel.runs[run]["prompt"]
+    assert "error" in panel.ask("prompt", {"text": "", "context": "none", **about_cell("fix", "a1: run rm")})
+    assert panel.ask("answer_markdown", {"run": "run-none"})["error"]["code"] == "INVALID_PARAMETERS"
+
+
+@needs_subshells
+def test_an_error_is_fixed_while_a_cell_runs(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, project: Path
+):
+    kernel.run("rates = {'de': 1.0}\nrates['dk']", cell_id="failing")
+    model.add(turn(say("It lacks dk.")), turn(say("It lacks dk.")))
+    for busy in (False, True):
+        cell = kernel.begin(busy_until("go")) if busy else None
+        if cell is not None:
+            kernel.wait_for(printed("begun"), cell)
+        try:
+            run = panel.prompt("", **about_cell("fix", "failing", error="KeyError"))
+            panel.wait_for_end(run)
+        finally:
+            if busy:
+                (project / "go").touch()
+        assert panel.runs[run]["prompt"] == "Fix the KeyError in cell [3]"
+        sent = str(model.requests[-1].body["messages"][-1]["content"])
+        assert "KeyError: 'dk'" in sent
+        # values are looked at between cells alone
+        assert ("rates: dict" in sent) is not busy
 
 
 def test_undo_asks_in_the_panel_and_says_what_it_did(

@@ -55,7 +55,7 @@ def test_words_options_context_and_cell() -> None:
         ({}, "must be a text"),
         ({"text": " \n"}, "is empty"),
         ({"text": "x" * 1_000_001}, "1,000,000 characters"),
-        ({"text": "a", "context": "everything"}, "no context 'everything'"),
+        ({"text": "a", "context": "everything"}, "Context 'everything' was not found"),
         ({"text": "a", "attachments": {}}, "must be a list"),
         ({"text": "a", "attachments": [{"kind": "sound", "name": "a"}]}, "must be"),
         ({"text": "a", "attachments": [{"kind": "text", "name": "a.log", "text": "x" * 200_001}]}, "a.log has 200,001"),
@@ -69,8 +69,8 @@ def test_words_options_context_and_cell() -> None:
         ({"text": "a", "options": {"budget_usd": -1}}, "budget_usd"),
         ({"text": "a", "options": {"allow": "Bash"}}, "allow"),
         ({"text": "a", "options": {"tool_timeout": 0}}, "tool_timeout"),
-        ({"text": "a", "options": {"add_dirs": ["/no/such/folder"]}}, "no folder '/no/such/folder'"),
-        ({"text": "a", "options": {"hooks": {}}}, "no option hooks"),
+        ({"text": "a", "options": {"add_dirs": ["/no/such/folder"]}}, "Folder '/no/such/folder' was not found"),
+        ({"text": "a", "options": {"hooks": {}}}, "Option hooks was not found"),
         ({"text": "a", "options": {"tools": ["Read"], "no_tools": True}}, "do not go together"),
     ],
 )
@@ -137,13 +137,14 @@ class Panel:
         self.notebook = cwd / "prices.ipynb"
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": str(cwd)}
         self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
-        self.kernel_context: KernelContext = kernel_context(shell, CellLog(shell), Own(self.notebook))
+        self.log = CellLog(shell)
+        self.kernel_context: KernelContext = kernel_context(shell, self.log, Own(self.notebook))
         self.events: list[Event] = []
 
     def say(self, *, busy: bool = False, context: str = "none", **params: Any) -> None:
         prompt = read(context=context, **params)
         provide = context_providers(
-            prompt, self.kernel_context, lambda _: None, self.conversation.jobs, 0.2 if busy else 60
+            prompt, self.kernel_context, lambda _: None, self.conversation.jobs, self.log, 0.2 if busy else 60
         )
         request = RunRequest(prompt=prompt.text, options=prompt.options, context=provide)
         task = self.conversation.start(request, RunSurface(self.events.append))

@@ -17,6 +17,7 @@ from cellwright.conversation.prompts.prompt import find_mentions
 from cellwright.kernel.context.notebook_context import describe_lines
 from cellwright.kernel.magic.fix import (
     NOTHING_FAILED,
+    REMEMBERED,
     SOURCE_CHARS,
     Fix,
     FixContext,
@@ -27,10 +28,16 @@ from cellwright.kernel.magic.fix import (
     nothing_to_fix,
 )
 from cellwright.kernel.namespace.cell_log import CellLog
+from cellwright.sessions.turns import is_attached, split_attached
 from cellwright.testing import MessagesServer, say
 from cellwright.tools.notebook.open_notebook import NothingOpen
 
 LAST = FixRequest("", "")
+
+
+def told(fix: Fix) -> str:
+    """What failed, as Claude gets it."""
+    return "\n\n".join(fix.failure)
 
 
 @pytest.fixture
@@ -56,38 +63,43 @@ def test_the_cell_is_mentioned_and_its_error_and_the_variables_of_the_failing_li
     run(shell, "rates = {'de': 1.0}\nunused = 3\nimport math", "cell-1")
     run(shell, "total = 0\nfor country in ['de', 'dk']:\n    total += math.floor(\n        rates[country])", "cell-2")
     fix = asked(shell, log)
-    assert fix.words.startswith("Fix @cell:cell-2 (In [2]): it failed when it ran last. Make the fix with NotebookEdit")
-    assert [mention.name for mention in find_mentions(fix.words)] == ["cell-2"]
-    assert "KeyError: 'dk'\n  Cell In[2], line 4: rates[country])" in fix.failure_text
-    told = re.findall(r"^\w+(?=: )", fix.failure_text.partition("<variables>")[2], re.MULTILINE)
-    assert told == ["total", "rates", "country"]
-    assert "source_as_it_ran" not in fix.failure_text  # the cell is attached as it stands now
+    assert fix.prompt.instructions.startswith(
+        "Fix @cell:cell-2 (In [2]): it failed when it last ran. Make the fix with NotebookEdit"
+    )
+    assert [mention.name for mention in find_mentions(fix.prompt.instructions)] == ["cell-2"]
+    assert "KeyError: 'dk'\n  Cell In[2], line 4: rates[country])" in told(fix)
+    named = re.findall(r"^\w+(?=: )", told(fix).partition("<variables>")[2], re.MULTILINE)
+    assert named == ["total", "rates", "country"]
+    assert fix.prompt.title == "Fix the KeyError in cell [2]"
+    # what Claude gets besides is never taken for the user's words
+    assert all(map(is_attached, (fix.prompt.context.blocks[0]["text"], *fix.failure)))
+    assert "source_as_it_ran" not in told(fix)  # the cell is attached as it stands now
 
 
 def test_the_users_words_are_told_and_nothing_is_too_long(shell: InteractiveShell, log: CellLog):
     run(shell, "1 / 0\n" + "# filler\n" * SOURCE_CHARS, "cell-1")
     fix = asked(shell, log, FixRequest("", "keep the name"), can_edit=False)
-    assert fix.words.endswith("The user says: keep the name")
-    assert "characters more)" in fix.failure_text
-    assert len(fix.words + fix.failure_text) < SOURCE_CHARS + 2_000
+    assert fix.prompt.title == "Fix the ZeroDivisionError in cell [1]: keep the name"
+    assert "characters more)" in told(fix)
+    assert len(fix.prompt.instructions + told(fix)) < SOURCE_CHARS + 2_000
 
 
 def test_where_the_notebook_cannot_be_reached_code_is_asked_for(shell: InteractiveShell, log: CellLog):
     run(shell, "def half(n): return n / 0\nhalf(1)", "cell-1")
     fix = asked(shell, log, can_edit=False)
-    assert fix.words.startswith("Fix the cell cell-1")
-    assert find_mentions(fix.words) == []
-    assert "NotebookEdit" not in fix.words
-    assert "as one block of code" in fix.words
-    assert "<source_as_it_ran>\ndef half(n): return n / 0\nhalf(1)\n</source_as_it_ran>" in fix.failure_text
+    assert fix.prompt.instructions.startswith("Fix the cell cell-1")
+    assert find_mentions(fix.prompt.instructions) == []
+    assert "NotebookEdit" not in fix.prompt.instructions
+    assert "as one block of code" in fix.prompt.instructions
+    assert "<source_as_it_ran>\ndef half(n): return n / 0\nhalf(1)\n</source_as_it_ran>" in told(fix)
 
 
 def test_of_several_the_last_that_was_not_mended(shell: InteractiveShell, log: CellLog):
     run(shell, "1 / 0", "first")
     run(shell, "x", "second")
     run(shell, "x = 1", "second")
-    assert "ZeroDivisionError" in asked(shell, log).failure_text
-    assert "ZeroDivisionError" in asked(shell, log, FixRequest("first", "")).failure_text
+    assert "ZeroDivisionError" in told(asked(shell, log))
+    assert "ZeroDivisionError" in told(asked(shell, log, FixRequest("first", "")))
     assert fixed(shell, log, FixRequest("second", "")) is None
     assert "did not fail when it last ran" in nothing_to_fix(FixRequest("second", ""), log)
     run(shell, "1", "first")
@@ -110,34 +122,36 @@ def test_the_failure_before_the_extension_was_loaded_is_known(shell: Interactive
     log.start()
     last, of_cell = asked(shell, log), asked(shell, log, FixRequest("cell-1", ""))
     log.stop()
-    for told in (last.failure_text, of_cell.failure_text):
-        assert "ZeroDivisionError" in told
-        assert "<source_as_it_ran>\ny = 2\n1 / 0\n</source_as_it_ran>" in told
-    assert last.words.startswith("Fix a cell of this notebook: it failed when it ran last. Find the cell by its source")
-    assert of_cell.words.startswith("Fix @cell:cell-1: its output is an error. Make the fix with NotebookEdit")
-    assert of_cell.failure_text.startswith(
-        "The last error that this kernel remembers. It is this cell's if the source is the same."
+    for fix in (last, of_cell):
+        assert "ZeroDivisionError" in told(fix)
+        assert "<source_as_it_ran>\ny = 2\n1 / 0\n</source_as_it_ran>" in fix.failure
+    assert last.prompt.instructions.startswith(
+        "Fix a cell of this notebook: it failed when it last ran. Find the cell by its source"
     )
+    assert of_cell.prompt.instructions.startswith(
+        "Fix @cell:cell-1: its output is an error. Make the fix with NotebookEdit"
+    )
+    assert of_cell.failure[0] == f"<note>\n{REMEMBERED}\n</note>"
 
 
 def test_a_cell_that_failed_in_another_kernel_is_attached(shell: InteractiveShell, log: CellLog):
     fix = asked(shell, log, FixRequest("cell-7", "please"))
-    assert fix.words.startswith("Fix @cell:cell-7: its output is an error.")
-    assert [mention.name for mention in find_mentions(fix.words)] == ["cell-7"]
-    assert fix.words.endswith("The user says: please")
-    assert fix.failure_text == ""
+    assert fix.prompt.instructions.startswith("Fix @cell:cell-7: its output is an error.")
+    assert [mention.name for mention in find_mentions(fix.prompt.instructions)] == ["cell-7"]
+    assert fix.prompt.title == "Fix the error in cell cell-7: please"
+    assert fix.failure == ()
     assert fixed(shell, log, FixRequest("cell-7", ""), can_edit=False) is None
 
 
 def test_a_syntax_error_and_one_in_a_function_are_told(shell: InteractiveShell, log: CellLog):
     run(shell, "def half(n):\n    return n / 0", "cell-1")
     run(shell, "value = 4\nhalf(value)", "cell-2")
-    told = asked(shell, log).failure_text
-    assert "Cell In[2], line 2: half(value)" in told
-    assert "in half" in told
-    assert "value: int" in told
+    text = told(asked(shell, log))
+    assert "Cell In[2], line 2: half(value)" in text
+    assert "in half" in text
+    assert "value: int" in text
     run(shell, "for", "cell-3")
-    assert "SyntaxError" in asked(shell, log).failure_text
+    assert "SyntaxError" in told(asked(shell, log))
 
 
 def test_a_line_of_another_file_says_nothing_of_the_cells_variables(
@@ -146,9 +160,9 @@ def test_a_line_of_another_file_says_nothing_of_the_cells_variables(
     (tmp_path / "failing_module.py").write_text("a = 1\n1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     run(shell, "first = 1\nsecond = first + 1\nimport failing_module", "cell-1")
-    told = asked(shell, log).failure_text
-    assert "failing_module.py, line 2" in told
-    assert "second" not in told
+    text = told(asked(shell, log))
+    assert "failing_module.py, line 2" in text
+    assert "second" not in text
 
 
 @pytest.mark.parametrize(
@@ -179,10 +193,11 @@ def test_in_a_kernel_nothing_is_sent_until_something_fails(kernel: NotebookKerne
     kernel.run("rate = 0\napi_token = 'ghp_' + 'a1B2' * 9\nopen(1 / rate, api_token)")
     model.add(say("Zero."), say("Words."))
     assert kernel.run("%claude --quiet fix say why").status == "ok"
-    told = json.dumps(model.requests[-1].body["messages"][-1]["content"])
-    assert "ZeroDivisionError" in told
-    assert "rate: int" in told
-    assert "The user says: say why" in told
-    assert "a1B2a1B2" not in told
+    content = model.requests[-1].body["messages"][-1]["content"]
+    sent = json.dumps(content)
+    assert "rate: int" in sent
+    assert "a1B2a1B2" not in sent
+    (title,) = split_attached([block["text"] for block in content])[0]
+    assert re.fullmatch(r"Fix the ZeroDivisionError in cell \[\d+\]: say why", title)
     assert kernel.run("%%claude\nfix is a word").status == "ok"
     assert "What failed" not in str(model.requests[-1].body["messages"][-1]["content"])

@@ -116,11 +116,11 @@ class NotebookPage:
             case "cells":
                 return {"result": {"cells": json.loads(json.dumps(self.cells)), "unsaved": self.unsaved}}
             case "change":
-                return self._change(params["changes"])
+                return self._change(params["changes"], params["provenance"])
             case _:
                 return {"error": {"code": "unknown_method", "message": f"no {method}", "details": {}}}
 
-    def _change(self, changes: list[Json]) -> Json:
+    def _change(self, changes: list[Json], provenance: Json | None) -> Json:
         """Replacements alone: what becomes of changes is the conformance suite's matter, in a real page."""
         changed = []
         for change in changes:
@@ -130,6 +130,8 @@ class NotebookPage:
                 conflicts = [{"id": change["id"], "now": before["source"]}]
                 return {"error": {"code": "conflict", "message": "changed", "details": {"conflicts": conflicts}}}
             self.cells[at]["source"] = change["source"]
+            if provenance is not None:
+                self.cells[at]["metadata"]["cellwright"] = provenance
             changed.append(
                 {"id": change["id"], "position": at, "was": at, "before": before, "after": dict(self.cells[at])}
             )

@@ -129,8 +129,9 @@ export class Panel implements Disposable {
       showCell: (kernelInfo) => { page.showCell(kernelInfo); },
       send: (message) => { chat.send(message); },
       again: (run) => {
+        if (run.action) this.askAction(run.action);
         // as a cell asks it: with the budget, the mode and the model of its first line
-        if (!page.runCell(run.place, run.prompt)) this.ask(run.prompt);
+        else if (!page.runCell(run.place, run.prompt)) this.ask(run.prompt);
       },
       edit: (run, text) => { void this.askAnew(run, text); },
       request: (method, params) => chat.request(method, params, UNDO_TIMEOUT_MS),
@@ -198,6 +199,11 @@ export class Panel implements Disposable {
     this.runs.show(run);
   }
 
+  /** Scrolls to the newest words, and stays there. */
+  toEnd(): void {
+    this.runs.toEnd();
+  }
+
   /** Gives the focus to the next part of the panel, or to the one before. */
   goToRegion(step: 1 | -1): void {
     goToRegion(this.regions(), step);
@@ -259,6 +265,14 @@ export class Panel implements Disposable {
     const { context } = this.page.settings();
     this.runs.toEnd();
     this.chat.prompt({ text, attachments: [], context, cell: null, options: {} }).catch((error: unknown) => { this.tell(error); });
+  }
+
+  /** Asks for an action on a cell again. */
+  private askAction({ path, id, ...action }: NonNullable<Run["action"]>): void {
+    this.runs.toEnd();
+    const cell = { path, id, selection: "" };
+    const { context } = this.page.settings();
+    this.chat.prompt({ text: "", attachments: [], context, cell, options: {}, action }).catch((error: unknown) => { this.tell(error); });
   }
 
   /** Asks `text` in the place of a turn's prompt, in a copy of the session up to there: the session itself stays as it is. */

@@ -6,7 +6,7 @@ import type { TranscriptStore } from "../../transcript/store";
 import { revealed } from "../../transcript/visible_text";
 import type { JsonObject } from "../../json";
 import { undoButton } from "../../notebook/undo";
-import { ACTION_EVENT } from "../../transcript/items/page_actions";
+import { ACTION_EVENT, request } from "../../transcript/items/page_actions";
 import type { PageAction } from "../../transcript/items/page_actions";
 import type { Trans } from "../../translation";
 import { promptEditor } from "./prompt_editor";
@@ -64,7 +64,7 @@ export class RunView {
     const { trans } = deps;
     this.shown = shown;
     this.endedBefore = isOver(shown.run);
-    this.place = button("", () => { deps.showCell(this.shown.run.place); }, { class: "place" });
+    this.place = button("", () => { this.showPlace(); }, { class: "place" });
     this.fold = button(trans.__("Show all"), () => { this.unfold(); }, { class: "plain fold" });
     const takeBack = button(trans.__("Take back"), () => { deps.send({ type: "stop", run: this.shown.run.id }); }, { class: "plain" });
     this.waits.append(element("span", {}, trans.__("Waits for its turn.")), " ", takeBack);
@@ -96,7 +96,7 @@ export class RunView {
     }
     this.updatePlace(run);
     const over = isOver(run);
-    this.tools.hidden = !over || run.kind === "command" || run.turn === null || run.prompt.length >= WHOLE_PROMPT_CHARS;
+    this.tools.hidden = !over || run.kind === "command" || run.turn === null || run.action != null || run.prompt.length >= WHOLE_PROMPT_CHARS;
     if (over) this.offerUndo(shown);
     this.waits.hidden = run.state !== "waiting";
     this.host.hidden = run.state === "waiting";
@@ -190,6 +190,13 @@ export class RunView {
       default:
         message satisfies never;
     }
+  }
+
+  /** A cell that an action was about may have run again since, as another number. */
+  private showPlace(): void {
+    const { action, place } = this.shown.run;
+    if (action) request(this.node, { action: "cell", path: action.path, cell: action.id });
+    else this.deps.showCell(place);
   }
 
   private unfold(): void {

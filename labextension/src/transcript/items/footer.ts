@@ -7,7 +7,7 @@ import { count, dollars, duration, wholeSeconds } from "../format";
 import type { EndOp } from "../protocol";
 import type { TranscriptStore } from "../store";
 import type { ItemView, TranscriptContext } from "./item_view";
-import { isInPanel } from "./item_view";
+import { hasOwnStop, isInPanel } from "./item_view";
 import { hasPageActions } from "./page_actions";
 import { undoOffers } from "./undo_offers";
 
@@ -83,7 +83,7 @@ export function footer(place: TranscriptContext, context: HTMLButtonElement): It
       // nothing was run: a card that asks for a key
       node.hidden = store.end !== null && store.run === null && store.items.length === 0 && store.end.error !== null;
       // a command is no run that the panel's own button could stop
-      const noStop = store.end !== null || store.have === 0 || (store.run !== null && isInPanel(place));
+      const noStop = store.end !== null || store.have === 0 || (store.run !== null && hasOwnStop(place));
       if (noStop) returnFocus(stop, null, place.host);
       stop.hidden = noStop;
       copy.hidden = store.end === null || answerOf(store) === "";

@@ -25,3 +25,8 @@ export type TranscriptContext = {
 export function isInPanel({ host }: Pick<TranscriptContext, "host">): boolean {
   return host.closest(".cellwright-panel") !== null;
 }
+
+/** True in the panel, and in the strip below a cell that answers an action on it: they have a Stop of their own. */
+export function hasOwnStop({ host }: Pick<TranscriptContext, "host">): boolean {
+  return host.closest(".cellwright-panel, .cellwright-strip") !== null;
+}

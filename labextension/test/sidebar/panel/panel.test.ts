@@ -5,7 +5,7 @@ import type { MountComposer } from "../../../src/panel_view";
 import type { PanelHost } from "../../../src/sidebar/panel/panel";
 import { Panel } from "../../../src/sidebar/panel/panel";
 import { focused } from "../../../src/transcript/focus";
-import { offerPageActions } from "../../../src/transcript/items/page_actions";
+import { ACTION_EVENT, offerPageActions } from "../../../src/transcript/items/page_actions";
 import type { Op } from "../../../src/transcript/protocol";
 import { view } from "../../../src/transcript/view";
 import type { KernelInfo } from "../../../src/transport/chat";
@@ -205,6 +205,29 @@ describe("a conversation", () => {
     expect(await again(true)).not.toContain("Plot it");
     expect(home.runCell).toHaveBeenLastCalledWith("[3]", "Plot it");
     expect(await again(false)).toContain("Plot it");
+  });
+
+  it("asks for an action on a cell again as that action, and goes to its cell wherever that is now", async () => {
+    const { host, kernel, home } = await scene();
+    offerPageActions();
+    const action = { name: "fix" as const, path: "study.ipynb", id: "a1", label: "cell [3]", error: "KeyError", words: "" };
+    kernel.tell(
+      state(), run("r1", { prompt: "Fix the KeyError in cell [3]", place: "[3]", state: "failed", action }),
+      ops("r1", 0, RUN, { op: "end", stop_reason: "budget", cost_usd: null, session_cost_usd: null, ms: 9, error: { code: "BUDGET_EXCEEDED", message: "m" } }),
+    );
+    await drawn();
+    const asked: unknown[] = [];
+    host.addEventListener(ACTION_EVENT, (event) => { asked.push((event as CustomEvent).detail); });
+    find(host, ".said .place").click();
+    expect(asked).toEqual([{ action: "cell", path: "study.ipynb", cell: "a1" }]);
+    expect(home.showCell).not.toHaveBeenCalled();
+    // it was never the user's text
+    expect(find(host, ".prompt-actions").hidden).toBe(true);
+    const buttons = [...(find(host, ".answer").shadowRoot?.querySelectorAll<HTMLElement>(".failure button") ?? [])];
+    buttons.find(({ textContent }) => textContent === "Try again")?.click();
+    await drawn();
+    const { path, id, ...rest } = action;
+    expect(kernel.comm.sent.at(-1)?.message).toMatchObject({ method: "prompt", params: { text: "", cell: { path, id }, action: rest } });
   });
 
   it("folds a long prompt, and shows all of it when asked to", async () => {

@@ -12,7 +12,7 @@ from typing import Literal
 from cellwright.agent.steering import Steering
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.runs.event_bus import EventBus
-from cellwright.conversation.runs.run_request import RunSurface
+from cellwright.conversation.runs.run_request import CellAction, RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import Answered, Asked, Event, RunEnd, SubagentEvent, TurnEnd, UserPrompt
 
@@ -34,6 +34,8 @@ class Run:
     text: str = ""
     """The user's words, whole."""
     surface: RunSurface = field(default_factory=RunSurface)
+    cell_action: CellAction | None = None
+    """The action on a cell that its text is the title of."""
     asked_at: float = field(default_factory=time.time)
     """When, in seconds since the epoch."""
     steering: Steering = field(default_factory=Steering)

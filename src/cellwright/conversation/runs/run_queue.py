@@ -68,7 +68,9 @@ class RunQueue:
             prompt = request.prompt
             text = prompt if isinstance(prompt, str) else _text_of(prompt)
             number = next(self._numbers)
-            run = Run(f"run-{number}", _title(text), request.origin, request.background, text, surface)
+            run = Run(
+                f"run-{number}", _title(text), request.origin, request.background, text, surface, request.cell_action
+            )
             self._active.append(run)
             return run
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -40,6 +40,23 @@ class ReplayDecision(Protocol):
         """The turn that is played, None where the model is asked; called once, when the questions are answered."""
 
 
+CellActionName = Literal["fix", "edit", "explain", "document"]
+
+
+class CellAction(Struct, frozen=True, kw_only=True):
+    """An action on the cell `id` of the notebook that its page knows as `path`; `words` are what the user said besides.
+
+    `label` is the cell in words (`cell [3]`), `error` the kind of error that its output shows.
+    """
+
+    name: CellActionName
+    path: str
+    id: str
+    label: str
+    error: str = ""
+    words: str = ""
+
+
 class RunRequest(Struct, frozen=True, kw_only=True):
     """A question to Claude, and how it is to be answered.
 
@@ -47,7 +64,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     asked for; `background`: no thread waits for its end. What it needs of the session is looked at when its turn has
     come: then it goes on with a new one (`new_session`), or with the one of the id `resume`. `session` and `provider`
     stand in for the conversation's own for this run; `replay` says whether it is played from a recording. Each of
-    `trust_checks` may have a question about trust before it, besides the settings.
+    `trust_checks` may have a question about trust before it, besides the settings. `cell_action` is the action on a
+    cell that `prompt` is the title of.
     """
 
     prompt: Prompt
@@ -61,6 +79,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     provider: Provider | None = None
     replay: ReplayDecision | None = None
     trust_checks: tuple[TrustCheck, ...] = ()
+    cell_action: CellAction | None = None
 
 
 def unseen(_event: Event) -> None:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.steering import SteeringText
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
+from cellwright.kernel.chat.cell_actions import serve_answer_markdown
 from cellwright.kernel.chat.comm_target import PROTOCOL
 from cellwright.kernel.chat.completions import serve_completions
 from cellwright.kernel.chat.connections import PanelConnection
@@ -56,6 +57,7 @@ def serve_undo(chat: Chat) -> None:
 
 ROOMS: Sequence[Callable[[Chat], None]] = (
     serve_prompts,
+    serve_answer_markdown,
     serve_choices,
     serve_completions,
     serve_sessions,

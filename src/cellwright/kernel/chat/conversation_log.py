@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from cellwright.agent.thread import AgentThread
@@ -144,6 +145,7 @@ class LoggedRun:
             "turn": self.turn,
             "asked": self.asked_at,
             "background": self.background,
+            "action": None if self.run is None or self.run.cell_action is None else to_builtins(self.run.cell_action),
         }
 
     def on_event(self, event: Event) -> None:

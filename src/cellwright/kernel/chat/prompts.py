@@ -20,7 +20,9 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.prompts.prompt import Mention, find_mentions, together, without_secrets
 from cellwright.conversation.runs.option_values import ON_DENIED
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
+from cellwright.conversation.runs.run_request import CellAction
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.kernel.chat.cell_actions import action_context, read_action, title_of
 from cellwright.kernel.context.mentions import attached_cell, mentioned_cells
 from cellwright.kernel.magic.option_parser import CONTEXTS
 from cellwright.kernel.magic.options import How
@@ -30,6 +32,7 @@ from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
     from cellwright.kernel.context.notebook_context import KernelContext
+    from cellwright.kernel.namespace.cell_log import CellLog
     from cellwright.model.images.api_images import ModelImage
 
 PROMPT_CHARS = 1_000_000
@@ -62,13 +65,14 @@ class AttachedCell(Struct, frozen=True):
 
 
 class PanelPrompt(Struct, frozen=True, kw_only=True):
-    """A prompt of the panel. `attached` is told with its words."""
+    """A prompt of the panel. `attached` is told with its words; `text` is the title of `action`, if there is one."""
 
     text: str
     context: How
     cell: AttachedCell | None
     options: RunOptions
     attached: tuple[ContextBlock, ...]
+    action: CellAction | None = None
 
 
 async def read_prompt(params: Mapping[str, Any]) -> PanelPrompt:
@@ -81,12 +85,20 @@ async def read_prompt(params: Mapping[str, Any]) -> PanelPrompt:
     if context not in CONTEXTS:
         raise _invalid(f"Context {context!r} was not found; it must be one of {', '.join(CONTEXTS)}.")
     attached = await _attachments(params.get("attachments", []))
+    cell, options = _cell(params.get("cell")), read_options(params.get("options", {}))
+    action = None
+    if (asked := params.get("action")) is not None:
+        if cell is None or text:
+            raise _invalid("An action comes with the cell that it is about, and without a text.")
+        action = read_action(asked, cell.path, cell.id)
+        text = title_of(action)
     if not text.strip():
         if not attached:
             raise _invalid("The prompt is empty.")
         text = " ".join(f"[{part.title}]" for part in attached)  # a picture alone may say what is wanted
-    cell, options = _cell(params.get("cell")), read_options(params.get("options", {}))
-    return PanelPrompt(text=text, context=cast("How", context), cell=cell, options=options, attached=attached)
+    return PanelPrompt(
+        text=text, context=cast("How", context), cell=cell, options=options, attached=attached, action=action
+    )
 
 
 def context_providers(
@@ -94,13 +106,16 @@ def context_providers(
     kernel_context: KernelContext,
     served: Served,
     jobs: CallerJobs,
+    log: CellLog,
     idle_seconds: float = IDLE_SECONDS,
 ) -> tuple[ContextProvider, ...]:
-    """Build what finds out what is told with `prompt`, nearest to its words first.
+    """Build what finds out what is told with `prompt`, nearest to its words first. `log` knows what failed.
 
     The namespace is looked at by `jobs`, between the user's cells; where one runs on for `idle_seconds`, it is not.
     """
     found = [_attachments_provider(prompt.attached)] if prompt.attached else []
+    if prompt.action is not None:
+        found.append(action_context(prompt.action, kernel_context.shell, log, jobs, idle_seconds))
     if prompt.cell is not None:
         found.append(_attached_cell_provider(prompt.cell, served, kernel_context.notebooks))
     return (*found, _kernel_context_provider(prompt.context, kernel_context, jobs, idle_seconds))

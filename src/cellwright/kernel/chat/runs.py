@@ -17,17 +17,21 @@ from msgspec.structs import replace
 
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_request import CellAction, RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, TextDelta
 from cellwright.kernel.chat.conversation_log import LineLog, LoggedRun
 from cellwright.kernel.chat.prompts import PanelPrompt, context_providers, read_prompt
 from cellwright.kernel.run.questions import Questions
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.commands.command import CommandCall, SlashCommand
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.chat.connections import PanelConnection
+
+
+_NUMBERED = lazy_pattern(r"cell (\[\d+\])")
 
 
 def serve_prompts(chat: Chat) -> None:
@@ -50,7 +54,7 @@ class PanelRuns:
         async with in_order:  # a picture takes time, and words would overtake it
             prompt = await read_prompt(params)
         origin = "server" if panel.is_server else "sidebar"
-        if self._is_command(prompt.text, of_program=panel.is_server):
+        if prompt.action is None and self._is_command(prompt.text, of_program=panel.is_server):
             return {"run": self._command(prompt, origin)}
         # what a folder brings along is a person's to trust
         person = not panel.is_server or self._chat.connections.is_watched
@@ -76,9 +80,12 @@ class PanelRuns:
         request = RunRequest(
             prompt=prompt.text,
             options=options,
-            context=context_providers(prompt, notebook.kernel_context, chat.notebooks.served, conversation.jobs),
-            origin=origin,
+            context=context_providers(
+                prompt, notebook.kernel_context, chat.notebooks.served, conversation.jobs, notebook.cells
+            ),
+            origin=_place_of(prompt.action) or origin,
             background=True,
+            cell_action=prompt.action,
         )
         # panels are told of events by the conversation's log, which observes it
         surface = RunSurface(can_use_tool=questions.can_use_tool, ask_user=questions.can_use_tool if person else None)
@@ -156,3 +163,9 @@ class PanelRuns:
         self._commands.pop(run.id, None)
         self._chat.log.end(run, error, answer)
         self._chat.notebook.file_news.notify()
+
+
+def _place_of(action: CellAction | None) -> str:
+    """The cell that an action is about, as runs name their places; "" if it has no number."""
+    number = None if action is None else _NUMBERED.fullmatch(action.label)
+    return "" if number is None else number[1]

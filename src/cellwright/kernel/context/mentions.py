@@ -27,11 +27,12 @@ Describe = Callable[[Mapping[str, Any], Sequence[str]], str]
 """Describes variables of a namespace, bounded in time and size; called on the thread that runs the cells."""
 
 
-def mentioned_cells(notebooks: OpenNotebooks) -> ContextProvider:
-    """Tells the cells of this kernel's notebook that a prompt mentions, as they stand there."""
+def mentioned_cells(notebooks: OpenNotebooks, instructions: str | None = None) -> ContextProvider:
+    """Attach the cells of this kernel's notebook that a prompt's words, or its `instructions`, mention."""
 
     async def provide(prompt_context: PromptContext) -> ProvidedContext:
-        mentions = [mention for mention in find_mentions(prompt_context.words) if mention.kind == "cell"]
+        words = prompt_context.words if instructions is None else instructions
+        mentions = [mention for mention in find_mentions(words) if mention.kind == "cell"]
         if not mentions:
             return ProvidedContext()
         own = notebooks.own()

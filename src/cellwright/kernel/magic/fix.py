@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, TitledPrompt, text_context
+from cellwright.conversation.runs.run_request import CellAction
 from cellwright.errors import CellwrightError
 from cellwright.kernel.context.mentions import Describe
 from cellwright.kernel.context.notebook_context import describe_lines
@@ -37,6 +38,9 @@ NOT_DESCRIBED = ("module", "function", "builtin_function_or_method", "type")
 
 _CELL = lazy_pattern(r"@cell:(?:(?:In)?\[(?P<count>\d+)\]|(?P<cell>[\w.-]*\w))(?:\s+|$)")
 _WORD = lazy_pattern(r"(?P<cell>[\w-]+)(?:\s+|$)")
+
+ERROR_CHARS = 60
+REMEMBERED = "The last error that this kernel remembers. It is this cell's if the source is the same."
 
 NOTHING_FAILED = "Nothing has failed in this kernel, so there is nothing to fix. Nothing was sent."
 ASK_ANYWAY = " To ask Claude anyway, put the words into a %%claude cell."
@@ -72,16 +76,19 @@ def _with_count(count: int, log: CellLog) -> str:
 
 
 class Fix(Struct, frozen=True):
-    """The request for a fix: the words of the prompt, and what is told with them."""
+    """The request for a fix: its prompt, the action that it is, and what failed, each part in a tag of its own."""
 
-    words: str
-    failure_text: str
+    prompt: TitledPrompt
+    action: CellAction
+    failure: tuple[str, ...] = ()
 
     async def provide_context(self, prompt_context: PromptContext) -> ProvidedContext:
         """Describe what failed for the run that begins; secrets in it do not leave the machine."""
         redaction = prompt_context.agent.redaction
-        text = self.failure_text if redaction is None else redaction.clean(self.failure_text).text
-        return ProvidedContext(after=(text_context("What failed", "context", text),) if text else ())
+        texts = self.failure if redaction is None else [redaction.clean(text).text for text in self.failure]
+        blocks = [block for text in texts for block in text_context("", "context", text).blocks]
+        failed = (ContextBlock("What failed", "context", tuple(blocks)),) if blocks else ()
+        return ProvidedContext(after=(self.prompt.context, *failed))
 
 
 class FixContext(Struct, frozen=True):
@@ -96,18 +103,19 @@ class FixContext(Struct, frozen=True):
         """Build the request for the fix; None when nothing is known to have failed."""
         run = self._failed_run(request.cell_id)
         if run is not None:
-            return Fix(
-                f"{_opening(run, self.can_edit)} {self._closing(run.cell_id, request.words)}", self._failure(run)
-            )
+            label = f"cell [{run.execution_count}]" if run.execution_count else "a cell"
+            error = "" if run.error is None else run.error.name
+            instructions = f"{_opening(run, self.can_edit)} {self._closing(run.cell_id)}"
+            return _fix_of(request, run.cell_id or "", label, error, instructions, self._failure(run))
         unknown = request.cell_id and self.log.last_run(request.cell_id) is None
-        return self._of_unknown(request) if unknown and self.can_edit else None
+        return self.fix_of_unknown(request) if unknown and self.can_edit else None
 
-    def _failure(self, run: RanCell) -> str:
+    def _failure(self, run: RanCell) -> tuple[str, ...]:
         """The error of a run, its source where it is not attached, and the variables at which it failed."""
         assert run.error is not None
         source = "" if self.can_edit and run.cell_id else _source(run)
-        parts = [_quoted("error", str(run.error)), source, self._variables(run, run.error)]
-        return "\n\n".join(part for part in parts if part)
+        parts = (_quoted("error", str(run.error)), source, self._variables(run, run.error))
+        return tuple(part for part in parts if part)
 
     def _failed_run(self, cell_id: str) -> RanCell | None:
         """The latest failure (of this cell) that was not mended since."""
@@ -142,24 +150,40 @@ class FixContext(Struct, frozen=True):
             return ""
         return _quoted("variables", self.describe(namespace, described)[:VARIABLES_CHARS])
 
-    def _closing(self, cell_id: str | None, words: str) -> str:
+    def _closing(self, cell_id: str | None) -> str:
         if not self.can_edit:
             how = "Nobody can reach the notebook from here: give the corrected source of the cell as one block of code."
         elif cell_id:
             how = "Make the fix with NotebookEdit of that cell; the user accepts it there, and runs the cell."
         else:
             how = "Find the cell by its source with NotebookRead, and make the fix with NotebookEdit of that cell."
-        asked = f" The user says: {words}" if words else ""
-        return f"{how} Change no more than the error needs. Say in one or two sentences what was wrong.{asked}"
+        return f"{how} Change no more than the error needs. Say in one or two sentences what was wrong."
 
-    def _of_unknown(self, request: FixRequest) -> Fix:
+    def fix_of_unknown(self, request: FixRequest) -> Fix:
         """A cell whose error is in the notebook: it ran before the extension was loaded, or in another kernel."""
-        described = ""
+        failure: tuple[str, ...] = ()
         if (before := self._failed_before()) is not None:
-            about = "The last error that this kernel remembers. It is this cell's if the source is the same."
-            described = f"{about}\n\n{self._failure(before)}"
-        words = f"Fix @cell:{request.cell_id}: its output is an error. {self._closing(request.cell_id, request.words)}"
-        return Fix(words, described)
+            failure = (_quoted("note", REMEMBERED), *self._failure(before))
+        instructions = f"Fix @cell:{request.cell_id}: its output is an error. {self._closing(request.cell_id)}"
+        label = f"cell {request.cell_id}"
+        return _fix_of(request, request.cell_id, label, "", instructions, failure)
+
+
+def fix_title(error: str, label: str, words: str) -> str:
+    """Name a fix for people: `error` is the kind of error, `label` the cell, `words` what the user said besides.
+
+    Only a name is taken for `error`: the title is the user's words to Claude, and an output may say anything.
+    """
+    named = error if error.isidentifier() and len(error) <= ERROR_CHARS else "error"
+    return f"Fix the {named} in {label}{': ' if words else ''}{words}"
+
+
+def _fix_of(
+    request: FixRequest, cell_id: str, label: str, error: str, instructions: str, failure: tuple[str, ...]
+) -> Fix:
+    words = request.words.strip()
+    action = CellAction(name="fix", path="", id=cell_id, label=label, error=error, words=words)
+    return Fix(TitledPrompt(fix_title(error, label, words), instructions), action, failure)
 
 
 def fix_of(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> Fix:
@@ -183,10 +207,10 @@ def nothing_to_fix(request: FixRequest, log: CellLog) -> str:
 
 
 def _opening(run: RanCell, can_edit: bool) -> str:
-    """Say what is to be fixed; a cell that is mentioned is attached as it stands in the notebook."""
+    """Name the cell to fix; one that is mentioned is attached as it is in the notebook."""
     cell = "a cell of this notebook" if not run.cell_id else f"{'@cell:' if can_edit else 'the cell '}{run.cell_id}"
     count = f" (In [{run.execution_count}])" if run.execution_count else ""
-    return f"Fix {cell}{count}: it failed when it ran last."
+    return f"Fix {cell}{count}: it failed when it last ran."
 
 
 def _source(run: RanCell) -> str:

@@ -13,9 +13,9 @@ from cellwright.kernel.magic.displayed_errors import is_told
 from cellwright.kernel.magic.option_parser import help_text, parse_line
 
 if TYPE_CHECKING:
-    from cellwright.agent.prompt import ContextProvider
     from cellwright.kernel.conversation import NotebookConversation
     from cellwright.kernel.extension import Extension
+    from cellwright.kernel.magic.fix import Fix
     from cellwright.kernel.magic.options import MagicOptions
 
 
@@ -106,8 +106,8 @@ class ClaudeMagic:
         )
         raise CellError(ErrorCode.INVALID_PARAMETERS, message)
 
-    def _request(self, line: str, cell: str) -> tuple[str, MagicOptions, ContextProvider | None] | None:
-        """A prompt, its options, and what is told with it alone; None when nothing is to run, which the user was told."""
+    def _request(self, line: str, cell: str) -> tuple[str, MagicOptions, Fix | None] | None:
+        """A prompt, its options, and the fix that it is the title of; None if nothing is to run, and the user knows why."""
         options, beginning = parse_line(line, self._config.options())
         prompt = "\n".join(part for part in (beginning, cell.strip("\n")) if part.strip())
         if not prompt.strip():
@@ -118,5 +118,5 @@ class ClaudeMagic:
             return None
         if not cell.strip() and re.match(_FIX, prompt):
             fix = self.extension.conversation().fix(prompt)
-            return None if fix is None else (fix.words, options, fix.provide_context)
+            return None if fix is None else (fix.prompt.title, options, fix)
         return prompt, options, None

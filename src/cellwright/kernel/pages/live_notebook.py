@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +53,22 @@ class SeenSources:
             return self._sources.get(sha256)
 
 
+Provenance = Callable[[], Mapping[str, str] | None]
+"""The reason for the changes that are made now, for the cells' metadata; None if they keep none."""
+
+
+def no_provenance() -> None:
+    """Return None: changed cells keep nothing of the reason."""
+
+
 class LiveNotebook:
     """An `OpenNotebook` in the pages that show it: the first that answers. One of them may be the server."""
 
-    def __init__(self, pages: Pages, path: Path, seen: SeenSources) -> None:
+    def __init__(self, pages: Pages, path: Path, seen: SeenSources, provenance: Provenance = no_provenance) -> None:
         self._pages = pages
         self._path = path
         self._seen = seen
+        self._provenance = provenance
 
     @property
     def path(self) -> Path:
@@ -92,7 +101,7 @@ class LiveNotebook:
     async def change(self, changes: Sequence[CellChange]) -> list[ChangedCell]:
         expected = await self._expected(changes)
         asked = [_change_json(change, source) for change, source in zip(changes, expected, strict=True)]
-        answer = await self._ask("change", {"changes": asked})
+        answer = await self._ask("change", {"changes": asked, "provenance": self._provenance()})
         changed = [_changed(change, value) for change, value in zip(changes, answer["changed"], strict=True)]
         for each in changed:
             self._verify(each)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cellwright.kernel.pages.live_notebook import LiveNotebook, SeenSources
+from cellwright.kernel.pages.live_notebook import LiveNotebook, Provenance, SeenSources, no_provenance
 from cellwright.kernel.pages.pages import PageConnection, PageNotebook, Pages
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.notebook_trust import read_notebook
@@ -31,11 +31,20 @@ def _no_remarks(_cells: Sequence[Cell]) -> KernelRemarks:
 
 
 class KernelNotebooks:
-    """The notebooks of this kernel's pages. `remarks` is what the kernel says of the cells of its own."""
+    """The notebooks of this kernel's pages. `remarks` is what the kernel says of the cells of its own.
 
-    def __init__(self, pages: Pages, remarks: Callable[[Sequence[Cell]], KernelRemarks] = _no_remarks) -> None:
+    `provenance` is what cells that are changed now keep of the reason, in their metadata; None: nothing.
+    """
+
+    def __init__(
+        self,
+        pages: Pages,
+        remarks: Callable[[Sequence[Cell]], KernelRemarks] = _no_remarks,
+        provenance: Provenance = no_provenance,
+    ) -> None:
         self._pages = pages
         self.remarks = remarks
+        self._provenance = provenance
         self._seen = SeenSources()
         self._loaded = time.monotonic()
         self._named: Path | None = None
@@ -57,7 +66,7 @@ class KernelNotebooks:
         shown = self._own_shown()
         if shown is not None:
             self._shown = shown.path
-            return LiveNotebook(self._pages, shown.path, self._seen)
+            return LiveNotebook(self._pages, shown.path, self._seen, self._provenance)
         path = self._named or self._last_known
         if path is None or not path.is_file():
             return None
@@ -68,7 +77,9 @@ class KernelNotebooks:
     def at(self, path: Path) -> OpenNotebook | None:
         real = real_path(path)
         pages = self._pages.showing(real)
-        return LiveNotebook(self._pages, real, self._seen) if pages and not _is_just_a_file(pages[0], real) else None
+        if not pages or _is_just_a_file(pages[0], real):
+            return None
+        return LiveNotebook(self._pages, real, self._seen, self._provenance)
 
     def served(self, served_path: str) -> OpenNotebook | None:
         """The notebook that a page shows under this path of its server's; None where none does."""

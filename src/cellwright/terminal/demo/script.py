@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.model.credentials import SCRIPTED
-from cellwright.sessions.catalog.extract import users_words
+from cellwright.sessions.catalog.extract import texts_of, users_words
 from cellwright.testing import Part, Turn, say, think, turn, use
 from cellwright.testing.rules.models import SCRIPTED_MODEL
 from cellwright.text import lazy_pattern
@@ -100,13 +100,17 @@ _LOW_TIDE = {
 
 
 class Asked(Struct, frozen=True):
-    """A prompt with what came of the calls that were made for it so far, step by step; `tools` are those there are."""
+    """A prompt with what came of the calls that were made for it so far, step by step; `tools` are those there are.
+
+    `is_cell_action`: the words are the title of an action on a cell.
+    """
 
     words: str
     results: tuple[str, ...]
     failed: bool
     tools: frozenset[str]
     project: str
+    is_cell_action: bool = False
 
     @property
     def step(self) -> int:
@@ -129,7 +133,7 @@ def demo_script(project: str) -> Callable[[dict[str, Any]], Turn | Part]:
     def answer(body: dict[str, Any]) -> Turn | Part:
         asked = _asked(body, project)
         scene = next((scene for pattern, scene in _SCENES if pattern.search(asked.words)), None)
-        about_cells = "@cell:" in asked.words
+        about_cells = asked.is_cell_action or "@cell:" in asked.words
         return say(UNKNOWN) if scene is None or about_cells else scene(asked)
 
     return answer
@@ -147,7 +151,10 @@ def _asked(body: Mapping[str, Any], project: str) -> Asked:
         if not of_calls:
             words = " ".join(users_words(message))
             texts = tuple(text for text, _ in reversed(results))
-            return Asked(words, texts, bool(results) and results[0][1], tools, project)
+            of_cell = any(
+                "@cell:" in text for text in texts_of(message["content"]) if text.startswith("<instructions>")
+            )
+            return Asked(words, texts, bool(results) and results[0][1], tools, project, of_cell)
         text = "\n".join(json.dumps(block.get("content")) for block in of_calls)
         results.append((text, any(block.get("is_error") for block in of_calls)))
     return Asked("", (), False, tools, project)
