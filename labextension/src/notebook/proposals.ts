@@ -120,7 +120,7 @@ export class Proposals {
     const cards = this.cardsIn(panel);
     const from = cards.find(({ card }) => card.hasFocus());
     const to = from ? this.following(from, direction) : nearest(cards, panel, direction);
-    if (to) this.giveKeys(to, () => { to.card.focus(); });
+    if (to) this.goTo(to);
   }
 
   /** Answers all changes that wait in `panel` and could be read. */
@@ -134,7 +134,7 @@ export class Proposals {
     return {
       reveal: () => {
         const shown = own();
-        if (shown) this.giveKeys(shown, () => { shown.card.focus(); });
+        if (shown) this.goTo(shown);
       },
       askKeys: () =>
         whenUserRests(host, this.lastInput, () => {
@@ -146,6 +146,12 @@ export class Proposals {
         }),
       answerAll: (behavior) => { this.answerAll(panel, behavior); },
     };
+  }
+
+  /** Goes to a card, as the user has asked for. */
+  private goTo(shown: ShownCard): void {
+    shown.card.choose();
+    this.giveKeys(shown, () => { shown.card.focus(); });
   }
 
   private giveKeys({ host, panel }: ShownCard, focus: () => void): void {

@@ -108,7 +108,7 @@ function permissionForm(ask: AskOp, words: FormText, { keys, why, card, edit, al
   const count = 1 + (ask.next?.length ?? 0);
   if (count > 1 && allowing.length > 0) {
     keys.set("a", allowAll).set("A", allowAll);
-    allowing.splice(1, 0, keyButton("a", [element("span", {}, count === 2 ? "Allow both" : `Allow all ${count}`)], allowAll));
+    allowing.splice(1, 0, keyButton("a", [element("span", {}, `Allow ${many(count)}`)], allowAll));
   }
   if (ask.input && ask.kind !== "trust" && allowing.length > 0) {
     keys.set("e", edit).set("E", edit);
@@ -184,7 +184,6 @@ function changeForm(ask: AskOp, { keys, why, card, accept, deny, edit, allowAll,
     const several = total > 1 && card.answerAll !== undefined;
     offer(all, ["a", "A"], several || next > 0 ? acceptAll : undefined);
     none.hidden = !several;
-    const many = (count: number): string => (count === 2 ? "both" : `all ${count}`);
     label(all, next > 0 ? `Allow ${many(next + 1)}` : `Accept ${many(total)}`);
     setText(none, `Reject ${many(total)}`);
   };
@@ -229,6 +228,12 @@ export function keyButton(key: string, label: Child[], onClick: () => void, kind
   const node = button(element("kbd", {}, shown), onClick, { class: kind, "aria-keyshortcuts": key });
   node.append(...label);
   return node;
+}
+
+const NUMBERS: Record<number, string> = { 3: "three", 4: "four", 5: "five" };
+
+function many(count: number): string {
+  return count === 2 ? "both" : `all ${NUMBERS[count] ?? count}`;
 }
 
 /** The label of a choice, in words; the rules that it keeps stand in `rulesOf`. */

@@ -17,7 +17,8 @@ export type ProposalCard = {
   /** True when an answer counts. */
   ready(): boolean;
   hasFocus(): boolean;
-  /** Gives it the keys, as the user has asked for. */
+  /** The user wants to answer here. */
+  choose(): void;
   focus(): void;
   /** Gives it the keys unasked: none counts for a moment. */
   offerKeys(): void;
@@ -53,10 +54,8 @@ export function proposalCard(host: HTMLElement, ask: AskOp, send: (answer: Answe
     },
     ready: () => card.ready(),
     hasFocus: () => card.node.contains(focused()),
-    focus() {
-      askingPlaces().here(ask.question, card.node);
-      focus();
-    },
+    choose() { askingPlaces().here(ask.question, card.node); },
+    focus,
     offerKeys() {
       focus();
       card.hold();

@@ -235,11 +235,12 @@ function nextCall(call: NextCall): HTMLElement {
 }
 
 /** The way to the card at the cell that `ask` would change, else to the cell that it is about, if the page knows one. */
-function cellAsked({ name, input, path, question }: AskOp, kind: PlaceKind): { nodes: HTMLElement[]; show(atCell: boolean): void } {
+function cellAsked(ask: AskOp, kind: PlaceKind): { nodes: HTMLElement[]; show(atCell: boolean): void } {
+  const { name, input, path, question } = ask;
   const ids = name === "NotebookRun" && Array.isArray(input?.cell_ids) ? input.cell_ids : [input?.cell_id];
   const [cell] = ids;
   const hasCell = typeof cell === "string" && hasPageActions();
-  if (kind === "proposal") return { nodes: [], show: () => undefined };
+  if (kind === "proposal" || (!hasCell && !isCellChange(ask))) return { nodes: [], show: () => undefined };
   const node = button("Show the cell", () => {
     if (!askingPlaces().review(question) && typeof cell === "string") request(node, { action: "cell", path, cell });
   }, { class: "plain", hidden: hasCell ? false : "" });
@@ -274,7 +275,7 @@ function detail(ask: Pick<AskOp, "kind" | "detail" | "detail_kind">): HTMLElemen
     case "code":
     case "text": {
       const label = ask.detail_kind === "text" ? "Details" : `The whole ${ask.detail_kind}`;
-      const attributes = { class: "exact detail", tabindex: "0", role: "region", "aria-label": label };
+      const attributes = { class: "exact detail", tabindex: "0", role: "group", "aria-label": label };
       const node = element("pre", attributes);
       showCode(node, ask.detail, ask.detail_kind === "code" ? "python" : ask.detail_kind === "command" ? "bash" : "", visibleText);
       return node;
@@ -285,7 +286,7 @@ function detail(ask: Pick<AskOp, "kind" | "detail" | "detail_kind">): HTMLElemen
 // A plan as it reads: Markdown, with what would deceive written out.
 
 export function planText(plan: string): HTMLElement {
-  const node = element("div", { class: "prose plan", tabindex: "0", role: "region", "aria-label": "The plan" });
+  const node = element("div", { class: "prose plan", tabindex: "0", role: "group", "aria-label": "The plan" });
   new Markdown(node).update(revealed(plan), false);
   return node;
 }

@@ -144,6 +144,8 @@ class _SavedOps:
                 pass  # its end follows
             case "told" if self._replayed:
                 pass  # it names the day and the folder
+            case "notice" if op.get("waits"):
+                pass  # the run has begun since, or another notice says that it did not
             case "told" | "notice" | "compacted":
                 self._add(op)
             case _:
