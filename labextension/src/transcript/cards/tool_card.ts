@@ -64,7 +64,7 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   const fold = element("details", { class: "fold" }, summary, inside);
   const questions = questionList(item, place);
   const outcome = element("div", { class: "outcome" });
-  const node = element("section", { class: "tool", "aria-labelledby": titleId }, fold, questions.node, outcome);
+  const node = element("section", { class: "tool", role: "group", "aria-labelledby": titleId }, fold, questions.node, outcome);
 
   let live: LiveOutput | null = null;
   let displays = 0;
