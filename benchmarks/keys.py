@@ -9,6 +9,7 @@ model is the local Messages API server. What the tests need has to be installed 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import traceback
@@ -239,7 +240,9 @@ def count(tasks: list[Task]) -> list[tuple[Task, Hands | None]]:
         root, home = Path(made, "root"), Path(made, "home")
         root.mkdir()
         home.mkdir()
-        with running_lab(root, home, model.url, model.api_key) as lab, driver.chromium.launch() as browser:
+        with running_lab(root, home, model.url, model.api_key) as lab, driver.chromium.launch(
+            executable_path=_chromium(), args=["--no-sandbox"]
+        ) as browser:
             tab = LabTab(browser.new_context(viewport={"width": 1440, "height": 900}), lab)
             for task in tasks:
                 model.clear()
@@ -259,11 +262,17 @@ def count(tasks: list[Task]) -> list[tuple[Task, Hands | None]]:
     return done
 
 
+def _chromium() -> str:
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    return next(path for name in names if (path := shutil.which(name)))
+
+
 def _notebook(root: Path, name: str) -> str:
     (root / name).mkdir()
     sources = (LOAD, FAILING, "tide = 3.5\ntide", "%%claude\nDo it")
     cells = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(sources)]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), root / name / "notebook.ipynb")
+    metadata = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), root / name / "notebook.ipynb")
     return f"{name}/notebook.ipynb"
 
 
