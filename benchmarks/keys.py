@@ -1,7 +1,7 @@
 """Keys and clicks of the ten commonest tasks, counted in a real browser, beside the best peer's.
 
-`python -m benchmarks.keys [--write] [TASK ...]` starts JupyterLab and Chromium, does each task with real keys and clicks, and
-checks that it is done; the words that are typed count for nothing. A peer's count is read from its documented
+`python -m benchmarks.keys [--write] [TASK ...]` starts JupyterLab and Chromium, does each task with real keys and clicks,
+and checks that it is done; the words that are typed count for nothing. A peer's count is read from its documented
 shortcuts, not played. The
 model is the local Messages API server. What the tests need has to be installed (`make build` first).
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from nbformat.sign import NotebookNotary
 
 from cellwright.testing import MessagesServer, say, turn, use
 
@@ -34,6 +35,9 @@ PANEL = ".cellwright-panel"
 
 CLAUDE_CODE = "[Claude Code](https://code.claude.com/docs/en/interactive-mode)"
 CURSOR = "[Cursor](https://cursor.com/docs/configuration/kbd)"
+
+BOUND = """([keys, command]) => window.jupyterapp.commands.keyBindings.some(
+    each => each.keys.join(' ') === keys && each.command === command)"""
 
 
 @dataclass
@@ -59,13 +63,12 @@ class Hands:
         self.clicks += 1
         node.click()
 
-    def has_key(self, keys: str) -> bool:
-        bound = "keys => window.jupyterapp.commands.keyBindings.some(each => each.keys.join(' ') === keys)"
-        return bool(self.page.evaluate(bound, keys))
+    def has_key(self, keys: str, command: str) -> bool:
+        return bool(self.page.evaluate(BOUND, [keys, command]))
 
     def by_key_or_button(self, keys: str, command: str) -> None:
         """Press a key of the notebook's, or the button of that command where no key is bound to it."""
-        if self.has_key(keys):
+        if self.has_key(keys, command):
             self.press(keys.replace(" ", "+"))
             return
         self.stood_in = True
@@ -240,19 +243,20 @@ def count(tasks: list[Task]) -> list[tuple[Task, Hands | None]]:
         root, home = Path(made, "root"), Path(made, "home")
         root.mkdir()
         home.mkdir()
-        with running_lab(root, home, model.url, model.api_key) as lab, driver.chromium.launch(
-            executable_path=_chromium(), args=["--no-sandbox"]
-        ) as browser:
+        with (
+            running_lab(root, home, model.url, model.api_key) as lab,
+            driver.chromium.launch(executable_path=_chromium(), args=["--no-sandbox"]) as browser,
+        ):
             tab = LabTab(browser.new_context(viewport={"width": 1440, "height": 900}), lab)
             for task in tasks:
                 model.clear()
                 page = tab.take(own=True)
-                hands = Hands(NotebookPage(page, tab, _notebook(root, task.do.__name__)).open(), page, model)
+                hands = Hands(NotebookPage(page, tab, _notebook(lab, task.do.__name__)).open(), page, model)
                 hands.book.run(0)
                 hands.book.wait_done(0)
                 try:
                     task.do(hands)
-                except Exception:
+                except Exception:  # noqa: BLE001  the other tasks are counted
                     traceback.print_exc()
                     done.append((task, None))
                 else:
@@ -267,12 +271,15 @@ def _chromium() -> str:
     return next(path for name in names if (path := shutil.which(name)))
 
 
-def _notebook(root: Path, name: str) -> str:
-    (root / name).mkdir()
+def _notebook(lab: Any, name: str) -> str:
+    """A notebook in a folder of its own, trusted as if its user had written it."""
+    path = Path(lab.root, name, "notebook.ipynb")
+    path.parent.mkdir()
     sources = (LOAD, FAILING, "tide = 3.5\ntide", "%%claude\nDo it")
     cells = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(sources)]
     metadata = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), root / name / "notebook.ipynb")
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
+    NotebookNotary(data_dir=str(lab.home / ".local/share/jupyter")).sign(nbformat.read(path, 4))
     return f"{name}/notebook.ipynb"
 
 
