@@ -376,6 +376,8 @@ class Notice(LoggedEvent, frozen=True):
 
     message: str
     level: Literal["info", "warning", "error"] = "info"
+    waits: bool = False
+    """It holds only until the run begins."""
 
 
 class ContextCompacted(LoggedEvent, frozen=True):

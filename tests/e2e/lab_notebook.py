@@ -153,7 +153,7 @@ class NotebookPage:
     def asked(self, index: int) -> Any:
         """The question in a cell, when it takes an answer by mouse; asked for there, where it stands elsewhere first."""
         card = self.output(index).locator(".ask[data-ready]")
-        here = self.output(index).get_by_role("button", name="Answer here")
+        here = self.output(index).get_by_role("button", name="Review here")
 
         def asks() -> bool:
             if here.is_visible():

@@ -1,33 +1,52 @@
 /** Changes of cells that Claude proposes, shown at the cells themselves until they are answered, here or elsewhere. */
 
-import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
+import { ICommandPalette } from "@jupyterlab/apputils";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker } from "@jupyterlab/notebook";
 
 import type { JsonObject } from "../json";
 import { addPageStyle } from "../page";
+import { askingPlaces } from "../transcript/cards/asking_place";
 import type { ProposalCard } from "../transcript/cards/proposal_card";
+import type { ChangePage } from "../transcript/cards/question_card";
+import { watchInput, whenUserRests } from "../transcript/focus";
+import { offerChangeRunner } from "../transcript/items/page_actions";
 import type { AnswerMessage, AskOp } from "../transcript/protocol";
 import type { RpcLink } from "../transport/rpc";
 import { notebookLinks } from "./notebook_links";
+import { CellRunner } from "./answers/changed_cell_runs";
 import css from "./proposals.css";
 
 /** `where`: on the cell `cell`, before or after it, or at the start or end of the notebook. */
-type ProposalRequest = { path: string; where: "on" | "before" | "after" | "start" | "end"; cell: string; ask: AskOp };
+export type ProposalRequest = { path: string; where: "on" | "before" | "after" | "start" | "end"; cell: string; ask: AskOp };
 /** The renderer is loaded when there is something to draw. */
-export type DrawProposal = (host: HTMLElement, ask: AskOp, send: (answer: AnswerMessage) => void) => Promise<ProposalCard>;
+export type DrawProposal = (
+  host: HTMLElement,
+  ask: AskOp,
+  send: (answer: AnswerMessage) => void,
+  page: ChangePage,
+) => Promise<ProposalCard>;
 
 const PROPOSAL_CLASS = "cellwright-proposal";
 const SETTLE_MS = 1_000;
 
+/** A card in the page. */
+type ShownCard = { card: ProposalCard; host: HTMLElement; panel: NotebookPanel; question: string; send: (answer: AnswerMessage) => void };
+type Place = { panel: NotebookPanel; host: HTMLElement };
+
 export class Proposals {
   /** A function for each open question that removes it from the page. */
   private readonly open = new Map<string, () => void>();
+  private readonly requests = new Map<string, ProposalRequest>();
+  private readonly shown = new Set<ShownCard>();
+  private readonly lastInput = watchInput();
 
-  /** `panels` gives the notebooks that are open in this page. */
+  /** `panels` gives the notebooks that are open in this page; `show` brings one of them to the front. */
   constructor(
     private readonly panels: () => NotebookPanel[],
     private readonly draw: DrawProposal,
+    private readonly show: (panel: NotebookPanel) => void = () => undefined,
   ) {}
 
   /** Shows a proposal wherever its notebook is open in this page. */
@@ -35,32 +54,47 @@ export class Proposals {
     const proposed = params as unknown as ProposalRequest;
     const { question } = proposed.ask;
     this.open.get(question)?.();
-    const hosts: HTMLElement[] = [];
-    const cards: ProposalCard[] = [];
+    const places: Place[] = [];
+    const cards: ShownCard[] = [];
     const takeAway = (): void => {
-      if (this.open.get(question) === takeAway) this.open.delete(question);
-      for (const card of cards) card.dispose();
-      for (const host of hosts) removeCard(host);
+      if (this.open.get(question) === takeAway) {
+        this.open.delete(question);
+        this.requests.delete(question);
+      }
+      const hadKeys = cards.find(({ card }) => card.hasFocus());
+      const next = hadKeys && this.following(hadKeys, 1);
+      for (const shown of cards) {
+        this.shown.delete(shown);
+        shown.card.dispose();
+      }
+      for (const { host } of places) removeCard(host);
+      this.count();
+      if (next && next.question !== question) this.giveKeys(next, () => { next.card.offerKeys(); });
     };
     this.open.set(question, takeAway);
+    this.requests.set(question, proposed);
     const isOpen = (): boolean => this.open.get(question) === takeAway;
     for (const panel of this.panels().filter(({ context }) => context.path === proposed.path)) {
       await panel.context.ready;
       const host = isOpen() ? insertHost(panel, proposed) : null;
       if (!host) continue;
-      hosts.push(host);
-      cards.push(
-        await this.draw(host, proposed.ask, (answer) => {
-          void link.request("answer", answer as unknown as JsonObject).then(
-            () => { for (const card of cards) card.acknowledge(); },
-            () => undefined, // the card offers to answer again
-          );
-        }),
-      );
+      places.push({ panel, host });
+      const send = (answer: AnswerMessage): void => {
+        void link.request("answer", answer as unknown as JsonObject).then(
+          () => { for (const { card } of cards) card.acknowledge(); },
+          () => undefined, // the card offers to answer again
+        );
+      };
+      const own = (): ShownCard | undefined => cards.find((shown) => shown.host === host);
+      const card = await this.draw(host, proposed.ask, send, this.pageOf(panel, host, own));
+      const shown = { card, host, panel, question, send };
+      cards.push(shown);
+      this.shown.add(shown);
+      this.count();
     }
     // it was answered while its cards were drawn
     if (!isOpen()) takeAway();
-    return isOpen() && hosts.length > 0;
+    return isOpen() && places.length > 0;
   };
 
   /** The question was answered, or is none any more. */
@@ -68,6 +102,110 @@ export class Proposals {
     if (typeof question === "string") this.open.get(question)?.();
     return null;
   };
+
+  /** The place of an open question in this page; undefined if no card of it is here. */
+  placeOf(question: string): { panel: NotebookPanel; request: ProposalRequest } | undefined {
+    const request = this.requests.get(question);
+    const panel = this.panels().find(({ context }) => context.path === request?.path);
+    return request && panel && { panel, request };
+  }
+
+  /** True if changes wait in `panel`. */
+  waitIn(panel: NotebookPanel): boolean {
+    return this.cardsIn(panel).length > 0;
+  }
+
+  /** Goes to the next change that waits in `panel`, or with -1 to the last: from the card that has the keys, else from the active cell. */
+  step(panel: NotebookPanel, direction: 1 | -1): void {
+    const cards = this.cardsIn(panel);
+    const from = cards.find(({ card }) => card.hasFocus());
+    const to = from ? this.following(from, direction) : nearest(cards, panel, direction);
+    if (to) this.goTo(to);
+  }
+
+  /** Answers all changes that wait in `panel` and could be read. */
+  answerAll(panel: NotebookPanel, behavior: AnswerMessage["behavior"]): void {
+    for (const { card, question, send } of this.cardsIn(panel)) {
+      if (card.ready()) send({ type: "answer", question, behavior, scope: "once", reason: "", input: null });
+    }
+  }
+
+  private pageOf(panel: NotebookPanel, host: HTMLElement, own: () => ShownCard | undefined): ChangePage {
+    return {
+      reveal: () => {
+        const shown = own();
+        if (shown) this.goTo(shown);
+      },
+      askKeys: () =>
+        whenUserRests(host, this.lastInput, () => {
+          const shown = own();
+          if (!shown || !askingPlaces().onlyChangesWait() || !panel.isVisible) return;
+          if (this.cardsIn(panel).some(({ card }) => card.hasFocus())) return;
+          shown.card.offerKeys();
+          host.scrollIntoView({ block: "nearest" });
+        }),
+      answerAll: (behavior) => { this.answerAll(panel, behavior); },
+    };
+  }
+
+  /** Goes to a card, as the user has asked for. */
+  private goTo(shown: ShownCard): void {
+    shown.card.choose();
+    this.giveKeys(shown, () => { shown.card.focus(); });
+  }
+
+  private giveKeys({ host, panel }: ShownCard, focus: () => void): void {
+    this.show(panel);
+    const cell = panel.content.widgets.findIndex(({ node }) => node.contains(host));
+    void bringIntoView(panel, cell, host).then(focus);
+  }
+
+  /** Says on each card how many wait. */
+  private count(): void {
+    for (const panel of new Set(Array.from(this.shown, (shown) => shown.panel))) {
+      const cards = this.cardsIn(panel);
+      cards.forEach(({ card }, index) => { card.number(index + 1, cards.length); });
+    }
+  }
+
+  /** The cards of a notebook, from the top. */
+  private cardsIn(panel: NotebookPanel): ShownCard[] {
+    const place = ({ host }: ShownCard): [number, number] => [
+      panel.content.widgets.findIndex(({ node }) => node === host.parentElement),
+      ORDER[host.dataset.where ?? ""] ?? 0,
+    ];
+    return [...this.shown]
+      .filter((shown) => shown.panel === panel)
+      .map((shown) => ({ shown, at: place(shown) }))
+      .sort((one, other) => one.at[0] - other.at[0] || one.at[1] - other.at[1])
+      .map(({ shown }) => shown);
+  }
+
+  /** The card after `from`, or with -1 before it; the first comes after the last. */
+  private following(from: ShownCard, direction: 1 | -1): ShownCard | undefined {
+    const cards = this.cardsIn(from.panel);
+    return cards[(cards.indexOf(from) + direction + cards.length) % cards.length];
+  }
+}
+
+/** How the style sheet puts the cards of one cell. */
+const ORDER: Record<string, number> = { before: -1, on: 0, after: 1 };
+
+/** The first card at or below the active cell, or with -1 the last above it; around the notebook's end. */
+function nearest(cards: ShownCard[], panel: NotebookPanel, direction: 1 | -1): ShownCard | undefined {
+  const active = panel.content.activeCellIndex;
+  const at = ({ host }: ShownCard): number => panel.content.widgets.findIndex(({ node }) => node === host.parentElement);
+  if (direction === 1) return cards.find((shown) => at(shown) >= active) ?? cards[0];
+  return cards.filter((shown) => at(shown) < active).at(-1) ?? cards.at(-1);
+}
+
+async function bringIntoView({ content }: NotebookPanel, cell: number, host: HTMLElement): Promise<void> {
+  content.activeCellIndex = cell;
+  content.mode = "command";
+  // a notebook that draws only what is in sight has to draw it first
+  if (!host.checkVisibility()) await content.scrollToItem(cell);
+  const isHigh = host.offsetHeight > (host.closest<HTMLElement>(".jp-WindowedPanel-outer")?.clientHeight ?? innerHeight);
+  host.scrollIntoView({ block: isHigh ? "start" : "center" });
 }
 
 /** Takes a card out of the page. A notebook can be scrolled past its end: whoever looked at the card might see nothing. */
@@ -102,14 +240,22 @@ function insertHost({ content }: NotebookPanel, { where, cell }: ProposalRequest
   return host;
 }
 
-// Shows what Claude proposes for a cell at the cell.
+// Shows what Claude proposes for a cell at the cell, and goes from one change to the next.
+
+const COMMANDS = {
+  next: "cellwright:next-change",
+  previous: "cellwright:previous-change",
+  accept: "cellwright:accept-all-changes",
+  reject: "cellwright:reject-all-changes",
+} as const;
 
 export const proposalsPlugin: JupyterFrontEndPlugin<void> = {
+  // the keys stand in the schema of this name
   id: "cellwright:proposals",
   description: "Shows changes that Claude proposes at the cells themselves, to accept, reject or edit.",
   autoStart: true,
-  optional: [INotebookTracker],
-  activate: (_, tracker: INotebookTracker | null) => {
+  optional: [INotebookTracker, ICommandPalette],
+  activate: (app: JupyterFrontEnd, tracker: INotebookTracker | null, palette: ICommandPalette | null) => {
     if (!tracker) return;
     addPageStyle(css);
     const panels = (): NotebookPanel[] => {
@@ -117,11 +263,30 @@ export const proposalsPlugin: JupyterFrontEndPlugin<void> = {
       tracker.forEach((panel) => { found.push(panel); });
       return found;
     };
-    const proposals = new Proposals(panels, async (host, ask, send) => {
-      const { proposalCard: proposal } = await import("../transcript/cards/proposal_card");
-      return proposal(host, ask, send);
-    });
+    const proposals = new Proposals(
+      panels,
+      async (host, ask, send, page) => {
+        const { proposalCard: proposal } = await import("../transcript/cards/proposal_card");
+        return proposal(host, ask, send, page);
+      },
+      (panel) => { app.shell.activateById(panel.id); },
+    );
+    offerChangeRunner(new CellRunner((question) => proposals.placeOf(question)));
     notebookLinks.serve("propose", proposals.propose);
     notebookLinks.serve("withdraw", proposals.withdraw);
+    const add = (command: string, label: string, caption: string, act: (panel: NotebookPanel) => void): void => {
+      app.commands.addCommand(command, {
+        label,
+        caption,
+        describedBy: { args: { type: "object", properties: {} } },
+        isEnabled: () => tracker.currentWidget !== null && proposals.waitIn(tracker.currentWidget),
+        execute: () => { if (tracker.currentWidget) act(tracker.currentWidget); },
+      });
+      palette?.addItem({ command, category: "Claude" });
+    };
+    add(COMMANDS.next, "Next Change", "Go to the next change that Claude proposes", (panel) => { proposals.step(panel, 1); });
+    add(COMMANDS.previous, "Previous Change", "Go to the last change before this one", (panel) => { proposals.step(panel, -1); });
+    add(COMMANDS.accept, "Accept All Changes", "Accept all changes that wait in this notebook", (panel) => { proposals.answerAll(panel, "allow"); });
+    add(COMMANDS.reject, "Reject All Changes", "Reject all changes that wait in this notebook", (panel) => { proposals.answerAll(panel, "deny"); });
   },
 };

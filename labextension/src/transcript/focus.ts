@@ -60,15 +60,22 @@ function isFree(host: HTMLElement): boolean {
 function isOnNotebook(host: HTMLElement): boolean {
   const active = document.activeElement;
   if (!active || !host.closest(NOTEBOOK)?.contains(active)) return false;
-  return !active.matches(EDITABLE) || (active.matches(".cm-content") && active.textContent === "");
+  return !active.matches(EDITABLE) || isEmptyEditor(active);
+}
+
+/** True for a cell's editor in which nothing is written; what it says then is no text. */
+function isEmptyEditor(node: Element): boolean {
+  const said = node.querySelector(".cm-placeholder")?.textContent ?? "";
+  return node.matches(".cm-content") && node.textContent === said;
 }
 
 /**
  * Focuses `target` once, when that takes the keyboard from nobody: when focus is free, now or once the user comes to the cell; or
  * now, where running the cell has left it and the user has not moved on. The notebook moves focus itself while a cell starts, so
- * one call of `focus` is lost: frame by frame, until it has stayed for two. Returns how to give up.
+ * one call of `focus` is lost: frame by frame, until it has stayed for two. `later`: also when the user comes to the cell. Returns
+ * how to give up.
  */
-export function focusWhenFree(target: HTMLElement, host: HTMLElement, attention: UserAttention): () => void {
+export function focusWhenFree(target: HTMLElement, host: HTMLElement, attention: UserAttention, later = true): () => void {
   const cameUp = performance.now();
   let until = 0;
   let stayed = 0;
@@ -94,9 +101,51 @@ export function focusWhenFree(target: HTMLElement, host: HTMLElement, attention:
     cancelAnimationFrame(frame);
     document.removeEventListener("focusin", again);
   };
-  document.addEventListener("focusin", again);
+  if (later) document.addEventListener("focusin", again);
   again();
   return stop;
+}
+
+// A change at its cell gets the keyboard from a user who rests, and only when it comes up: Enter accepts it.
+
+const REST_MS = 1000;
+const LOOK_EVERY_MS = 100;
+const MODIFIERS = new Set(["Shift", "Control", "Alt", "Meta", "AltGraph"]);
+
+/** When the page's user has last pressed a key or a button. */
+export function watchInput(): () => number {
+  let at = -REST_MS;
+  const notice = (event: Event): void => {
+    if (!(event instanceof KeyboardEvent && MODIFIERS.has(event.key))) at = performance.now();
+  };
+  for (const kind of ["keydown", "pointerdown"]) document.addEventListener(kind, notice, { capture: true, passive: true });
+  return () => at;
+}
+
+/**
+ * Calls `take` once if the user has rested for a second with the keyboard nowhere, or on the notebook of `host` without writing.
+ * Never after a key or click that came after `host` did. Returns how to give up.
+ */
+export function whenUserRests(host: HTMLElement, lastInput: () => number, take: () => void): () => void {
+  const cameUp = performance.now();
+  const timer = setInterval(() => {
+    const now = performance.now();
+    if (lastInput() > cameUp || now > cameUp + TRY_MS) clearInterval(timer);
+    else if (now - lastInput() >= REST_MS && isIdleOnNotebook(host)) {
+      clearInterval(timer);
+      take();
+    }
+  }, LOOK_EVERY_MS);
+  return () => { clearInterval(timer); };
+}
+
+/** True if keys would be commands of the notebook, or go nowhere. */
+function isIdleOnNotebook(host: HTMLElement): boolean {
+  const deep = focused();
+  if (!deep || deep === document.body) return true;
+  const isInNotebook = host.closest(NOTEBOOK)?.contains(document.activeElement) ?? false;
+  const writes = deep.matches(EDITABLE) && !isEmptyEditor(deep);
+  return isInNotebook && !writes && deep.closest(".ask") === null;
 }
 
 /** Moves focus out of `leaving`, which is about to go: to where it was before, else to the notebook's cell. */

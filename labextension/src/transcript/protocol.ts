@@ -174,7 +174,8 @@ export type CompactedOp = {
   summary: string;
   reason: string;
 };
-export type NoticeOp = { op: "notice"; level: Level; text: string };
+/** `waits`: it holds only until the run begins. */
+export type NoticeOp = { op: "notice"; level: Level; text: string; waits?: boolean };
 /** What follows stands in the next part of the answer, below what code has displayed. */
 export type PartOp = { op: "part"; part: number };
 export type StuckOp = { op: "stuck"; id: string; text: string };

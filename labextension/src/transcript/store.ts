@@ -97,6 +97,7 @@ export class TranscriptStore {
       case "run":
         this.run = op;
         this.mode = op.mode;
+        this.dropWaiting();
         return;
       case "part":
         this.part = op.part;
@@ -301,12 +302,12 @@ export class TranscriptStore {
   }
 
   /** What is said again in the run stands where it was said first, with how often. */
-  private notice({ level, text }: NoticeOp): void {
+  private notice({ level, text, waits = false }: NoticeOp): void {
     const said = this.items.find((item): item is NoticeItem => item.kind === "notice" && item.level === level && item.text === text);
     if (said) {
       said.times++;
       said.revision++;
-    } else this.push({ kind: "notice", level, text, times: 1, revision: 0 });
+    } else this.push({ kind: "notice", level, text, waits, times: 1, revision: 0 });
   }
 
   /** The part of the answer that an item stands in. */
@@ -365,6 +366,12 @@ export class TranscriptStore {
     if (this.stale.length === 0) return;
     this.caughtUp += length;
     if (this.caughtUp >= lengthOf(this.stale)) this.dropStale();
+  }
+
+  /** The run's turn has come: that it waited is no part of its answer. */
+  private dropWaiting(): void {
+    const waiting = this.items.filter((item) => item.kind === "notice" && item.waits);
+    if (waiting.length > 0) this.remove(new Set<Item | undefined>(waiting));
   }
 
   private dropStale(): void {
@@ -480,7 +487,7 @@ export type AgentItem = {
 export type AgentLine = { kind: "call" | "text" | "note"; text: string; call: string; status: ToolStatus | ""; ms: number; agent: AgentItem | null };
 /** Words of the user that Claude was given here. */
 export type UserMessageItem = Revised & { kind: "said"; text: string };
-export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string; times: number };
+export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string; waits: boolean; times: number };
 /** The conversation so far was summed up here, or is being. */
 export type CompactedItem = Revised & { kind: "compacted"; op: CompactedOp };
 export type Item = CompactedItem | TextItem | ThinkingItem | ToolItem | UserMessageItem | NoticeItem;

@@ -34,7 +34,7 @@ class Page {
   readonly proposals: Proposals;
 
   constructor(...panels: NotebookPanel[]) {
-    this.proposals = new Proposals(() => panels, (host, asked, send) => Promise.resolve(proposalCard(host, asked, send)));
+    this.proposals = new Proposals(() => panels, (host, asked, send, page) => Promise.resolve(proposalCard(host, asked, send, page)));
   }
 
   propose(params: JsonObject): Promise<boolean> {

@@ -2,9 +2,9 @@
 
 import "../support/browser";
 
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { guardFocus } from "../../src/transcript/focus";
+import { guardFocus, watchInput, whenUserRests } from "../../src/transcript/focus";
 
 let home: HTMLElement;
 let area: HTMLTextAreaElement;
@@ -125,4 +125,37 @@ it("keeps what stands in a shadow root, and lets the keyboard go from part to pa
   expect(root.activeElement).toBe(other);
   await taken();
   expect(root.activeElement).toBe(other);
+});
+
+describe("a card that comes up gets the keyboard", () => {
+  afterEach(() => { vi.useRealTimers(); });
+
+  /** True if it was offered within two seconds; `meanwhile` is done as it has come up. */
+  function offered(from: HTMLElement | null, meanwhile: () => void = () => undefined): boolean {
+    vi.useFakeTimers();
+    const lastInput = watchInput();
+    press(cell, "Enter", { shiftKey: true });
+    from?.focus();
+    const take = vi.fn();
+    whenUserRests(cell, lastInput, take);
+    vi.advanceTimersByTime(50);
+    meanwhile();
+    vi.advanceTimersByTime(850);
+    expect(take).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1100);
+    return take.mock.calls.length === 1;
+  }
+
+  it("a second after the last key, with the notebook in command mode or the keyboard nowhere", () => {
+    expect(offered(cell)).toBe(true);
+    (document.activeElement as HTMLElement).blur();
+    expect(offered(null)).toBe(true);
+  });
+
+  it("but not while the user writes, works elsewhere, or has gone on", () => {
+    expect(offered(cell.querySelector("input"))).toBe(false);
+    expect(offered(elsewhere)).toBe(false);
+    expect(offered(cell, () => { press(cell, "ArrowDown"); })).toBe(false);
+    expect(offered(cell, () => { point(elsewhere); })).toBe(false);
+  });
 });

@@ -20,7 +20,7 @@ MODE_LABELS: Mapping[str, tuple[str, str]] = {
     "default": ("Ask", "Asks before it changes anything or runs commands"),
     "acceptEdits": ("Accept edits", "Changes files and cells unasked; asks before commands and code"),
     "plan": ("Plan", "Only looks, then proposes a plan"),
-    "dontAsk": ("Don't ask", "Does what the rules allow, and nothing that would have to be asked"),
+    "dontAsk": ("Only what rules allow", "Never asks: whatever no rule allows is denied"),
     "bypassPermissions": ("Bypass permissions", "Does everything unasked, but what a rule denies"),
 }
 """By Claude Code's names: how they are called, and what they do."""

@@ -112,7 +112,7 @@ class TurnJournal:
                 reply = _given(reason=event.reason[:SHOWN_CHARS], rules=list(event.rules), edited=event.edited)
                 reply |= {"title": title, "behavior": event.behavior, "by": event.by, "scope": event.scope}
                 self._permissions.setdefault(event.tool_use_id, {}).setdefault("asked", []).append(reply)
-            case Notice() if len(self._notices) < SHOWN_NOTICES:
+            case Notice(waits=False) if len(self._notices) < SHOWN_NOTICES:
                 self._notices.append({"level": event.level, "text": event.message[:SHOWN_CHARS]})
             case TurnChanged():
                 self._changes = _changes(event)

@@ -1,6 +1,9 @@
 """Changes that Claude proposes for cells: at the cells, in the turn's card, accepted, edited or rejected in either place."""
 
+import re
+
 import pytest
+from accessibility import check_accessible, check_landmarks, check_zoomed
 from apps import in_apps
 from playwright.sync_api import expect
 
@@ -48,8 +51,74 @@ def proposed(notebook, model, page):
     return make
 
 
+FAILING = "rates = {'de': 1.0}\nrates['dk']"
+FIXED = "rates = {'de': 1.0}\nrates.get('dk', 1.0)"
+
+
+def fix_of(cell):
+    return [
+        turn(use("NotebookRead", notebook_path="notebook.ipynb")),
+        turn(use("NotebookEdit", notebook_path="notebook.ipynb", cell_id=cell, new_source=FIXED)),
+        turn(say("Denmark had no rate.")),
+    ]
+
+
 def button(card, name):
-    return card.get_by_role("button", name=name)
+    """A button of a card by its words; its key stands before them."""
+    return card.get_by_role("button", name=re.compile(rf"^\w{{0,5}}\s?{name}$"))
+
+
+@pytest.mark.lab_version
+def test_a_change_that_waits_alone_has_the_keys_and_enter_runs_the_changed_cell(notebook, model, page):
+    book = notebook(LOAD, FAILING, "%%claude\nFix the cell above")
+    for index in (0, 1):
+        book.run(index)
+        book.wait_done(index)
+    model.add(*fix_of("cell-1"))
+    book.run(2)
+    card = book.cell(1).locator(".cellwright-proposal .ask[data-ready]")
+    expect(card).to_be_focused()
+    book.screenshot("accept-and-run")
+    check_accessible(book.cell(1).locator(".cellwright-proposal"), "ask")
+    check_landmarks(page)
+    check_zoomed(page, *card.get_by_role("button").all())
+    page.emulate_media(forced_colors="active")
+    check_accessible(book.cell(1).locator(".cellwright-proposal"), "ask")
+    page.emulate_media(forced_colors="none")
+    expect(card).to_be_focused()
+    page.keyboard.press("Enter")
+    book.wait_done(2)
+    book.cell(1).locator(".jp-OutputArea-executeResult").get_by_text("1.0").wait_for()
+    book.wait_done(1)
+    expect(book.cell(1).locator(".jp-RenderedText[data-mime-type*=error]")).to_have_count(0)
+    expect(book.cell(1).locator(".cm-content")).to_contain_text("rates.get")
+    expect(page.locator(".cellwright-proposal, .cellwright-run-note")).to_have_count(0)
+
+
+def test_a_change_out_of_sight_is_asked_about_where_it_was_asked_for(notebook, model, page):
+    far = [f"far = {number}\n" + "# \n" * 8 for number in range(6)]
+    book = notebook(LOAD, FAILING, *far, "%%claude\nFix the second cell", "")
+    asking = len(far) + 2
+    book.run(0)
+    book.wait_done(0)
+    model.add(*fix_of("cell-1"))
+    book.run(asking)
+    card = book.output(asking).locator(".ask[data-ready]")
+    card.get_by_text("rates.get").wait_for()
+    expect(card).to_be_in_viewport()
+    book.screenshot("asked-where-it-was-asked-for")
+    button(card, "Review at the cell").click()
+    at_cell = book.cell(1).locator(".cellwright-proposal .ask")
+    expect(at_cell).to_be_focused()
+    expect(at_cell).to_be_in_viewport(ratio=1)
+    button(book.output(asking), "Review here").click()
+    expect(book.output(asking).locator(".ask")).to_be_focused()
+    page.keyboard.press("F8")
+    expect(at_cell).to_be_focused()
+    expect(at_cell).to_have_attribute("data-ready", "")
+    page.keyboard.press("4")
+    book.wait_done(asking)
+    expect(book.cell(1).locator(".cm-content")).to_contain_text("rates['dk']")
 
 
 @in_apps(on_older_lab=True, always=True)
@@ -88,9 +157,15 @@ def test_all_are_accepted_at_once_in_the_turns_card(proposed, page, app):
 
 def test_a_proposal_is_edited_at_its_cell_by_keyboard(proposed, model, page):
     book = proposed("lab")
-    card = book.cell(2).locator(".cellwright-proposal .ask").first
-    card.focus()
-    expect(card).to_be_focused()
+    cards = book.cell(2).locator(".cellwright-proposal .ask")
+    card, insertion = cards.filter(has_text="radius = 3"), cards.filter(has_text="# The area")
+    deletion = book.cell(3).locator(".cellwright-proposal .ask")
+    book.cell(0).locator(".jp-InputPrompt").click()
+    steps = [("F8", card), ("F8", insertion), ("F8", deletion), ("F8", card), ("Shift+F8", deletion), ("F8", card)]
+    for key, reached in steps:
+        page.keyboard.press(key)
+        expect(reached).to_be_focused()
+        expect(reached).to_be_in_viewport()
     page.keyboard.press("e")
     area = card.locator("textarea")
     expect(area).to_be_focused()

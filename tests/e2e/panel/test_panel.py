@@ -154,7 +154,7 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(n
     book.run(1)
     in_cell = book.output(1).locator(".ask[data-ready]")
     in_cell.wait_for()  # who has run the cell is there: in the panel it is a line
-    panel.node.get_by_role("button", name="Answer here").click()
+    panel.node.get_by_role("button", name="Review here").click()
     in_cell.wait_for(state="detached")
     panel.card().get_by_role("button", name="Allow once").click()
     book.wait_done(1)

@@ -62,6 +62,7 @@ def test_each_part_names_the_model_that_answered():
 
 def test_each_part_holds_its_items_and_the_last_one_what_is_told_of_the_run():
     first, last = kept(
+        {"op": "notice", "level": "info", "text": "This waits for its turn.", "waits": True},
         RUN,
         text(0, "I plot "),
         text(0, "it."),

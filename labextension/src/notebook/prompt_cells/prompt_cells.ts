@@ -138,7 +138,7 @@ function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, palette: I
     },
   });
   const turns: [string, boolean, { label: string; caption: string; icon: LabIcon }, (target: Target) => void][] = [
-    [TO_CODE, true, { label: trans.__("Convert to Code"), caption: trans.__("Turn this prompt into code; its %%claude line is removed"), icon: iconOf("code", CODE_SVG) }, makeCode],
+    [TO_CODE, true, { label: trans.__("Convert to Code"), caption: trans.__("Turn this prompt into code; its %1 line is removed", "%%claude"), icon: iconOf("code", CODE_SVG) }, makeCode],
     [TO_PROMPT, false, { label: trans.__("Convert to Prompt"), caption: trans.__("Turn this cell into a prompt for Claude"), icon: iconOf("prompt", svgOf("claude")) }, makePrompt],
   ];
   for (const [command, prompt, about, turn] of turns) {

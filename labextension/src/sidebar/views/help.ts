@@ -107,11 +107,12 @@ export function keyTable(trans: Trans, { sendKey }: Pick<PanelSettings, "sendKey
     {
       title: trans.__("When Claude asks"),
       lines: [
-        line("1", trans.__("Allow once; the first answer of a question or a plan")),
+        line("Enter", trans.__("Accept a change of a cell, and run the cell")),
+        line("1", trans.__("Allow once, or accept a change; the first answer of a question or a plan")),
         line("2", trans.__("Allow for this session")),
         line("3", trans.__("Always allow: saves the rule shown")),
-        line("4, Escape", trans.__("Deny, with a reason if you type one")),
-        line("e", trans.__("Edit what Claude wants to run before you allow it")),
+        line("4, Escape", trans.__("Deny or reject, with a reason if you type one")),
+        line("e", trans.__("Edit what Claude wants to run or change before you allow it")),
       ],
     },
     {

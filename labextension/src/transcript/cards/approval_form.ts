@@ -3,6 +3,8 @@
 import type { JsonObject } from "../../json";
 import type { Child } from "../dom";
 import { button, element, freshId, setText } from "../dom";
+import type { ChangeRunner } from "../items/page_actions";
+import { changeRunner } from "../items/page_actions";
 import type { AskOp, Choice, Scope } from "../protocol";
 import { concealed, revealed, sentence } from "../visible_text";
 
@@ -46,15 +48,10 @@ export function isCellChange({ name, kind }: AskOp): boolean {
 export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
   const words = formTextFor(ask);
   const why = reasonField(words);
-  const take = (choice: Choice, edited: JsonObject | null = null): void => {
-    const denies = choice.action === "deny";
-    const input = edited || choice.input ? { ...edited, ...choice.input } : null;
-    card.send({
-      behavior: choice.action,
-      scope: denies ? "once" : choice.scope,
-      reason: denies ? why.value.trim() : "",
-      input: denies ? null : input,
-    });
+  const take = (choice: Choice, edited: JsonObject | null = null, run = false): void => {
+    if (!card.ready()) return;
+    if (isCellChange(ask)) changeRunner()?.runWhenChanged(ask, run ? sourceOf(edited ?? ask.input) : null);
+    card.send(answerOf(choice, edited, why.value.trim()));
   };
   const allowAll = (): void => {
     card.send({ behavior: "allow", scope: "once", reason: "", input: null, next: true });
@@ -62,17 +59,21 @@ export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
   const deny = (): void => {
     ask.choices.filter(({ action }) => action === "deny").slice(0, 1).forEach((choice) => { take(choice); });
   };
+  const once = ask.choices.find(({ action, scope }) => action === "allow" && scope === "once");
+  /** Accepts a change, and runs the cell if the page can. */
+  const accept = once && ((input: JsonObject | null = null): void => { take(once, input, true); });
   const edit = (): void => {
     if (!ask.input || !card.ready()) return;
     const close = (): void => {
-      editor.replaceWith(node);
+      editor.replaceWith(form.node);
       card.focus();
     };
     const submits: SubmitAction[] = ask.choices
       .filter(({ action, scope }) => action === "allow" && scope === "once")
       .map((choice) => ({ label: words.edited(choice), run: (input) => { close(); take(choice, input); } }));
+    if (accept && offered(ask) === "run") submits.push({ label: "Accept and run", run: (input) => { close(); accept(input); } });
     const editor = inputEditor(inputForm(ask, ask.input), submits, close);
-    node.replaceWith(editor);
+    form.node.replaceWith(editor);
     editor.querySelector("textarea")?.focus();
   };
   const keys = new Map<string, () => void>([["Escape", deny]]);
@@ -82,11 +83,32 @@ export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
       const kind = action === "deny" ? "deny" : index === 0 && "primary";
       return keyButton(choice.key, choiceLabel(choice, words), () => { take(choice); }, kind);
     });
-  const allowing: HTMLElement[] = buttons("allow");
+  const parts = { keys, why, card, edit, allowAll, deny, allowing: buttons("allow"), denying: buttons("deny") };
+  const form = isCellChange(ask) ? changeForm(ask, { ...parts, accept }) : permissionForm(ask, words, parts);
+  return form;
+}
+
+function answerOf({ action, scope, input }: Choice, edited: JsonObject | null, reason: string): ApprovalAnswer {
+  if (action === "deny") return { behavior: "deny", scope: "once", reason, input: null };
+  return { behavior: "allow", scope, reason: "", input: edited || input ? { ...edited, ...input } : null };
+}
+
+type FormParts = {
+  keys: Map<string, () => void>;
+  why: HTMLInputElement;
+  card: AnswerTarget;
+  deny: () => void;
+  edit: () => void;
+  allowAll: () => void;
+  allowing: HTMLButtonElement[];
+  denying: HTMLButtonElement[];
+};
+
+function permissionForm(ask: AskOp, words: FormText, { keys, why, card, edit, allowAll, deny, allowing, denying }: FormParts): AnswerForm {
   const count = 1 + (ask.next?.length ?? 0);
   if (count > 1 && allowing.length > 0) {
     keys.set("a", allowAll).set("A", allowAll);
-    allowing.splice(1, 0, keyButton("a", [element("span", {}, `Allow all ${NUMBERS[count] ?? count}`)], allowAll));
+    allowing.splice(1, 0, keyButton("a", [element("span", {}, `Allow ${many(count)}`)], allowAll));
   }
   if (ask.input && ask.kind !== "trust" && allowing.length > 0) {
     keys.set("e", edit).set("E", edit);
@@ -97,18 +119,103 @@ export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
     { disabled: "" },
     element("div", { class: "choices" }, ...allowing),
     ...rulesOf(ask),
-    element("div", { class: "choices" }, ...buttons("deny"), ...(ask.kind === "trust" ? [] : [why])),
+    element("div", { class: "choices" }, ...denying, ...(ask.kind === "trust" ? [] : [why])),
   );
+  return { node, keys: shownKeys(node), press: pressing(keys, why, deny, card) };
+}
+
+function pressing(keys: Map<string, () => void>, why: HTMLInputElement, deny: () => void, card: AnswerTarget): AnswerForm["press"] {
   const inReason = new Map<string, () => void>([["Enter", deny], ["Escape", card.focus]]);
-  return {
-    node,
-    press(event) {
-      const act = (event.composedPath()[0] === why ? inReason : keys).get(event.key);
-      if (!act) return;
-      event.preventDefault();
-      act();
-    },
+  return (event) => {
+    const target = event.composedPath()[0];
+    // a button or a fold is pressed by its own key
+    if (event.key === "Enter" && target instanceof Element && target.matches("button, summary, a")) return;
+    const act = (target === why ? inReason : keys).get(event.key);
+    if (!act) return;
+    event.preventDefault();
+    act();
   };
+}
+
+/** The keys of the buttons that are shown, for the line that names them. */
+function shownKeys(node: HTMLElement): () => string[] {
+  return () =>
+    [...node.querySelectorAll<HTMLButtonElement>("button:has(kbd)")]
+      .filter((each) => each.closest("[hidden]") === null)
+      .map((each) => each.getAttribute("aria-keyshortcuts") ?? "")
+      .filter((key) => key !== "Escape");
+}
+
+/** `accept` accepts it once, and runs the cell; undefined if no choice allows that. */
+type ChangeParts = FormParts & { accept: (() => void) | undefined };
+
+/** One row of buttons; what is wanted seldom unfolds below it. */
+function changeForm(ask: AskOp, { keys, why, card, accept, deny, edit, allowAll, allowing, denying }: ChangeParts): AnswerForm {
+  const [first, ...wider] = allowing;
+  const run = keyButton("Enter", [element("span", {})], () => { accept?.(); }, "primary");
+  const next = ask.next?.length ?? 0;
+  const acceptAll = next > 0 ? allowAll : (): void => { card.answerAll?.("allow"); };
+  const all = keyButton("a", [element("span", {})], acceptAll);
+  const none = button("Reject all", () => { card.answerAll?.("deny"); }, { class: "deny" });
+  const rest = element(
+    "div",
+    { class: "rest", id: freshId(), hidden: "" },
+    ...(ask.reason ? [element("p", { class: "reason" }, ...sentence(ask.reason))] : []),
+    element("div", { class: "choices" }, ...wider, none),
+    ...rulesOf(ask),
+  );
+  const editing = ask.input && accept ? [keyButton("e", [element("span", {}, CELL_CHANGE.edit)], edit)] : [];
+  if (editing.length > 0) keys.set("e", edit).set("E", edit);
+  const before = [run, ...(first ? [first] : []), all];
+  const row = element("div", { class: "choices" }, ...before, ...denying, ...editing, unfolding(rest), why);
+  const node = element("fieldset", { class: "of-change", disabled: "" }, row, rest);
+  const offer = (shown: HTMLButtonElement, named: string[], act: (() => void) | undefined): void => {
+    shown.hidden = act === undefined;
+    for (const key of named) {
+      if (act) keys.set(key, act);
+      else keys.delete(key);
+    }
+  };
+  const refresh = (total: number): void => {
+    const enter = accept ? offered(ask) : null;
+    offer(run, ["Enter"], enter === null ? undefined : accept);
+    label(run, enter === "run" ? "Accept and run" : "Accept");
+    if (first) standBeside(first, enter);
+    const several = total > 1 && card.answerAll !== undefined;
+    offer(all, ["a", "A"], several || next > 0 ? acceptAll : undefined);
+    none.hidden = !several;
+    label(all, next > 0 ? `Allow ${many(next + 1)}` : `Accept ${many(total)}`);
+    setText(none, `Reject ${many(total)}`);
+  };
+  refresh(1);
+  return { node, keys: shownKeys(node), refresh, press: pressing(keys, why, deny, card) };
+}
+
+/** To accept alone is one button, whichever key is pressed. */
+function standBeside(accept: HTMLButtonElement, enter: ReturnType<ChangeRunner["offers"]>): void {
+  accept.hidden = enter === "accept";
+  accept.classList.toggle("primary", enter === null);
+}
+
+function label(node: HTMLButtonElement, text: string): void {
+  if (node.lastElementChild instanceof HTMLElement) setText(node.lastElementChild, text);
+}
+
+function unfolding(rest: HTMLElement): HTMLButtonElement {
+  const more = button("More", () => {
+    rest.hidden = !rest.hidden;
+    more.setAttribute("aria-expanded", `${!rest.hidden}`);
+  }, { class: "plain unfold", "aria-expanded": "false", "aria-controls": rest.id });
+  return more;
+}
+
+function sourceOf(input: JsonObject | null): string | null {
+  const source = input?.new_source;
+  return typeof source === "string" ? source : null;
+}
+
+function offered(ask: AskOp): ReturnType<ChangeRunner["offers"]> {
+  return changeRunner()?.offers(ask) ?? null;
 }
 
 /** The field in which a "no" is explained. */
@@ -123,7 +230,11 @@ export function keyButton(key: string, label: Child[], onClick: () => void, kind
   return node;
 }
 
-const NUMBERS: Record<number, string> = { 2: "two", 3: "three", 4: "four", 5: "five" };
+const NUMBERS: Record<number, string> = { 3: "three", 4: "four", 5: "five" };
+
+function many(count: number): string {
+  return count === 2 ? "both" : `all ${NUMBERS[count] ?? count}`;
+}
 
 /** The label of a choice, in words; the rules that it keeps stand in `rulesOf`. */
 function choiceLabel(choice: Choice, words: FormText): Child[] {
@@ -139,7 +250,7 @@ function rulesOf({ choices }: AskOp): HTMLElement[] {
   const lines = keeping.map(({ key, scope, rules }) =>
     element("p", { "data-scope": scope }, `${key}, ${KEPT[scope]}: `, ...rules.flatMap((rule) => [element("code", {}, revealed(rule)), " "])),
   );
-  const title = keeping.flatMap(({ rules }) => rules).length > 1 ? "The rules that would be saved" : "The rule that would be saved";
+  const title = keeping.flatMap(({ rules }) => rules).length > 1 ? "Rules that would be saved" : "Rule that would be saved";
   return [element("details", { class: "rules" }, element("summary", {}, title), ...lines)];
 }
 
@@ -162,6 +273,8 @@ export type AnswerTarget = {
   readonly tell: (text: string) => void;
   /** Takes the keyboard back from a field. */
   readonly focus: () => void;
+  /** Answers all changes of cells that wait in this notebook; undefined if the card doesn't know the others. */
+  readonly answerAll?: ((behavior: ApprovalAnswer["behavior"]) => void) | undefined;
 };
 
 export type AnswerForm = {
@@ -169,6 +282,10 @@ export type AnswerForm = {
   readonly node: HTMLFieldSetElement;
   /** Does what `event` asks for, if it is one of the form's keys. */
   press(event: KeyboardEvent): void;
+  /** The keys that answer now, in the order of their buttons; absent if the form says itself how to answer. */
+  keys?(): string[];
+  /** Looks again at what the page can do; `total` changes wait in its notebook. */
+  refresh?(total: number): void;
 };
 
 // Editing a call's input before it is allowed: the command, code or source itself where there is one, else the JSON.

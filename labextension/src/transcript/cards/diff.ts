@@ -255,7 +255,7 @@ export function diffView(diff: string, fold = Infinity): HTMLElement {
   markWords(rows);
   rows.forEach(drawText);
   const shown = rows.slice(0, fold);
-  const pre = element("pre", { class: "diff exact", tabindex: "0", role: "region", "aria-label": `Changes ${changeCounts(lines)}` });
+  const pre = element("pre", { class: "diff exact", tabindex: "0", role: "group", "aria-label": `Changes ${changeCounts(lines)}` });
   pre.append(...shown.map(({ node }) => node));
   colorRows(rows, pathIn(diff));
   const node = element("div", { class: "diff-box" }, pre);

@@ -39,7 +39,7 @@ function showLarge(parent: ParentNode, opener: HTMLElement, src: string, alt: st
     "dialog",
     { class: "large-picture", "aria-label": alt },
     element("div", { class: "picture-head" }, element("span", {}, alt), size, close),
-    element("div", { class: "picture-field", tabindex: "0", role: "region", "aria-label": "Picture" }, image),
+    element("div", { class: "picture-field", tabindex: "0", role: "group", "aria-label": "Picture" }, image),
   );
   dialog.addEventListener("click", (event) => {
     // beside the picture: its ground is the dialog's own

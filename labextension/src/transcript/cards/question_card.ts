@@ -29,16 +29,30 @@ export type QuestionCard = {
   readonly node: HTMLElement;
   /** `rank`: 0 = it is this question's turn; `total`: how many wait. */
   update(rank: number, total: number): void;
+  /** Nothing is accepted for a moment: what has just got the keyboard was not read yet. */
+  hold(): void;
+  ready(): boolean;
   dispose(): void;
 };
 
-/** The surroundings of a question; with no `attention` it never takes the keyboard, and stands beside the cell that it is about. */
-export type QuestionContext = Pick<TranscriptContext, "host" | "send"> & { readonly attention: UserAttention | null };
+/** The page's part of a change that is shown at its cell. */
+export type ChangePage = {
+  /** Brings the card into view and gives it the keys. */
+  reveal(): void;
+  /** Called each time the card begins to ask: it may get the keyboard. Returns how to give up. */
+  askKeys(): () => void;
+  /** Answers all changes that wait in the notebook. */
+  answerAll(behavior: AnswerMessage["behavior"]): void;
+};
+
+/** The surroundings of a question; with `change` it stands at the cell that it is about, and the page says when it gets the keyboard. */
+export type QuestionContext = Pick<TranscriptContext, "host" | "send"> &
+  ({ readonly attention: UserAttention; readonly change?: undefined } | { readonly change: ChangePage });
 
 const ELSEWHERE: Record<PlaceKind, string> = {
   panel: "Waits for your answer in Claude's panel.",
   cell: "Waits for your answer in the cell that asked.",
-  proposal: "Waits for your answer beside the cell that it changes.",
+  proposal: "Review it at the cell",
 };
 
 export function questionCard(question: Question, place: QuestionContext): QuestionCard {
@@ -49,25 +63,27 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   let ready = false;
   let shown = false;
   let turn = false;
+  let sent = false;
   let elsewhere: PlaceKind | null = null;
   let stopFocusing = (): void => undefined;
 
   const status = element("p", { class: "ask-status", role: "status" });
   const body = element("div", { class: "ask-body" });
   const count = element("span", { class: "nth" });
-  const kind: PlaceKind = place.attention === null ? "proposal" : isInPanel(place) ? "panel" : "cell";
+  const kind: PlaceKind = place.change ? "proposal" : isInPanel(place) ? "panel" : "cell";
   const goTo = cellAsked(ask, kind);
-  const keys = element("p", { class: "keys" }, element("span", { class: "on" }, "Press a key to answer."), element("span", { class: "off" }, "Keys are off: click the card."));
+  const keysOn = element("span", { class: "on" });
+  const keys = element("p", { class: "keys" }, keysOn, element("span", { class: "off" }, "Click the card to use its keys"));
   const other = element("p", { class: "elsewhere", hidden: "" });
   const answerHere = (): HTMLElement =>
-    button("Answer here", () => {
+    button("Review here", () => {
       askingPlaces().choose(ask.question, asking);
       card.focus();
     });
   const node = element(
     "div",
     { class: "ask", role: "group", tabindex: "-1", "data-kind": ask.kind, "aria-labelledby": titleId, "aria-describedby": reasonId },
-    element("div", { class: "ask-head" }, element("p", { class: "ask-title", id: titleId }, visibleText(ask.title)), count, ...goTo),
+    element("div", { class: "ask-head" }, element("p", { class: "ask-title", id: titleId }, visibleText(ask.title)), count, ...(isCellChange(ask) ? [keys] : []), ...goTo.nodes),
     other,
     body,
     status,
@@ -79,6 +95,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   };
   const offerAgain = (): void => {
     if (question.taken || question.answer) return;
+    sent = false;
     setText(status, "The kernel has not received the answer yet. It may be busy; you can answer again.");
     setReady(true);
   };
@@ -87,6 +104,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
     send: (answered) => {
       if (!ready) return;
       setReady(false);
+      sent = true;
       setText(status, "Sending the answer…");
       place.send({ type: "answer", question: ask.question, ...answered });
       // the button that was pressed is disabled now
@@ -95,25 +113,38 @@ export function questionCard(question: Question, place: QuestionContext): Questi
     },
     tell: (text) => { setText(status, text); },
     focus: () => { node.focus({ preventScroll: true }); },
+    answerAll: place.change && ((behavior) => { place.change.answerAll(behavior); }),
   };
   const { form, parts } = formOf(ask, card, titleId, reasonId);
 
-  body.append(...parts, form.node, keys);
+  body.append(...parts, form.node, ...(isCellChange(ask) ? [] : [keys]));
+  let waiting = 1;
+  const refresh = (): void => {
+    form.refresh?.(waiting);
+    setText(keysOn, howToPress(form.keys?.() ?? []));
+  };
+  refresh();
+  const readySoon = (): void => {
+    timers.push(setTimeout(() => { if (shown && !sent && !question.taken) setReady(true); }, READY_AFTER_MS));
+  };
   onlyFromUser(node);
   const asking: AskingPlace = {
     node,
     kind,
-    show: (now) => {
+    show: (now, atCell) => {
+      goTo.show(atCell);
+      refresh();
       if (now === elsewhere) return;
       elsewhere = now;
       draw();
     },
+    ...(place.change ? { reveal: () => { place.change.reveal(); } } : {}),
   };
   const draw = (): void => {
     const here = turn && elsewhere === null;
     body.hidden = !here;
     other.hidden = !turn || elsewhere === null || question.taken;
-    other.replaceChildren(...(elsewhere ? [element("span", {}, ELSEWHERE[elsewhere]), answerHere()] : []));
+    other.replaceChildren(...(elsewhere ? [whereElse(elsewhere, ask), answerHere()] : []));
     node.classList.toggle("aside", elsewhere !== null);
     if (!here) {
       stopFocusing();
@@ -124,12 +155,13 @@ export function questionCard(question: Question, place: QuestionContext): Questi
     if (shown || question.taken) return;
     shown = true;
     setText(status, "");
-    timers.push(setTimeout(() => { if (shown) setReady(true); }, READY_AFTER_MS));
-    if (place.attention) stopFocusing = focusWhenFree(node, place.host, place.attention);
+    readySoon();
+    stopFocusing = place.change ? place.change.askKeys() : focusWhenFree(node, place.host, place.attention, !isCellChange(ask));
   };
   const stopAsking = askingPlaces().add(ask.question, asking);
   node.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
+    // F8 goes to the next change, from here as well
+    if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab" || /^F\d/.test(event.key)) return;
     // the notebook's command mode would act on every key that passes this card
     event.stopPropagation();
     if (shown && !event.repeat && !event.isComposing && form.node.isConnected) form.press(event);
@@ -138,13 +170,21 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   return {
     node,
     update(rank, total) {
-      turn = rank === 0;
+      turn = place.change !== undefined || rank === 0;
       const all = total + (ask.next?.length ?? 0);
       setText(count, all > 1 ? `${rank + 1} of ${all}` : "");
+      waiting = total;
+      refresh();
       if (question.taken) setText(status, "The answer was received.");
       else if (!turn) setText(status, "Waits for the question before it.");
       draw();
     },
+    hold() {
+      if (!ready) return;
+      setReady(false);
+      readySoon();
+    },
+    ready: () => ready,
     dispose() {
       stopAsking();
       stopFocusing();
@@ -167,8 +207,9 @@ function formOf(ask: AskOp, card: AnswerTarget, titleId: string, reasonId: strin
 export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
   const parts = purposeOf(ask);
   if (ask.path && !ask.title.includes(ask.path)) parts.push(element("p", { class: "path" }, visibleText(ask.path)));
-  const reason = ask.kind === "plan" ? "Nothing is changed until you approve." : ask.reason;
-  parts.push(element("p", { class: "reason", id: reasonId }, ...sentence(reason)));
+  const reason = ask.kind === "plan" ? "Nothing changes until you approve." : ask.reason;
+  // that a change needs a yes is seen: the form unfolds why
+  parts.push(element("p", { class: isCellChange(ask) ? "unseen" : "reason", id: reasonId }, ...sentence(reason)));
   if (ask.warning) {
     parts.push(element("p", { class: "notice warning" }, element("b", {}, "Warning: "), visibleText(ask.warning)));
   }
@@ -193,13 +234,36 @@ function nextCall(call: NextCall): HTMLElement {
   return element("li", {}, element("details", {}, title, ...warning, ...(call.detail ? [detail({ ...call, kind: "permission" })] : [])));
 }
 
-/** The way to the cell that `ask` is about, where the page knows one. */
-function cellAsked({ name, input, path }: AskOp, kind: PlaceKind): HTMLElement[] {
+/** The way to the card at the cell that `ask` would change, else to the cell that it is about, if the page knows one. */
+function cellAsked(ask: AskOp, kind: PlaceKind): { nodes: HTMLElement[]; show(atCell: boolean): void } {
+  const { name, input, path, question } = ask;
   const ids = name === "NotebookRun" && Array.isArray(input?.cell_ids) ? input.cell_ids : [input?.cell_id];
   const [cell] = ids;
-  if (kind === "proposal" || typeof cell !== "string" || !hasPageActions()) return [];
-  const node = button("Show the cell", () => { request(node, { action: "cell", path, cell }); }, { class: "plain" });
-  return [node];
+  const hasCell = typeof cell === "string" && hasPageActions();
+  if (kind === "proposal" || (!hasCell && !isCellChange(ask))) return { nodes: [], show: () => undefined };
+  const node = button("Show the cell", () => {
+    if (!askingPlaces().review(question) && typeof cell === "string") request(node, { action: "cell", path, cell });
+  }, { class: "plain", hidden: hasCell ? false : "" });
+  return {
+    nodes: [node],
+    show(atCell) {
+      node.hidden = !hasCell && !atCell;
+      setText(node, atCell ? "Review at the cell" : "Show the cell");
+    },
+  };
+}
+
+/** The line of a card whose question asks in another place. */
+function whereElse(elsewhere: PlaceKind, { question }: AskOp): HTMLElement {
+  if (elsewhere !== "proposal") return element("span", {}, ELSEWHERE[elsewhere]);
+  return button(ELSEWHERE.proposal, () => { askingPlaces().review(question); }, { class: "plain" });
+}
+
+/** "Press Enter, 1 or 4"; nothing for a form that says itself how to answer. */
+function howToPress(keys: string[]): string {
+  const last = keys.at(-1);
+  if (last === undefined) return "";
+  return `Press ${keys.length > 1 ? `${keys.slice(0, -1).join(", ")} or ` : ""}${last}`;
 }
 
 function detail(ask: Pick<AskOp, "kind" | "detail" | "detail_kind">): HTMLElement {
@@ -211,7 +275,7 @@ function detail(ask: Pick<AskOp, "kind" | "detail" | "detail_kind">): HTMLElemen
     case "code":
     case "text": {
       const label = ask.detail_kind === "text" ? "Details" : `The whole ${ask.detail_kind}`;
-      const attributes = { class: "exact detail", tabindex: "0", role: "region", "aria-label": label };
+      const attributes = { class: "exact detail", tabindex: "0", role: "group", "aria-label": label };
       const node = element("pre", attributes);
       showCode(node, ask.detail, ask.detail_kind === "code" ? "python" : ask.detail_kind === "command" ? "bash" : "", visibleText);
       return node;
@@ -222,7 +286,7 @@ function detail(ask: Pick<AskOp, "kind" | "detail" | "detail_kind">): HTMLElemen
 // A plan as it reads: Markdown, with what would deceive written out.
 
 export function planText(plan: string): HTMLElement {
-  const node = element("div", { class: "prose plan", tabindex: "0", role: "region", "aria-label": "The plan" });
+  const node = element("div", { class: "prose plan", tabindex: "0", role: "group", "aria-label": "The plan" });
   new Markdown(node).update(revealed(plan), false);
   return node;
 }

@@ -205,7 +205,7 @@ function optionText(option: QuestionOption | undefined): HTMLElement[] {
 function previewStack(options: QuestionOption[]): { nodes: HTMLElement[]; show: (index: number) => void } {
   if (!options.some((option) => option.preview)) return { nodes: [], show: () => undefined };
   const shown = options.map(({ label, preview }) =>
-    element("pre", { class: "exact detail", tabindex: "0", role: "region", "aria-label": `Preview of ${revealed(label)}` }, visibleText(preview || "No preview")),
+    element("pre", { class: "exact detail", tabindex: "0", role: "group", "aria-label": `Preview of ${revealed(label)}` }, visibleText(preview || "No preview")),
   );
   const show = (index: number): void => {
     shown.forEach((one, at) => { one.style.visibility = at === Math.max(index, 0) ? "" : "hidden"; });

@@ -67,7 +67,7 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   const fold = element("details", { class: "fold" }, summary, inside);
   const questions = questionList(item, place);
   const outcome = element("div", { class: "outcome" });
-  const node = element("section", { class: "tool", "aria-labelledby": titleId }, fold, questions.node, outcome);
+  const node = element("section", { class: "tool", role: "group", "aria-labelledby": titleId }, fold, questions.node, outcome);
 
   let live: LiveOutput | null = null;
   let displays = 0;
@@ -203,14 +203,15 @@ function purposeOf(name: string, input: Json): string {
 }
 
 function timeText(item: ToolItem, now: number): string {
-  if (item.status === "running") return `${wholeSeconds(now - item.at)}${expected(item.estimate)}`;
+  if (item.status === "running") return `${wholeSeconds(now - item.at)}${expected(item.estimate, now - item.at)}`;
   if (item.status === "writing") return item.chars > 0 ? `${count(item.chars)} characters` : "";
   return isOver(item.status) && item.ms >= 1 ? duration(item.ms / 1000) : "";
 }
 
-/** How long it may take, where that is worth a word. */
-function expected(seconds: number | null): string {
-  return seconds !== null && seconds >= SHOWN_ESTIMATE_SECONDS ? ` of about ${wholeSeconds(seconds)}` : "";
+/** How long it may take, if that is worth a word and not past. */
+function expected(seconds: number | null, since: number): string {
+  if (seconds === null || seconds < SHOWN_ESTIMATE_SECONDS) return "";
+  return since <= seconds ? ` of about ${wholeSeconds(seconds)}` : `, usually ${wholeSeconds(seconds)}`;
 }
 
 function insideParts(item: ToolItem): HTMLElement[] {
@@ -250,7 +251,7 @@ function resultParts(item: ToolItem): HTMLElement[] {
 
 /** A result in colours where one can tell what it is: the lines of a file that was read, JSON. */
 function resultView({ name, input }: ToolItem, text: string): HTMLElement {
-  const attributes = { class: "output", tabindex: "0", role: "region", "aria-label": "Result" };
+  const attributes = { class: "output", tabindex: "0", role: "group", "aria-label": "Result" };
   const path = typeof input === "object" && input !== null && !Array.isArray(input) ? input.file_path : "";
   if (name === "Read" && typeof path === "string" && NUMBERED.test(text)) {
     return element("pre", { ...attributes, class: "output numbered" }, ...numberedLines(text, path));
@@ -300,7 +301,7 @@ function outcomeParts(item: ToolItem): HTMLElement[] {
     const lines = terminalText(item.error.message).trimEnd().split("\n");
     // of a traceback the end tells most; the whole is in the result
     const text = (lines.length > ERROR_LINES ? ["…", ...lines.slice(-ERROR_LINES)] : lines).join("\n");
-    parts.push(element("pre", { class: "output error", tabindex: "0", role: "region", "aria-label": item.error.code }, ...(resultWithFiles(text) ?? [text])));
+    parts.push(element("pre", { class: "output error", tabindex: "0", role: "group", "aria-label": item.error.code }, ...(resultWithFiles(text) ?? [text])));
   }
   return parts;
 }
@@ -355,7 +356,8 @@ const BEHAVIORS: Record<Behavior, string> = { allow: "Allowed", ask: "Asked", de
 export function decisionLine({ behavior, by, reason, rule }: DecidedOp): HTMLElement {
   const who = by === "hook" ? " by a hook" : "";
   const why = behavior === "allow" && rule ? ["by the rule ", element("code", {}, revealed(rule))] : sentence(reason);
-  return element("p", { class: `decided ${behavior}` }, element("b", {}, `${BEHAVIORS[behavior]}${who}: `), ...why);
+  // `ask` is the class of a question's card
+  return element("p", { class: behavior === "ask" ? "decided" : `decided ${behavior}` }, element("b", {}, `${BEHAVIORS[behavior]}${who}: `), ...why);
 }
 
 /** True for a decision that must be seen without opening the card: a refusal, or a hook's "allow". */
@@ -386,7 +388,7 @@ const FOLLOW_PX = 24;
 export type LiveOutput = { readonly node: HTMLElement; update(output: string): void };
 
 export function liveOutput(): LiveOutput {
-  const node = element("pre", { class: "output live", tabindex: "0", role: "region", "aria-label": "Latest output" });
+  const node = element("pre", { class: "output live", tabindex: "0", role: "group", "aria-label": "Latest output" });
   return {
     node,
     update(output) {

@@ -29,7 +29,7 @@ export const MODE_NAMES: Readonly<Record<string, string>> = {
   default: "Ask",
   acceptEdits: "Accept edits",
   plan: "Plan",
-  dontAsk: "Don't ask",
+  dontAsk: "Only what rules allow",
   bypassPermissions: "Bypass permissions",
 };
 

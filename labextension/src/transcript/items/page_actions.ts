@@ -1,5 +1,7 @@
 /** Actions that only the page can do; a transcript asks for them with an event, whichever build of the renderer it is. */
 
+import type { AskOp } from "../protocol";
+
 export const ACTION_EVENT = "cellwright-action";
 
 export type PageAction =
@@ -29,4 +31,23 @@ export function offerPageActions(): void {
 /** Asks the page for something, from the place of `node`. */
 export function request(node: Node, detail: PageAction): void {
   node.dispatchEvent(new CustomEvent<PageAction>(ACTION_EVENT, { detail, bubbles: true, composed: true, cancelable: true }));
+}
+
+/** Runs a changed cell as its user, once the change is in the document of this page. */
+export type ChangeRunner = {
+  /** The act that Enter is for: run the changed cell as well, only accept, or nothing. */
+  offers(ask: AskOp): "run" | "accept" | null;
+  /** Runs the cell when it has `source`; null: it is not to be run after all. */
+  runWhenChanged(ask: AskOp, source: string | null): void;
+};
+
+const RUNNER = Symbol.for("cellwright.change-runner");
+
+/** The page's runner; undefined where cells can't be run from a card. */
+export function changeRunner(): ChangeRunner | undefined {
+  return (globalThis as unknown as Record<symbol, ChangeRunner | undefined>)[RUNNER];
+}
+
+export function offerChangeRunner(runner: ChangeRunner | undefined): void {
+  (globalThis as unknown as Record<symbol, ChangeRunner | undefined>)[RUNNER] = runner;
 }

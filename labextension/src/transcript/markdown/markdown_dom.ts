@@ -24,7 +24,7 @@ export function renderBlock(token: Token): Node {
       // the cell's own headings are the notebook's; the answer's begin below them
       return element(`h${Math.min(6, known.depth + 1)}` as "h2", { class: `h${known.depth}` }, ...inline(known.tokens));
     case "paragraph":
-      return element("p", {}, ...inline(known.tokens));
+      return element("p", {}, ...taskOr(known.tokens));
     case "blockquote":
       return element("blockquote", AUTO, ...known.tokens.map(renderBlock));
     case "list":
@@ -56,7 +56,24 @@ export function listElement(list: Tokens.List, items: Node[]): HTMLElement {
 }
 
 export function renderListItem(item: Tokens.ListItem): HTMLElement {
-  return element("li", { class: item.task && "task" }, ...item.tokens.map(renderBlock));
+  const [first, second, ...rest] = item.tokens;
+  if (first?.type !== "checkbox") return element("li", { class: item.task && "task" }, ...item.tokens.map(renderBlock));
+  const words = second?.type === "text" ? [second] : [];
+  const below = words.length > 0 || !second ? rest : [second, ...rest];
+  const box = labelled(first as Tokens.Checkbox, words.map(renderBlock));
+  return element("li", { class: "task" }, box, ...below.map(renderBlock));
+}
+
+/** The text of a paragraph; of a task, with its box. */
+function taskOr(tokens: Token[]): Child[] {
+  const [first, ...words] = tokens;
+  return first?.type === "checkbox" ? [labelled(first as Tokens.Checkbox, inline(words))] : inline(tokens);
+}
+
+/** A task's box with its words as its name. */
+function labelled({ checked }: Tokens.Checkbox, words: Child[]): HTMLElement {
+  const box = element("input", { type: "checkbox", disabled: "", checked: checked && "", "aria-label": words.length === 0 && "Task" });
+  return element("label", {}, box, ...words);
 }
 
 function wrap(nodes: Child[]): DocumentFragment {
@@ -105,7 +122,7 @@ function inlineToken(token: MarkedToken): Child[] {
     case "br":
       return [element("br")];
     case "checkbox":
-      return [element("input", { type: "checkbox", disabled: "", checked: token.checked && "" })];
+      return [labelled(token, [])];
     case "link":
       return link(token);
     case "image":

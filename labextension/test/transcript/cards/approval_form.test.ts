@@ -186,7 +186,7 @@ describe("what is asked", () => {
     });
     const rules = find<HTMLDetailsElement>(card, ".rules");
     expect(rules.open).toBe(false);
-    expect(text(rules, "summary")).toBe("The rules that would be saved");
+    expect(text(rules, "summary")).toBe("Rules that would be saved");
     for (const scope of ["session", "always"]) {
       expect([...rules.querySelectorAll(`[data-scope=${scope}] code`)].map((code) => code.textContent)).toEqual(both);
     }

@@ -6,6 +6,8 @@ import { TranscriptStore } from "../../../src/transcript/store";
 import { view } from "../../../src/transcript/view";
 import { ask, find, press, RUN, scene, shadowOf, text } from "../scene";
 
+const revealed: string[] = [];
+
 /** A question that a cell, the panel and the cell that it is about show at once. */
 function everywhere(): { cell: ShadowRoot; panel: ShadowRoot; proposal: ShadowRoot; sent: AnswerMessage[] } {
   const { kernel, root } = scene();
@@ -24,7 +26,7 @@ function everywhere(): { cell: ShadowRoot; panel: ShadowRoot; proposal: ShadowRo
   kernel.say(RUN, question);
   store.receive({ type: "ops", first: 0, now: Date.now() / 1000, ops: [RUN, question] });
   view(answer, store, send);
-  proposalCard(beside, question, send);
+  proposalCard(beside, question, send, { reveal: () => revealed.push("q"), askKeys: () => () => undefined, answerAll: () => undefined });
   return { cell: root, panel: shadowOf(answer), proposal: shadowOf(beside), sent };
 }
 
@@ -38,9 +40,15 @@ async function asks(here: ShadowRoot, ...elsewhere: ShadowRoot[]): Promise<void>
 it("one card asks, where the user is: the others are a line that brings it there", async () => {
   const { cell, panel, proposal, sent } = everywhere();
   await asks(proposal, cell, panel);
-  expect(text(panel, ".elsewhere span")).toBe("Waits for your answer beside the cell that it changes.");
+  const lines = [...find(panel, ".elsewhere").querySelectorAll("button")];
+  expect(lines.map((node) => node.textContent)).toEqual(["Review it at the cell", "Review here"]);
+  lines[0]?.click();
+  expect(revealed).toEqual(["q"]);
   press(find(panel, ".ask"), "1");
   expect(sent).toEqual([]);
+  // it was chosen; who answers in another place chooses that
+  lines[1]?.click();
+  await asks(panel, cell, proposal);
   find(document, ".cellwright-panel").dispatchEvent(new Event("pointerdown", { bubbles: true, composed: true }));
   await asks(panel, cell, proposal);
   expect(text(cell, ".elsewhere span")).toBe("Waits for your answer in Claude's panel.");

@@ -1,7 +1,8 @@
-import { describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 
 import { proposalCard } from "../../../src/transcript/cards/proposal_card";
 import { focused } from "../../../src/transcript/focus";
+import { offerChangeRunner } from "../../../src/transcript/items/page_actions";
 import type { AnswerMessage, AskOp } from "../../../src/transcript/protocol";
 import { answered, ask, drawn, find, press, readyCard, RUN, scene, shadowOf, text } from "../scene";
 
@@ -18,8 +19,8 @@ function change(question: string, changes: Partial<AskOp> = {}): AskOp {
   });
 }
 
-function labels(root: ParentNode): string[] {
-  return [...root.querySelectorAll("button")].map((node) => node.textContent);
+function shownLabels(root: ParentNode): string[] {
+  return [...root.querySelectorAll("button")].filter((node) => !node.closest("[hidden]")).map((node) => node.textContent);
 }
 
 async function readyBar(root: ShadowRoot): Promise<HTMLElement> {
@@ -31,7 +32,11 @@ describe("a change of a cell", () => {
     const { kernel, root } = scene();
     kernel.say(RUN, change("q"));
     const card = await readyCard(root);
-    expect(labels(card)).toEqual(["1Accept", "2Allow all Python of this session", "3Always allow", "eEdit first…", "4Reject"]);
+    expect(shownLabels(card)).toEqual(["1Accept", "4Reject", "eEdit first…", "More"]);
+    expect(text(card, ".keys .on")).toBe("Press 1, 4 or e");
+    find(card, ".unfold").click();
+    expect(shownLabels(card).slice(4)).toEqual(["2Allow all Python of this session", "3Always allow"]);
+    expect(text(card, ".rest .reason")).toBe("No rule allows it.");
     press(card, "1");
     kernel.say(answered("q"));
     await drawn();
@@ -86,15 +91,74 @@ describe("several changes of cells", () => {
 });
 
 describe("at the cell itself", () => {
-  function shown(): { root: ShadowRoot; sent: AnswerMessage[]; card: ReturnType<typeof proposalCard> } {
+  afterEach(() => { offerChangeRunner(undefined); });
+
+  function shown(): { root: ShadowRoot; sent: AnswerMessage[]; all: string[]; card: ReturnType<typeof proposalCard> } {
     const host = document.createElement("div");
     document.body.replaceChildren(host);
     const sent: AnswerMessage[] = [];
-    const card = proposalCard(host, change("q"), (answer) => void sent.push(answer));
-    return { root: shadowOf(host), sent, card };
+    const all: string[] = [];
+    const page = { reveal: () => undefined, askKeys: () => () => undefined, answerAll: (behavior: string) => void all.push(behavior) };
+    const card = proposalCard(host, change("q"), (answer) => void sent.push(answer), page);
+    return { root: shadowOf(host), sent, all, card };
   }
 
-  it("the same card, which never takes the keyboard, answers", async () => {
+  /** The page runs cells, or only accepts; what it is to run when the change is made. */
+  function runner(offered: "run" | "accept"): (string | null)[] {
+    const runs: (string | null)[] = [];
+    offerChangeRunner({ offers: () => offered, runWhenChanged: (_ask, source) => void runs.push(source) });
+    return runs;
+  }
+
+  it("Enter accepts and runs, as its button says, and 1 only accepts", async () => {
+    const runs = runner("run");
+    const { root, sent } = shown();
+    const node = await readyCard(root);
+    expect(shownLabels(node)).toEqual(["EnterAccept and run", "1Accept", "4Reject", "eEdit first…", "More"]);
+    press(node, "Enter");
+    expect(sent).toMatchObject([{ behavior: "allow", scope: "once", input: null }]);
+    expect(runs).toEqual(["x = 2"]);
+    const other = shown();
+    press(await readyCard(other.root), "1");
+    expect(other.sent).toMatchObject([{ behavior: "allow" }]);
+    expect(runs).toEqual(["x = 2", null]);
+  });
+
+  it("Enter on a button presses that button, and on a change that nothing runs of it accepts", async () => {
+    const runs = runner("accept");
+    const { root, sent } = shown();
+    const node = await readyCard(root);
+    expect(shownLabels(node)).toEqual(["EnterAccept", "4Reject", "eEdit first…", "More"]);
+    expect(press(find(node, "button.deny"), "Enter")).toBe(false);
+    expect(sent).toEqual([]);
+    press(node, "Enter");
+    expect(sent).toMatchObject([{ behavior: "allow" }]);
+    expect(runs).toEqual(["x = 2"]);
+  });
+
+  it("of several, all are accepted or rejected from one", async () => {
+    const { root, all, card } = shown();
+    const node = await readyCard(root);
+    card.number(2, 3);
+    expect(text(node, ".nth")).toBe("2 of 3");
+    expect(shownLabels(node)).toContain("aAccept all three");
+    press(node, "a");
+    find(node, ".rest button.deny").click();
+    expect(all).toEqual(["allow", "deny"]);
+  });
+
+  it("keys that it got unasked do nothing until they could be read", async () => {
+    const { root, sent, card } = shown();
+    const node = await readyCard(root);
+    card.offerKeys();
+    expect(node.contains(focused())).toBe(true);
+    press(node, "1");
+    expect(sent).toEqual([]);
+    press(await readyCard(root), "1");
+    expect(sent).toHaveLength(1);
+  });
+
+  it("the same card, which never takes the keyboard itself, answers", async () => {
     const { root, sent, card } = shown();
     const node = await readyCard(root);
     expect(text(node, ".diff")).toContain("x = 2");

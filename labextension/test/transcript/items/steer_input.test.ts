@@ -44,12 +44,16 @@ it("can be stopped while it waits for its turn, and takes no words before that",
   const { kernel, root } = scene();
   await drawn();
   expect(find(root, ".stop").hidden).toBe(true);
-  kernel.say({ op: "notice", level: "info", text: "Claude is still working on “a” (run-1). This waits for its turn." });
+  kernel.say({ op: "notice", level: "info", text: "Claude is still working on “a” (run-1). This waits for its turn.", waits: true });
   await drawn();
   expect(text(root, ".state")).toBe("Waiting…");
   expect(find(root, ".steer").hidden).toBe(true);
+  expect(root.querySelectorAll(".notice:not([hidden])")).toHaveLength(1);
   find(root, ".stop").click();
   expect(kernel.received).toContainEqual({ type: "stop" });
+  kernel.say(run("turn"));
+  await drawn();
+  expect(root.querySelectorAll(".notice:not([hidden])")).toHaveLength(0);
 });
 
 it("sends with Enter for the next step and with Alt+Enter for after the turn; the notebook hears neither", async () => {

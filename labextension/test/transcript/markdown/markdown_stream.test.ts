@@ -22,6 +22,7 @@ const SAMPLES: Record<string, string> = {
   references: "See [docs] and [the docs][docs].\n\nMore text here.\n\n[docs]: https://a.example/x 'T'\n\nAgain [docs].\n",
   html: "<div>\nraw\n\n</div>\n\n<!-- open\n\ncomment -->\n\ntext <b>x</b> &amp; &lt;\n\n<script>\n1\n\n</script>\n\nend",
   windows: "one\r\ntwo\r\n\r\n- a\r\n- b\r\n\r\n```\r\ncode\r\n```\r\nend\r\n",
+  tasks: "- [x] done **b**\n- [ ] to [do](https://a.example)\n  - [ ] below\n\npara\n\n- [x] loose\n\n- [ ] more\n\n  text\n- [ ]\n",
   marks: "a * b * c ** d\n\n**kw** and *a **b** c*\n\n`` a ` b `` \\*x\\* ***both***\n\n_under_ __score__ $a_1$ 5 * 3\n",
 };
 
@@ -29,6 +30,13 @@ it("has lists and quotes begin where their text does", () => {
   const node = document.createElement("div");
   new Markdown(node).update("- \u05d0\u05d7\u05d3\n\n1. one\n\n> \u05d0", false);
   expect([...node.children].map(({ localName, attributes }) => [localName, attributes.getNamedItem("dir")?.value])).toEqual([["ul", "auto"], ["ol", "auto"], ["blockquote", "auto"]]);
+});
+
+it("names the box of a task by its words", () => {
+  const node = document.createElement("div");
+  new Markdown(node).update(SAMPLES.tasks ?? "", false);
+  const names = [...node.querySelectorAll("input")].map((box) => box.closest("label")?.textContent.trim());
+  expect(names).toEqual(["done b", "to do", "below", "loose", "more"]);
 });
 
 describe("what was streamed is what would have been drawn at once", () => {

@@ -309,7 +309,8 @@ class StartingRun(Struct, frozen=True):
         """The run made ready, when those before it have ended."""
         log = EventLog(self.run.bus.publish, 0)  # numbers are the session's, and that has another run
         if (first := self.behind) is not None and first is not self.run:
-            log.emit(Notice(f"Claude is still working on “{first.title}” ({first.id}). This waits for its turn."))
+            waits = f"Claude is still working on “{first.title}” ({first.id}). This waits for its turn."
+            log.emit(Notice(waits, waits=True))
         try:
             await self.parts.queue.turn_of(self.run)
             return await asyncio.to_thread(self._prepare)  # a key helper may take its time

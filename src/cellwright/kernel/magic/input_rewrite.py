@@ -24,6 +24,7 @@ from IPython.core.inputtransformer2 import (
     EscapedCommand,
     MagicAssign,
     TokenTransformBase,
+    TransformerManager,
     assemble_continued_line,
     find_end_of_continued_line,
     leading_indent,
@@ -41,7 +42,7 @@ _BEFORE_CELL = r"\s*(?:#|$)"
 
 PLAIN_CELL = "get_ipython().run_cell_magic('claude', {!r}, {!r})\n"
 PLAIN_LINE = "get_ipython().run_line_magic('claude', {!r})"
-TEXT_BELOW = "get_ipython().find_line_magic('claude').__self__.refuse_text_below()\n"
+TEXT_BELOW = "get_ipython().find_line_magic('claude').__self__.refuse_text_below({!r})\n"
 _AWAITED = {
     "run_cell_magic": "await get_ipython().find_cell_magic('claude').__self__.awaited_cell()",
     "run_line_magic": "await get_ipython().find_line_magic('claude').__self__.awaited_line()",
@@ -170,8 +171,12 @@ def rewrite_claude_cell(lines: list[str]) -> list[str]:
     if start := re.match(_CELL, lines[first]):
         text = PLAIN_CELL.format(lines[first][start.end() :].strip(), "".join(lines[first + 1 :]))
         return [*lines[:first], text]
-    if (start := re.match(_LINE, lines[first])) and _text_is_below(lines[first][start.end() :], lines[first + 1 :]):
-        return [TEXT_BELOW]
+    if (start := re.match(_LINE, lines[first])) and (below := "".join(lines[first + 1 :])).strip():
+        line = lines[first][start.end() :]
+        if line.rstrip().endswith("\\"):
+            return lines
+        if (alone := _has_no_prompt(line)) or not _is_code(below):
+            return [TEXT_BELOW.format(alone)]
     return lines
 
 
@@ -179,10 +184,17 @@ def rewrite_claude_cell(lines: list[str]) -> list[str]:
 rewrite_claude_cell.has_side_effects = True  # type: ignore[attr-defined]
 
 
-def _text_is_below(line: str, below: list[str]) -> bool:
-    """Return whether a line without a prompt has text below it."""
-    if line.rstrip().endswith("\\") or not "".join(below).strip():
+def _is_code(text: str) -> bool:
+    """Return whether text is what IPython runs, rather than more of a prompt."""
+    try:
+        ast.parse(TransformerManager().transform_cell(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+    return True
+
+
+def _has_no_prompt(line: str) -> bool:
+    """Return whether the rest of a line is options alone, or nothing."""
     from cellwright.errors import CellwrightError  # loading the extension needs none
     from cellwright.kernel.magic.option_parser import parse_line
     from cellwright.kernel.magic.options import MagicOptions

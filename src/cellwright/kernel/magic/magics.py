@@ -98,10 +98,11 @@ class ClaudeMagic:
     async def awaited_line(self, line: str) -> None:
         await self.awaited_cell(line, "")
 
-    def refuse_text_below(self) -> None:
-        """Say that `%claude` alone on its line takes no text from the lines below it. Raises `CellError`."""
+    def refuse_text_below(self, alone: bool) -> None:
+        """Say that `%claude`, `alone` on its line or not, takes no text from the lines below. Raises `CellError`."""
+        what = "" if alone else "The lines below are not Python, and not part of the prompt: "
         message = (
-            "%claude takes its prompt on the same line. For a prompt of several lines, begin the cell with %%claude. "
+            f"{what}%claude takes its prompt on the same line. For a prompt of several lines, begin the cell with %%claude. "
             "Nothing was sent, and nothing else in this cell ran."
         )
         raise CellError(ErrorCode.INVALID_PARAMETERS, message)

@@ -154,6 +154,8 @@ class _SavedOps:
                 pass  # its end follows
             case "told":
                 self._context.append(op)
+            case "notice" if op.get("waits"):
+                pass  # the run has begun since, or another notice says that it did not
             case "notice" | "compacted":
                 self._add(op)
             case _:

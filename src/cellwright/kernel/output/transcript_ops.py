@@ -262,7 +262,12 @@ def _plain(  # noqa: C901  one arm for each event
                 "at": event.at,
             }
         case Notice():
-            return {"op": "notice", "level": event.level, "text": event.message}
+            return {
+                "op": "notice",
+                "level": event.level,
+                "text": event.message,
+                **({"waits": True} if event.waits else {}),
+            }
         case ContextCompacted():
             return compacted_op(event)
         case TurnChanged():

@@ -433,7 +433,7 @@ class LiveView(Struct):
 
 
 def _running_lines(running: _Running, now: float, details: bool) -> list[Text]:
-    expected = run_lines.estimate(running.estimated_seconds)
+    expected = run_lines.estimate(running.estimated_seconds, now - running.since)
     lines = [Text(f"● {run_lines.call_title(running.call)} {now - running.since:.0f} s{expected}", "bold")]
     if running.agent is not None:
         lines[0].append(f" · {running.agent.facts()} · {running.agent.doing}".removesuffix(" · "), "dim")

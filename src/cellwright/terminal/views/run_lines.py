@@ -47,14 +47,16 @@ SHOWN_ESTIMATE_SECONDS = 2.0
 """Of what takes less time nothing is estimated on the screen."""
 
 
-def estimate(expected: float | None) -> str:
-    """The time that a call may take, as an addition to the time it has run; nothing where that is short or not known.
+def estimate(expected: float | None, since: float = 0.0) -> str:
+    """The time that a call may take, as an addition to the time it has run (`since`); nothing if it is short or unknown.
 
-    >>> estimate(75.0), estimate(0.2), estimate(None)
-    (' of about 1 min 15 s (estimated from earlier calls)', '', '')
+    >>> estimate(75.0), estimate(0.2), estimate(None), estimate(2.0, since=3.0)
+    (' of about 1 min 15 s (estimated from earlier calls)', '', '', ', usually 2.0 s')
     """
     if expected is None or expected < SHOWN_ESTIMATE_SECONDS:
         return ""
+    if since > expected:
+        return f", usually {seconds(expected)}"
     return f" of about {seconds(expected)} (estimated from earlier calls)"
 
 
