@@ -49,7 +49,7 @@ async function bundle(entry, define = {}, js = "") {
 }
 
 /** What each page, and each cell, has to carry; a bundle that grows past it must be worth a decision. */
-const BUDGETS = { "transcript.js": [150 * 1024, 52 * 1024], "loader.js": [1600, 1600] };
+const BUDGETS = { "transcript.js": [160 * 1024, 55 * 1024], "loader.js": [1600, 1600] };
 
 function checkSize(name, contents) {
   const sizes = [contents.length, gzipSync(contents).length];

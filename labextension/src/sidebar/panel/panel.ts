@@ -145,7 +145,7 @@ export class Panel implements Disposable {
     this.node = element(
       "section",
       { class: "cellwright-panel", tabindex: "-1", "aria-label": trans.__("Claude") },
-      this.head.node, this.note.node, this.first.card.node, this.runs.node, this.view, this.branch, this.notices, this.contextBarSlot, this.composerSlot, this.announcer,
+      this.head.node, this.note.node, this.first.card.node, this.runs.node, this.view, this.branch, this.notices, this.composerSlot, this.announcer,
     );
     host.replaceChildren(this.node);
     this.begin();
@@ -311,6 +311,7 @@ export class Panel implements Disposable {
     const { page: home } = this;
     const composer = mount(this.composerSlot, this.chat, { ...home.composer, trans: home.trans, leave: () => { home.leave(); } });
     this.composer = composer;
+    composer.aside.append(this.contextBarSlot);
     this.disposables.push(composer);
     if (this.pendingText === null) return;
     composer.focus();

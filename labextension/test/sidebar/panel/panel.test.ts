@@ -25,6 +25,7 @@ function field(): { mount: MountComposer; area: HTMLTextAreaElement } {
   const area = document.createElement("textarea");
   area.setAttribute("aria-label", "Prompt");
   const composer: Composer = {
+    aside: document.createElement("div"),
     focus: () => { area.focus(); },
     insert: (words) => { area.value += words; },
     attach: () => undefined,
