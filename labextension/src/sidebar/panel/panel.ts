@@ -46,6 +46,8 @@ export type PanelHost = {
   kernels(): readonly MenuItem[];
   startKernel(): void;
   readonly server: ServerApi;
+  /** False while the page still finds out which kernel there is. */
+  isSettled(): boolean;
   /** Of the notebook that the conversation is about. */
   notebookFacts(): NotebookFacts | null;
   /** The page's own items of the menu. */
@@ -117,6 +119,7 @@ export class Panel implements Disposable {
       server: page.server,
       shortcut: page.shortcuts()[0]?.keys ?? "",
       facts: () => page.notebookFacts(),
+      isSettled: () => page.isSettled(),
       compose: (text) => { this.compose(text); },
       focusComposer: () => { this.focusComposer(); },
       openNotebook: (path) => page.run("docmanager:open", { path }),
@@ -351,9 +354,10 @@ function drawNotices(list: HTMLElement, texts: readonly string[]): void {
 
 // The text that a screen reader says of the panel as a whole when it changes; each run says its own.
 
-export function ariaLiveText({ connection, kernelInfo, waitsForCell }: Chat, trans: Trans): string {
+export function ariaLiveText({ connection, kernelInfo, waitsForCell, runs }: Chat, trans: Trans): string {
   switch (connection) {
     case "connected":
+      if (runs.at(-1)?.restarted) return trans.__("The kernel restarted; its variables are gone.");
       return trans.__("Connected to the kernel of %1", kernelInfo?.notebook ?? trans.__("this panel"));
     case "connecting":
       return waitsForCell ? trans.__("Waiting for the cell that runs") : "";

@@ -51,6 +51,7 @@ export class RunView {
   private readonly place: HTMLButtonElement;
   private readonly fold: HTMLButtonElement;
   private readonly waits = element("p", { class: "waits" });
+  private readonly restarted = element("p", { class: "restarted", hidden: "" });
   private readonly tools = element("div", { class: "prompt-actions" });
   private undoSettled = false;
   private readonly endedBefore: boolean;
@@ -72,7 +73,8 @@ export class RunView {
     this.tools.append(edit);
     const said = element("div", { class: "said" }, this.place, this.tools, this.words, this.fold);
     this.host.style.minHeight = `${GUESSED_HEIGHT}px`;
-    this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host);
+    this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host, this.restarted);
+    setText(this.restarted, trans.__("The kernel restarted; its variables are gone."));
     this.node.addEventListener(ACTION_EVENT, (event) => {
       if ((event as CustomEvent<PageAction>).detail.action !== "again") return;
       event.preventDefault();
@@ -98,6 +100,7 @@ export class RunView {
     const over = isOver(run);
     this.tools.hidden = !over || run.kind === "command" || run.turn === null || run.prompt.length >= WHOLE_PROMPT_CHARS;
     if (over) this.offerUndo(shown);
+    this.restarted.hidden = shown.restarted !== true;
     this.waits.hidden = run.state !== "waiting";
     this.host.hidden = run.state === "waiting";
     this.drawIfWanted();
@@ -147,7 +150,7 @@ export class RunView {
     this.undoSettled = true;
     const turn = { session: run.session, turn: changes.turn };
     const offer = (): void => {
-      this.node.append(undoButton(turn, (method, params) => this.deps.request(method, params)));
+      this.restarted.before(undoButton(turn, (method, params) => this.deps.request(method, params)));
     };
     if (!this.endedBefore) offer();
     else void this.deps.canUndo(turn.session, turn.turn).then((can) => { if (can && !this.gone) offer(); });

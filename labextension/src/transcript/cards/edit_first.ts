@@ -102,7 +102,8 @@ function inputForm(ask: AskOp, input: JsonObject): InputForm {
   if (pieces) return pieces;
   const key = textKey(ask, input);
   if (key === undefined) return { fields: [{ label: "Edit the input (JSON)", text: revealed(JSON.stringify(input, null, 2)), language: "json" }], parse: ([text = ""]) => parseObject(concealed(text, JSON.stringify(input, null, 2))), diff: null };
-  const text = String(input[key]);
+  const now = input[key];
+  const text = typeof now === "string" ? now : "";
   return {
     fields: [{ label: LABELS[key] ?? `Edit the ${key.replaceAll("_", " ")}`, text: revealed(text), language: languageOf(ask, input) }],
     parse: ([edited = ""]) => ({ input: { ...input, [key]: concealed(edited, text) } }),

@@ -12,7 +12,7 @@ import type { KernelInfo } from "../../../src/transport/chat";
 import { ChatStore } from "../../../src/transport/chat_store";
 import { standIn } from "../../support/stand_in";
 import { answered, ask, begun, END, find, RUN, text as textOf } from "../../transcript/scene";
-import { OneKernel, ops, run, state, text } from "../../transport/chat_kernel";
+import { OneKernel, ops, run, state, stateOf, text } from "../../transport/chat_kernel";
 import { expectAccessible, press } from "../panel_scene";
 
 const NOTEBOOK: KernelInfo = { kernelId: "kernel-1", name: "Python 3", notebook: "work/tides.ipynb" };
@@ -37,6 +37,7 @@ function field(): { mount: MountComposer; area: HTMLTextAreaElement } {
 type Scene = { panel: Panel; host: HTMLElement; kernel: OneKernel; chat: ChatStore; area: HTMLTextAreaElement; home: { [Name in keyof PanelHost]: PanelHost[Name] } };
 
 let current: Panel | null = null;
+let settled = true;
 
 async function scene(prepare: (kernel: OneKernel) => void = () => undefined, place: KernelInfo | null = NOTEBOOK): Promise<Scene> {
   const host = document.createElement("div");
@@ -63,6 +64,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     kernels: () => [{ label: "The current notebook's", chosen: true, choose: vi.fn() }, { label: "other.ipynb", about: "Python 3", chosen: false, choose: chosen }],
     startKernel: vi.fn(),
     server: { key: () => Promise.resolve(null), keepKey: () => Promise.reject(new Error("not here")), clouds: () => Promise.resolve([]), keepCloud: () => Promise.reject(new Error("not here")), demo: () => Promise.reject(new Error("not here")) },
+    isSettled: () => settled,
     notebookFacts: () => ({ cells: 3, code: 2, ran: 2, hasProse: true, failed: { count: 4, error: "KeyError" }, table: { count: 2 } }),
     more: () => [],
     openSettings: vi.fn(),
@@ -141,10 +143,54 @@ describe.each<[string, (kernel: OneKernel) => void, string, string[]]>([
   ["lost", (kernel) => { kernel.connectionStatus = "disconnected"; }, ".note", ["The kernel is gone", "The connection to the server is lost.", "Try again", "Start a kernel here"]],
 ])("a panel that is %s", (_, prepare, part, words) => {
   it("says what is and what to do, accessibly", async () => {
-    const { host } = await scene(prepare);
+    const { host, kernel } = await scene(prepare);
+    if (part === ".first") await answersStart(kernel);
     for (const each of words) expect(textOf(host, part)).toContain(each);
     expect(find(host, part).hidden).toBe(false);
     await real(() => expectAccessible(host));
+  });
+});
+
+/** The kernel says its state, and what the start page shows. */
+async function answersStart(kernel: OneKernel, turns = 0): Promise<void> {
+  const asked = kernel.comm.sent.find(({ message }) => message.method === "start");
+  const { session } = stateOf();
+  kernel.tell(state({ session: { ...session, turns } }), { type: "reply", id: asked?.message.id ?? null, result: { key: { source: "env", own_credentials: true, address: "" }, variables: [], variable_count: 0, earlier: null } });
+  await drawn();
+}
+
+describe("a panel that opens", () => {
+  const parts = (host: HTMLElement): boolean[] => [".loading", ".first", ".first-page"].map((part) => find(host, part).hidden);
+
+  it("says that it loads until the kernel has said whether anything is there", async () => {
+    const { host, kernel } = await scene((slow) => { slow.info = new Promise((resolve) => { slow.setInfo = resolve; }); });
+    expect([parts(host), find(host, ".note").hidden]).toEqual([[false, true, false], true]);
+    kernel.setInfo({});
+    await drawn();
+    expect(parts(host)).toEqual([false, true, false]);
+    await answersStart(kernel);
+    expect(parts(host)).toEqual([true, false, false]);
+  });
+
+  it("waits for the turns of a transcript, but not for ever", async () => {
+    const { host, kernel } = await scene();
+    await answersStart(kernel, 3);
+    expect(parts(host)).toEqual([false, true, false]);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(parts(host)).toEqual([true, false, false]);
+    kernel.tell(run("past-s-1", { kind: "past", state: "done" }));
+    await drawn();
+    expect(find(host, ".first-page").hidden).toBe(true);
+  });
+
+  it("waits for the notebook that the page still opens", async () => {
+    settled = false;
+    const { host, chat } = await scene(undefined, null);
+    expect(parts(host)).toEqual([false, true, false]);
+    settled = true;
+    chat.notify();
+    await drawn();
+    expect(parts(host)).toEqual([true, false, false]);
   });
 });
 
