@@ -199,7 +199,7 @@ def test_what_is_said_while_claude_works_is_told_queued_or_taken_back(notebook, 
     box = composer.node.locator(".cellwright-box")
     height = box.bounding_box()["height"]
     composer.type("Write them as words")
-    expect(composer.node.locator(".cellwright-send")).to_have_text("Steer")
+    expect(composer.node.locator(".cellwright-send")).to_have_text("Send now")
     book.page.keyboard.press("Enter")
     waiting.filter(has_text="with the next step").wait_for()
     for words in ("And then backwards", "And never this"):

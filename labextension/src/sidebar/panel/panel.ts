@@ -6,7 +6,7 @@ import type { UndoableTurns } from "../../notebook/undo";
 import { undoableTurns } from "../../notebook/undo";
 import { addPageStyle } from "../../page";
 import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "../../panel_view";
-import { button, element, setText } from "../../transcript/dom";
+import { element, setText } from "../../transcript/dom";
 import { guardFocus } from "../../transcript/focus";
 import type { Trans } from "../../translation";
 import type { Chat } from "../../transport/chat";
@@ -15,6 +15,7 @@ import type { ChatStore } from "../../transport/chat_store";
 import type { ServerApi } from "../../transport/server_api";
 import type { NotebookFacts } from "../notebook_facts";
 import { whenLoaded } from "../stale_bundle";
+import type { Branches } from "./branch_switch";
 import type { ConnectionNote } from "./connection_note";
 import { connectionNote } from "./connection_note";
 import type { PanelRegion } from "./f6_navigation";
@@ -79,7 +80,6 @@ export class Panel implements Disposable {
   private readonly composerSlot = element("div", { class: "cellwright-slot composer" });
   private readonly announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   private readonly notices: HTMLElement;
-  private readonly branch = element("div", { class: "branch", role: "status" });
   private readonly disposables: Disposable[] = [];
   private readonly deps: PanelDeps;
   private composer: Composer | null = null;
@@ -91,6 +91,10 @@ export class Panel implements Disposable {
   private announced = "";
   private undoable: Promise<UndoableTurns | null> | null = null;
   private asking = 0;
+  private branches: Branches = {};
+  private branchesOf = "";
+  /** The turn at whose prompt the user has gone to another branch. */
+  private branchTurn: number | null = null;
 
   /** Fills `host` with the panel. */
   constructor(
@@ -136,6 +140,15 @@ export class Panel implements Disposable {
         if (!page.runCell(run.place, run.prompt)) this.ask(run.prompt);
       },
       edit: (run, text) => { void this.askAnew(run, text); },
+      retry: (run) => { void this.askAnew(run, run.prompt); },
+      openBranch: (session, turn) => {
+        this.branchTurn = turn;
+        chat.request("session_resume", { id: session }).catch((error: unknown) => {
+          this.branchTurn = null;
+          this.tell(error);
+        });
+      },
+      sendKey: () => page.settings().sendKey,
       request: (method, params) => chat.request(method, params, UNDO_TIMEOUT_MS),
       canUndo: (session, turn) => {
         // all turns of a conversation that is drawn ask at once
@@ -148,7 +161,7 @@ export class Panel implements Disposable {
     this.node = element(
       "section",
       { class: "cellwright-panel", tabindex: "-1", "aria-label": trans.__("Claude") },
-      this.head.node, this.note.node, this.first.card.node, this.runs.node, this.view, this.branch, this.notices, this.composerSlot, this.announcer,
+      this.head.node, this.note.node, this.first.card.node, this.runs.node, this.view, this.notices, this.composerSlot, this.announcer,
     );
     host.replaceChildren(this.node);
     this.begin();
@@ -269,23 +282,37 @@ export class Panel implements Disposable {
     const { chat } = this;
     const before = (run.turn ?? 1) - 1;
     try {
-      if (before === 0) await chat.request("session_new", {});
-      else await chat.request("session_fork", { id: run.session, turn: before });
-      this.showBranch(run.session);
+      await chat.request("session_fork", { id: run.session, turn: before });
       this.ask(text);
     } catch (error) {
       this.tell(error);
     }
   }
 
-  /** Offers to open the branch that was left. */
-  private showBranch(session: string): void {
-    const { trans } = this.page;
-    const open = button(trans.__("Open it"), () => {
-      this.branch.replaceChildren();
-      this.chat.request("session_resume", { id: session }).catch((error: unknown) => { this.tell(error); });
-    }, { class: "plain" });
-    this.branch.replaceChildren(element("p", {}, trans.__("What was answered before is kept in another branch."), " ", open));
+  /** The kernel is asked whenever the session, or the number of its turns, is another. */
+  private drawBranches(): void {
+    const { chat, runs } = this;
+    const session = chat.connection === "connected" ? (chat.state?.session ?? null) : null;
+    const of = session && session.turns > 0 ? `${session.id} ${session.turns}` : "";
+    if (of !== this.branchesOf) {
+      this.branchesOf = of;
+      this.branches = {};
+      if (of) void this.askForBranches(of);
+    }
+    runs.showBranches(chat.runs, session?.id ?? "", this.branches);
+    if (this.branchTurn === null || !session) return;
+    const run = chat.runs.find(({ run }) => run.session === session.id && run.turn === this.branchTurn)?.run;
+    if (!run || !this.branches[this.branchTurn]) return;
+    this.branchTurn = null;
+    // who has gone on meanwhile keeps the focus
+    if (document.activeElement === document.body || this.node.contains(document.activeElement)) runs.focusBranches(run.id);
+  }
+
+  private async askForBranches(of: string): Promise<void> {
+    const answer = (await this.chat.request("session_branches", {}).catch(() => null)) as { turns?: Branches } | null;
+    if (this.disposed || of !== this.branchesOf) return;
+    this.branches = answer?.turns ?? {};
+    this.drawBranches();
   }
 
   private tell(error: unknown): void {
@@ -300,6 +327,7 @@ export class Panel implements Disposable {
     this.note.update(chat);
     this.first.update();
     this.runs.update(chat.runs);
+    this.drawBranches();
     drawNotices(this.notices, chat.state?.notices ?? []);
     const news = ariaLiveText(chat, home.trans);
     if (news && news !== this.announced) setText(this.announcer, news);
