@@ -8,7 +8,7 @@ import type { Chat } from "../transport/chat";
 import type { AttachedCell, Completion } from "../transport/chat_protocol";
 import type { AttachedFile } from "./attachments";
 import { Attachments, AttachmentBar, handleDrops } from "./attachments";
-import { commandName, fileMention, insertion, kernelPath, CompletionSource, triggerAt } from "./completions";
+import { beginsWith, commandName, fileMention, insertion, kernelPath, CompletionSource, triggerAt } from "./completions";
 import type { Composer, ComposerDeps } from "./composer_deps";
 import { handleKey, otherWay } from "./keys";
 import { Palette } from "./palette";
@@ -16,7 +16,7 @@ import { OptionsMenu } from "./options/options_menu";
 import { RunOptionFields } from "./options/run_options";
 import { PendingMessages } from "./pending_messages";
 import { Pickers } from "./pickers";
-import { Drafts } from "./prompt_history";
+import { CompletionUse, Drafts } from "./prompt_history";
 import { currentRun, sendBlocker, sendPrompt, RunBar, sendSteering, deliveryName, deliveryOf } from "./steering";
 import css from "./style.css";
 import { fitHeight, replaceText, TypeAheadBuffer } from "./text_field";
@@ -61,6 +61,7 @@ class PanelComposer {
   private readonly waiting: PendingMessages;
   private readonly runBar: RunBar;
   private readonly drafts: Drafts;
+  private readonly used: CompletionUse;
   private readonly problem: HTMLElement;
   private readonly sendButton: HTMLButtonElement;
   private readonly sendWords = element("span", { class: "cellwright-unseen" });
@@ -88,7 +89,7 @@ class PanelComposer {
     this.palette = new Palette(this.area, trans, (item) => { this.take(item); });
     this.suggestions = new CompletionSource(chat, (found) => {
       const trigger = triggerAt(this.area.value, this.area.selectionStart);
-      if (trigger && trigger.start !== this.dismissed) this.palette.show(found, trigger.kind, trigger.text);
+      if (trigger && trigger.start !== this.dismissed) this.palette.show({ ...found, items: this.used.sorted(found.items, (item) => beginsWith(item, trigger)) }, trigger.kind, trigger.text);
     });
     this.attachments = new Attachments(trans, () => { this.update(); }, tell);
     this.attachmentBar = new AttachmentBar(deps, this.attachments, (files) => { this.attach(files); }, () => { this.update(); }, focus);
@@ -100,6 +101,7 @@ class PanelComposer {
       focus();
     });
     this.drafts = new Drafts(deps.memory, chat);
+    this.used = new CompletionUse(deps.memory);
     this.problem = element("p", { class: "cellwright-problem", role: "alert", hidden: "" });
     this.sendButton = button(icon("send"), () => { void this.send(false); }, { class: "cellwright-send" });
     this.sendButton.append(this.sendWords);
@@ -150,6 +152,7 @@ class PanelComposer {
     this.sendButton.disabled = this.isSending || blocked !== "" || (!this.area.value.trim() && !attached);
     this.area.readOnly = this.isSending;
     this.node.classList.toggle("cellwright-mod-sending", this.isSending);
+    this.node.classList.toggle("cellwright-mod-running", run !== null);
     this.node.classList.toggle("cellwright-mod-steers", steers);
     this.node.dataset.mode = this.chat.state?.mode ?? "";
     this.showRun(run !== null, steers);
@@ -261,6 +264,7 @@ class PanelComposer {
   private take(item: Completion): void {
     const trigger = triggerAt(this.area.value, this.area.selectionStart);
     if (!trigger) return;
+    this.used.add(item.insert);
     const { text, end } = insertion(item, trigger, this.area.value.slice(trigger.end));
     this.closeList();
     this.area.focus();

@@ -194,6 +194,73 @@ describe("a panel that opens", () => {
   });
 });
 
+describe("branches", () => {
+  const requests = (kernel: OneKernel, method: string): Record<string, unknown>[] => kernel.comm.sent.filter(({ message }) => message.method === method).map(({ message }) => message);
+  const inSession = (id: string, turns: number): ReturnType<typeof state> => state({ session: { ...stateOf().session, id, turns } });
+  const answer = async (kernel: OneKernel, method: string, result: unknown): Promise<void> => {
+    kernel.tell({ type: "reply", id: (requests(kernel, method).at(-1)?.id ?? null) as string, result: result as null });
+    await drawn();
+  };
+
+  async function twoTurns(): Promise<Scene> {
+    const opened = await scene();
+    opened.kernel.tell(inSession("b", 2), ...[1, 2].map((turn) => run(`r${turn}`, { session: "b", turn, state: "done", prompt: `prompt ${turn}` })));
+    await drawn();
+    await answer(opened.kernel, "session_branches", { turns: { 2: ["a", "b", "c"] } });
+    return opened;
+  }
+
+  it("are a switch at their prompt, which goes from one to the next by keys and keeps the focus", async () => {
+    const { host, kernel } = await twoTurns();
+    const groups = [...host.querySelectorAll<HTMLElement>(".branches")];
+    expect(groups.map(({ hidden }) => hidden)).toEqual([true, false]);
+    expect([groups[1]?.getAttribute("aria-label"), groups[1]?.textContent]).toEqual(["Branch 2 of 3", "‹2/3›"]);
+    await real(() => expectAccessible(host));
+    const next = groups[1]?.querySelectorAll("button")[1];
+    next?.focus();
+    press(next ?? host, "ArrowLeft");
+    expect(requests(kernel, "session_resume").at(-1)?.params).toEqual({ id: "a" });
+    kernel.tell({ type: "gone", runs: ["r1", "r2"] }, inSession("a", 2), ...[1, 2].map((turn) => run(`a${turn}`, { session: "a", turn, state: "done", kind: "past" })));
+    await drawn();
+    await answer(kernel, "session_branches", { turns: { 2: ["a", "b", "c"] } });
+    expect(find(host, "[data-run=a2] .branches").getAttribute("aria-label")).toBe("Branch 1 of 3");
+    expect(document.activeElement?.getAttribute("aria-label")).toBe("Next branch");
+  });
+
+  it("begin with an edited prompt, which Enter sends and Escape leaves", async () => {
+    const { host, kernel } = await twoTurns();
+    const edit = find(host, "[data-run=r2] .edit");
+    edit.click();
+    await drawn();
+    const area = find<HTMLTextAreaElement>(host, ".prompt-editor textarea");
+    expect([area.value, document.activeElement]).toEqual(["prompt 2", area]);
+    press(area, "Escape");
+    expect([host.querySelector(".prompt-editor"), document.activeElement]).toEqual([null, edit]);
+    edit.click();
+    await drawn();
+    const again = find<HTMLTextAreaElement>(host, ".prompt-editor textarea");
+    again.value = "other words";
+    press(again, "Enter", { shiftKey: true });
+    press(again, "Enter", { isComposing: true });
+    expect(requests(kernel, "session_fork")).toEqual([]);
+    press(again, "Enter");
+    expect(requests(kernel, "session_fork").at(-1)?.params).toEqual({ id: "b", turn: 1 });
+    await answer(kernel, "session_fork", null);
+    expect(requests(kernel, "prompt").at(-1)?.params).toMatchObject({ text: "other words" });
+  });
+
+  it("begin with a good answer that is asked for again", async () => {
+    const { host, kernel } = await twoTurns();
+    find(host, "[data-run=r1] .retry").click();
+    expect(requests(kernel, "session_fork").at(-1)?.params).toEqual({ id: "b", turn: 0 });
+    await answer(kernel, "session_fork", null);
+    expect(requests(kernel, "prompt").at(-1)?.params).toMatchObject({ text: "prompt 1" });
+    kernel.tell(run("r3", { session: "b", turn: 3, state: "failed" }));
+    await drawn();
+    expect(find(host, "[data-run=r3] .retry").hidden).toBe(true);
+  });
+});
+
 describe("without a kernel", () => {
   it("offers to start one, and starts none by itself", async () => {
     const { host, home } = await scene(undefined, null);
