@@ -174,7 +174,7 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(n
     kernel = book.lab.sessions()[0]["kernel"]["id"]
     book.lab.api("POST", f"api/kernels/{kernel}/restart")
     model.add(turn(say("After the restart.")))
-    panel.node.get_by_text("The kernel restarted; its variables are gone.").wait_for()
+    panel.node.locator(".restarted:visible", has_text="its variables are gone").wait_for()
     panel.wait("connected")
     expect(panel.answer(0).locator(".prose")).to_have_text("First answer.")
     panel.ask("Are you there?")

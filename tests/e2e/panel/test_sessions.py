@@ -45,7 +45,7 @@ def test_a_session_is_found_by_its_words_and_resumed_after_a_restart_of_the_kern
     ask(panel, "What is basalt?")
     book.page.get_by_role("button", name="Restart the kernel").first.click()
     book.page.locator(".jp-Dialog .jp-mod-accept").click()
-    panel.get_by_text("The kernel restarted; its variables are gone.").wait_for()
+    panel.locator(".restarted:visible", has_text="its variables are gone").wait_for()
     panel.locator(".kernel[data-connection=connected]").wait_for()
     panel.locator("li.run .answer", has_text="Basalt is a lava rock.").wait_for()
     panel.get_by_role("button", name="Sessions", exact=True).click()

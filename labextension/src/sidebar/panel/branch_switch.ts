@@ -30,7 +30,7 @@ export function branchSwitch(trans: Trans, open: (session: string) => void): Bra
   return {
     node,
     update(now) {
-      choice = now && now.sessions.includes(now.current) ? now : null;
+      choice = now?.sessions.includes(now.current) ? now : null;
       node.hidden = choice === null;
       if (!choice) return;
       const { length } = choice.sessions;

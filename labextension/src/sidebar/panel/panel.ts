@@ -289,23 +289,29 @@ export class Panel implements Disposable {
     }
   }
 
-  /** The kernel is asked whenever the session, or the number of its turns, is another. */
   private drawBranches(): void {
     const { chat, runs } = this;
     const session = chat.connection === "connected" ? (chat.state?.session ?? null) : null;
-    const of = session && session.turns > 0 ? `${session.id} ${session.turns}` : "";
-    if (of !== this.branchesOf) {
-      this.branchesOf = of;
-      this.branches = {};
-      if (of) void this.askForBranches(of);
-    }
+    this.lookForBranches(session && session.turns > 0 ? `${session.id} ${session.turns}` : "");
     runs.showBranches(chat.runs, session?.id ?? "", this.branches);
-    if (this.branchTurn === null || !session) return;
-    const run = chat.runs.find(({ run }) => run.session === session.id && run.turn === this.branchTurn)?.run;
-    if (!run || !this.branches[this.branchTurn]) return;
+    if (session && this.branchTurn !== null) this.focusBranches(session.id, this.branchTurn);
+  }
+
+  /** The kernel is asked whenever the session, or the number of its turns, is another. */
+  private lookForBranches(of: string): void {
+    if (of === this.branchesOf) return;
+    this.branchesOf = of;
+    this.branches = {};
+    if (of) void this.askForBranches(of);
+  }
+
+  /** The user went to `session` at its turn `turn`, whose prompt may not be there yet. */
+  private focusBranches(session: string, turn: number): void {
+    const found = this.chat.runs.find(({ run }) => run.session === session && run.turn === turn);
+    if (!found || !this.branches[turn]) return;
     this.branchTurn = null;
     // who has gone on meanwhile keeps the focus
-    if (document.activeElement === document.body || this.node.contains(document.activeElement)) runs.focusBranches(run.id);
+    if (document.activeElement === document.body || this.node.contains(document.activeElement)) this.runs.focusBranches(found.run.id);
   }
 
   private async askForBranches(of: string): Promise<void> {

@@ -29,7 +29,9 @@ def branches(catalog: Catalog, session_id: str, cwd: Path) -> dict[int, list[str
     own = starts.get(session_id, [])
     found: dict[int, list[str]] = {}
     for turn, start in enumerate(own, 1):
-        alike = [other for other in starts if starts[other][: turn - 1] == own[: turn - 1] and len(starts[other]) >= turn]
+        alike = [
+            other for other in starts if starts[other][: turn - 1] == own[: turn - 1] and len(starts[other]) >= turn
+        ]
         # the newest come first
         choices: dict[TurnStart, str] = {}
         for other in alike:
