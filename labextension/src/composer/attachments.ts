@@ -184,12 +184,13 @@ function handleFileBrowserDrops(node: HTMLElement, taken: DropHandlers, dragging
   });
 }
 
-// The row above the prompt: what goes along with it. It is always there, so that nothing moves when something comes.
+// What goes along with a prompt: the button and the chip stand below it, attached files above it.
 
 export class AttachmentBar {
   readonly node: HTMLElement;
+  /** The attached files; nothing is there without one. */
+  readonly list: HTMLElement;
   private readonly chip: HTMLButtonElement;
-  private readonly list: HTMLElement;
   private withCell = false;
 
   /** `choose` takes the files that the user picked; `changed` is called when another cell goes along, `focus` gives the focus back to the prompt. */
@@ -210,8 +211,8 @@ export class AttachmentBar {
     const words = trans.__("Attach pictures or text files (or paste them, or drop them here)");
     const attach = button("+", () => { picker.click(); }, { class: "cellwright-attach", title: words, "aria-label": words });
     this.chip = button("", () => { this.toggle(); }, { class: "cellwright-chip cellwright-cell-chip", "aria-pressed": "false" });
-    this.list = element("ul", { class: "cellwright-attached", "aria-label": trans.__("Attached") });
-    this.node = element("div", { class: "cellwright-extras" }, attach, picker, this.chip, this.list);
+    this.list = element("ul", { class: "cellwright-attached", "aria-label": trans.__("Attached"), hidden: "" });
+    this.node = element("div", { class: "cellwright-extras" }, attach, picker, this.chip);
     this.update();
   }
 
@@ -243,6 +244,7 @@ export class AttachmentBar {
     const shown = list.map(({ id }) => id).join();
     if (this.list.dataset.shown === shown) return;
     this.list.dataset.shown = shown;
+    this.list.hidden = list.length === 0;
     this.list.replaceChildren(...list.map((one) => this.chipOf(one)));
     this.list.lastElementChild?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }

@@ -118,12 +118,24 @@ export class CompletionSource {
   }
 }
 
-/** Those of `items` that fit what is typed, in the order in which the kernel gives them: files before cells. */
+/** Those of `items` that fit what is typed, in the order in which the kernel gives them: files before cells, unless a cell's number is meant. */
 function matching(kind: CompletionKind, text: string, items: readonly Completion[]): Completion[] {
   if (kind !== "mention" || !text) return fuzzyFilter(text, items, nameOf);
   const cells = fuzzyFilter(text, items.filter((item) => item.kind === "cell"), nameOf);
-  const files = items.filter((item) => item.kind !== "cell");
-  return [...fuzzyFilter(text.replaceAll('"', ""), files, nameOf, pathScore), ...cells];
+  const files = fuzzyFilter(text.replaceAll('"', ""), items.filter((item) => item.kind !== "cell"), nameOf, pathScore);
+  return meansCell(text) ? [...cells, ...files] : [...files, ...cells];
+}
+
+/** A number is a cell's, or what stands in its brackets; every other word may be a path. */
+function meansCell(text: string): boolean {
+  return /^\[?\d+\]?$/.test(text);
+}
+
+/** True for an item whose name, or whose file's, begins with what is typed: only among those use decides. */
+export function beginsWith(item: Completion, { text }: Trigger): boolean {
+  const typed = text.replace(/^"/, "").toLowerCase();
+  const name = (item.kind === "command" ? item.insert.slice(1) : item.label).toLowerCase();
+  return typed === "" || name.startsWith(typed) || (item.kind !== "command" && (name.split("/").at(-1) ?? "").startsWith(typed));
 }
 
 /** The text that a completion is matched by: without the sign that a mention begins with. */

@@ -1,20 +1,23 @@
 /** The panel's composer: the prompt's field and everything around it. */
 
 import { addPageStyle } from "../page";
+import { icon } from "../sidebar/icons";
 import { button, element, setText } from "../transcript/dom";
 import { revealed } from "../transcript/visible_text";
 import type { Chat } from "../transport/chat";
 import type { AttachedCell, Completion } from "../transport/chat_protocol";
 import type { AttachedFile } from "./attachments";
 import { Attachments, AttachmentBar, handleDrops } from "./attachments";
-import { commandName, fileMention, insertion, kernelPath, CompletionSource, triggerAt } from "./completions";
+import { beginsWith, commandName, fileMention, insertion, kernelPath, CompletionSource, triggerAt } from "./completions";
 import type { Composer, ComposerDeps } from "./composer_deps";
 import { handleKey, otherWay } from "./keys";
 import { Palette } from "./palette";
+import { OptionsMenu } from "./options/options_menu";
+import { RunOptionFields } from "./options/run_options";
 import { PendingMessages } from "./pending_messages";
 import { Pickers } from "./pickers";
-import { Drafts } from "./prompt_history";
-import { currentRun, sendBlocker, sendPrompt, RunBar, sendSteering, deliveryOf } from "./steering";
+import { CompletionUse, Drafts } from "./prompt_history";
+import { currentRun, sendBlocker, sendPrompt, RunBar, sendSteering, deliveryName, deliveryOf } from "./steering";
 import css from "./style.css";
 import { fitHeight, replaceText, TypeAheadBuffer } from "./text_field";
 
@@ -33,6 +36,7 @@ export function mountComposer(host: HTMLElement, chat: Chat, deps: ComposerDeps)
   host.replaceChildren(composer.node);
   composer.update();
   return {
+    aside: composer.aside,
     focus: () => { composer.area.focus(); },
     insert: (text) => { composer.insert(text); },
     attach: (files) => { composer.attach(files); },
@@ -46,16 +50,21 @@ export function mountComposer(host: HTMLElement, chat: Chat, deps: ComposerDeps)
 class PanelComposer {
   readonly node: HTMLElement;
   readonly area: HTMLTextAreaElement;
+  readonly aside = element("div", { class: "cellwright-aside" });
   private readonly palette: Palette;
   private readonly suggestions: CompletionSource;
   private readonly attachments: Attachments;
   private readonly attachmentBar: AttachmentBar;
   private readonly pickers: Pickers;
+  private readonly options: RunOptionFields;
+  private readonly menu: OptionsMenu;
   private readonly waiting: PendingMessages;
   private readonly runBar: RunBar;
   private readonly drafts: Drafts;
+  private readonly used: CompletionUse;
   private readonly problem: HTMLElement;
   private readonly sendButton: HTMLButtonElement;
+  private readonly sendWords = element("span", { class: "cellwright-unseen" });
   private readonly stopButton: HTMLButtonElement;
   private readonly unsubscribe: () => void;
   private readonly stopCell: () => void;
@@ -75,12 +84,12 @@ class PanelComposer {
     const focus = (): void => { this.area.focus(); };
     const tell = (why: string): void => { this.tell(why); };
     this.area = element("textarea", {
-      rows: "2", class: "cellwright-prompt", autocomplete: "off", spellcheck: "true", "aria-label": trans.__("Prompt for Claude"),
+      rows: "1", class: "cellwright-prompt", autocomplete: "off", spellcheck: "true", "aria-label": trans.__("Prompt for Claude"),
     });
     this.palette = new Palette(this.area, trans, (item) => { this.take(item); });
     this.suggestions = new CompletionSource(chat, (found) => {
       const trigger = triggerAt(this.area.value, this.area.selectionStart);
-      if (trigger && trigger.start !== this.dismissed) this.palette.show(found, trigger.kind, trigger.text);
+      if (trigger && trigger.start !== this.dismissed) this.palette.show({ ...found, items: this.used.sorted(found.items, (item) => beginsWith(item, trigger)) }, trigger.kind, trigger.text);
     });
     this.attachments = new Attachments(trans, () => { this.update(); }, tell);
     this.attachmentBar = new AttachmentBar(deps, this.attachments, (files) => { this.attach(files); }, () => { this.update(); }, focus);
@@ -92,11 +101,16 @@ class PanelComposer {
       focus();
     });
     this.drafts = new Drafts(deps.memory, chat);
+    this.used = new CompletionUse(deps.memory);
     this.problem = element("p", { class: "cellwright-problem", role: "alert", hidden: "" });
-    this.sendButton = button(trans.__("Send"), () => { void this.send(false); }, { class: "cellwright-send" });
+    this.sendButton = button(icon("send"), () => { void this.send(false); }, { class: "cellwright-send" });
+    this.sendButton.append(this.sendWords);
     const stopWords = trans.__("Stop Claude (Esc Esc)");
-    this.stopButton = button(trans.__("Stop"), () => { this.stop(); }, { class: "cellwright-stop", title: stopWords, hidden: "" });
-    this.node = this.layOut();
+    this.stopButton = button(icon("stop"), () => { this.stop(); }, { class: "cellwright-stop", title: stopWords, "aria-label": trans.__("Stop"), hidden: "" });
+    this.node = element("div", { class: "cellwright-composer", role: "form", "aria-label": trans.__("Composer") });
+    this.options = new RunOptionFields(trans, () => { this.update(); });
+    this.menu = new OptionsMenu(trans, this.node, this.pickers.node, () => this.options.draw());
+    this.layOut();
     this.listen();
     this.unsubscribe = chat.subscribe(() => { this.update(); });
     this.stopCell = deps.onCell(() => { this.cellChanged(); });
@@ -110,6 +124,7 @@ class PanelComposer {
     this.suggestions.dispose();
     this.stopCell();
     this.waiting.dispose();
+    this.menu.dispose();
   }
 
   insert(text: string): void {
@@ -137,21 +152,24 @@ class PanelComposer {
     this.sendButton.disabled = this.isSending || blocked !== "" || (!this.area.value.trim() && !attached);
     this.area.readOnly = this.isSending;
     this.node.classList.toggle("cellwright-mod-sending", this.isSending);
+    this.node.classList.toggle("cellwright-mod-running", run !== null);
     this.node.classList.toggle("cellwright-mod-steers", steers);
     this.node.dataset.mode = this.chat.state?.mode ?? "";
     this.showRun(run !== null, steers);
     this.runBar.update({ isRunning: run !== null, steers, goesAlong, isStopping: this.stopping !== null, about: blocked || this.commandHint() });
     this.attachmentBar.update();
     this.pickers.update();
+    this.menu.update({ ...this.pickers.names, set: Object.keys(this.options.values).length });
     this.waiting.update();
   }
 
   private showRun(isRunning: boolean, steers: boolean): void {
     const { trans } = this.deps;
-    const sends = isRunning ? (steers ? trans.__("Steer") : trans.__("Queue")) : trans.__("Send");
-    setText(this.sendButton, sends);
+    const sends = isRunning ? deliveryName(steers ? "steer" : "queue", trans) : trans.__("Send");
+    setText(this.sendWords, sends);
+    this.sendButton.title = `${sends} (${this.deps.settings().sendKey})`;
     this.stopButton.hidden = !isRunning;
-    this.area.placeholder = isRunning ? trans.__("Tell Claude while it works…") : trans.__("Ask Claude…");
+    this.area.placeholder = isRunning ? trans.__("Add a message…") : trans.__("Ask Claude…  / commands, @ files, $ variables");
   }
 
   private get how(): "steer" | "queue" {
@@ -168,16 +186,12 @@ class PanelComposer {
     return { attached: this.attachments.list, cell: this.attachmentBar.cell };
   }
 
-  private layOut(): HTMLElement {
-    const bar = element("div", { class: "cellwright-bar" }, this.pickers.node, this.sendButton);
-    // beside the send button it would move the pickers whenever a run begins
-    this.runBar.node.append(this.stopButton);
-    const box = element("div", { class: "cellwright-box" }, this.attachmentBar.node, this.area, bar);
-    return element(
-      "div",
-      { class: "cellwright-composer", role: "form", "aria-label": this.deps.trans.__("Composer") },
-      this.palette.node, this.waiting.node, this.problem, this.pickers.confirm, box, this.runBar.node,
-    );
+  private layOut(): void {
+    // what comes while a run goes on stands at the end, where it moves nothing
+    const end = element("span", { class: "cellwright-end" }, this.runBar.ways, this.stopButton, this.sendButton);
+    const bar = element("div", { class: "cellwright-bar" }, this.attachmentBar.node, this.menu.node, this.aside, end);
+    const box = element("div", { class: "cellwright-box" }, this.attachmentBar.list, this.area, bar);
+    this.node.append(this.palette.node, this.waiting.node, this.problem, this.pickers.confirm, this.runBar.hint, box, this.menu.popover);
   }
 
   private listen(): void {
@@ -250,6 +264,7 @@ class PanelComposer {
   private take(item: Completion): void {
     const trigger = triggerAt(this.area.value, this.area.selectionStart);
     if (!trigger) return;
+    this.used.add(item.insert);
     const { text, end } = insertion(item, trigger, this.area.value.slice(trigger.end));
     this.closeList();
     this.area.focus();
@@ -338,7 +353,7 @@ class PanelComposer {
     this.isSending = true;
     this.update();
     const attachments = attached.map((one) => one.attachment);
-    const why = await sendPrompt(this.chat, { text, attachments, context: this.pickers.context, cell, options: {} });
+    const why = await sendPrompt(this.chat, { text, attachments, context: this.pickers.context, cell, options: this.options.values });
     this.isSending = false;
     this.area.readOnly = false;
     if (why === null) {

@@ -42,6 +42,8 @@ export type ComposerDeps = {
 };
 
 export type Composer = {
+  /** The place in the line below the text for what the page shows there. */
+  readonly aside: HTMLElement;
   focus(): void;
   dispose(): void;
   /** Puts `text` at the caret, and a line break before it where it is several lines. */

@@ -39,7 +39,9 @@ export class Pickers {
       context: this.select("context", trans.__("What is sent with a prompt")),
     };
     this.confirm = this.bypassQuestion();
-    this.node = element("div", { class: "cellwright-pickers" }, ...Object.values(this.selects), this.status);
+    const names: Record<ConversationSetting | "context", string> = { model: trans.__("Model"), mode: trans.__("Mode"), effort: trans.__("Effort"), context: trans.__("Context") };
+    const labelled = Object.entries(this.selects).map(([setting, select]) => element("label", { class: "cellwright-picker" }, element("span", {}, names[setting as keyof typeof names]), select));
+    this.node = element("div", { class: "cellwright-pickers" }, ...labelled, this.status);
     this.fillContext();
   }
 
@@ -61,6 +63,13 @@ export class Pickers {
     const at = modes.findIndex(({ id }) => id === this.now("mode", state));
     const next = modes[(at + 1) % modes.length];
     if (next && next.id !== this.now("mode", state)) this.set("mode", next.id, next.name);
+  }
+
+  /** The names of what is in force. */
+  get names(): { mode: string; modeId: string; model: string } {
+    const { state } = this.chat;
+    const name = (setting: ConversationSetting): string => this.selects[setting].selectedOptions[0]?.textContent ?? "";
+    return { mode: state ? name("mode") : "", modeId: state ? this.now("mode", state) : "", model: state ? name("model") : "" };
   }
 
   private now(setting: ConversationSetting, state: ChatState): string {
@@ -113,6 +122,7 @@ export class Pickers {
     const select = this.selects[setting];
     const choices = this.choices(setting, state);
     select.hidden = choices.length === 0;
+    if (select.parentElement) select.parentElement.hidden = select.hidden;
     const now = this.now(setting, state);
     // what is in force is shown even where it could not be chosen
     const shown = choices.some(({ id }) => id === now) ? choices : [{ id: now, name: now || this.trans.__("default"), about: "" }, ...choices];

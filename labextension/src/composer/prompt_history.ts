@@ -88,6 +88,50 @@ export function tolerantStorage(memory: KeyValueStorage): KeyValueStorage {
   };
 }
 
+// What was completed, so that it is offered first: kept in the tab, as prompts are.
+
+const USED_KEY = "cellwright:completed";
+const MAX_USED = 200;
+
+/** An item's name, how often it was taken, and the number of its last time. */
+type Use = { readonly name: string; readonly count: number; readonly last: number };
+
+export class CompletionUse {
+  private readonly memory: KeyValueStorage;
+
+  constructor(memory: KeyValueStorage) {
+    this.memory = tolerantStorage(memory);
+  }
+
+  /** The item was taken. */
+  add(name: string): void {
+    const uses = this.read();
+    const last = 1 + Math.max(0, ...uses.map((use) => use.last));
+    const count = 1 + (uses.find((use) => use.name === name)?.count ?? 0);
+    const others = uses.filter((use) => use.name !== name).slice(1 - MAX_USED);
+    this.memory.setItem(USED_KEY, JSON.stringify([...others, { name, count, last }]));
+  }
+
+  /** `items` by use: what was taken often or lately comes first among those that `fits` says, the rest stays in its order. */
+  sorted<Item extends { readonly insert: string }>(items: readonly Item[], fits: (item: Item) => boolean): Item[] {
+    const uses = this.read();
+    const newest = Math.max(0, ...uses.map((use) => use.last));
+    // half as much for each ten that were taken since
+    const weights = new Map(uses.map(({ name, count, last }) => [name, count * 0.5 ** ((newest - last) / 10)]));
+    const weight = (item: Item): number => (fits(item) ? (weights.get(item.insert) ?? 0) : 0);
+    return [...items].sort((one, other) => weight(other) - weight(one));
+  }
+
+  private read(): Use[] {
+    try {
+      const found: unknown = JSON.parse(this.memory.getItem(USED_KEY) ?? "[]");
+      return Array.isArray(found) ? (found as Use[]).filter((use) => typeof use.name === "string" && use.count > 0 && use.last > 0) : [];
+    } catch {
+      return []; // written by another version
+    }
+  }
+}
+
 // Drafts and sent prompts, for each conversation by itself; kept across reloads of the page.
 
 const DRAFT_KEY = "cellwright:draft:";

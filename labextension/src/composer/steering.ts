@@ -1,7 +1,7 @@
 /** Sending what was written: as a prompt, or to the run in progress (steering). Nothing of it is lost before the kernel has it. */
 
 import { randomName } from "../page";
-import { button, element, setText } from "../transcript/dom";
+import { element, setText } from "../transcript/dom";
 import type { SteerHow } from "../transcript/protocol";
 import type { Trans } from "../translation";
 import type { Chat } from "../transport/chat";
@@ -56,18 +56,17 @@ export async function sendPrompt(chat: Chat, params: PromptParams): Promise<stri
   }
 }
 
-// The line below the prompt: what the keys do; while a run goes on, how words reach it. Its height never changes.
+// What is said above the prompt when there is a reason, and while a run goes on how words reach it. Neither moves anything.
 
-/** `about` is said instead of the keys, where it is not empty. `goesAlong`: more than words would be sent, and words alone steer. */
+/** `about` is said if it is not empty. `goesAlong`: more than words would be sent, and only words can be sent to a run at once. */
 export type RunBarState = {
   readonly isRunning: boolean; readonly steers: boolean; readonly goesAlong: boolean; readonly isStopping: boolean; readonly about: string;
 };
 
 export class RunBar {
-  readonly node: HTMLElement;
-  private readonly hint: HTMLElement;
-  private readonly ways: HTMLElement;
-  private readonly buttons: Record<SteerHow, HTMLButtonElement>;
+  readonly hint: HTMLElement;
+  /** The choice of how words reach the run. */
+  readonly ways: HTMLSelectElement;
 
   /** `choose` is called when the user wants the other way. */
   constructor(
@@ -75,38 +74,35 @@ export class RunBar {
     choose: (how: SteerHow) => void,
   ) {
     const { trans } = deps;
-    const way = (how: SteerHow, label: string, title: string): HTMLButtonElement =>
-      button(label, () => { choose(how); }, { title, "aria-pressed": "false" });
-    this.buttons = {
-      steer: way("steer", trans.__("Steer"), trans.__("Claude reads it with its next step")),
-      queue: way("queue", trans.__("Queue"), trans.__("Claude is asked once it is done with this")),
-    };
-    this.ways = element("span", { class: "cellwright-ways", role: "group", "aria-label": trans.__("While Claude works") });
-    this.ways.append(this.buttons.steer, this.buttons.queue);
-    this.hint = element("span", { class: "cellwright-hint" });
-    this.node = element("div", { class: "cellwright-run-bar" }, this.ways, this.hint);
+    const way = (how: SteerHow, about: string): HTMLOptionElement => element("option", { value: how, title: about }, deliveryName(how, trans));
+    this.ways = element(
+      "select",
+      { class: "cellwright-ways", "aria-label": trans.__("While Claude works"), hidden: "" },
+      way("steer", trans.__("Claude receives it with its next step")),
+      way("queue", trans.__("Claude receives it when it is done with this")),
+    );
+    this.ways.addEventListener("change", () => { choose(this.ways.value === "queue" ? "queue" : "steer"); });
+    this.hint = element("p", { class: "cellwright-hint", role: "status" });
   }
 
   update(now: RunBarState): void {
+    const { trans } = this.deps;
     this.ways.hidden = !now.isRunning;
-    this.buttons.steer.setAttribute("aria-pressed", String(now.steers));
-    this.buttons.queue.setAttribute("aria-pressed", String(!now.steers));
-    const words = this.words(now);
-    setText(this.hint, words);
-    this.hint.title = words;
+    this.ways.value = now.steers ? "steer" : "queue";
+    this.ways.title = now.steers
+      ? trans.__("Claude receives it with its next step. Alt+Enter sends it when Claude is done.")
+      : trans.__("Claude receives it when it is done. Alt+Enter sends it now.");
+    setText(this.hint, this.words(now));
   }
 
-  private words({ isRunning, steers, goesAlong, isStopping, about }: RunBarState): string {
+  private words({ isRunning, goesAlong, isStopping, about }: RunBarState): string {
     const { trans } = this.deps;
     if (isStopping) return trans.__("Press Esc again to stop Claude");
     if (about) return about;
-    if (!isRunning) {
-      const newLine = this.deps.settings().sendKey === "Enter" ? "Shift+Enter" : "Enter";
-      return trans.__("/ commands · @ files, cells · $ variables · ↑ history · %1 new line", newLine);
-    }
-    if (goesAlong) return trans.__("With a cell or files attached it is asked when this is done: words alone steer · Esc Esc stops");
-    return steers
-      ? trans.__("Claude reads it with its next step · Alt+Enter queues · Esc Esc stops")
-      : trans.__("Claude is asked when this is done · Alt+Enter steers · Esc Esc stops");
+    return isRunning && goesAlong ? trans.__("With a cell or files it is sent when Claude is done.") : "";
   }
+}
+
+export function deliveryName(how: SteerHow, trans: Trans): string {
+  return how === "steer" ? trans.__("Send now") : trans.__("Send when done");
 }

@@ -1,6 +1,6 @@
 /** The panel's icons. */
 
-export type IconName = "claude" | "new" | "sessions" | "settings" | "help" | "more" | "folder";
+export type IconName = "claude" | "new" | "sessions" | "settings" | "help" | "more" | "folder" | "send" | "stop" | "options";
 
 /** Paths in a box of 24 by 24. */
 const PATHS: Record<IconName, string> = {
@@ -11,6 +11,9 @@ const PATHS: Record<IconName, string> = {
     "M19.4 13c.1-.3.1-.7.1-1s0-.7-.1-1l2.1-1.6-2-3.5-2.5 1a7 7 0 0 0-1.7-1l-.4-2.6h-4l-.4 2.6a7 7 0 0 0-1.7 1l-2.5-1-2 3.5L6.5 11c-.1.3-.1.7-.1 1s0 .7.1 1l-2.1 1.6 2 3.5 2.5-1a7 7 0 0 0 1.7 1l.4 2.600h4l.4-2.600a7 7 0 0 0 1.7-1l2.5 1 2-3.500zM12.9 15.400a3.4 3.4 0 1 1 0-6.8 3.4 3.4 0 0 1 0 6.800z",
   help: "M11 17h2v2h-2zm1-12a4 4 0 0 0-4 4h2a2 2 0 1 1 4 0c0 2-3 1.8-3 5h2c0-2.2 3-2.5 3-5a4 4 0 0 0-4-4z",
   more: "M12 8a2 2 0 1 0 0-4 2 2 0 0 0 0 4zm0 2a2 2 0 1 0 0 4 2 2 0 0 0 0-4zm0 6a2 2 0 1 0 0 4 2 2 0 0 0 0-4z",
+  send: "M12 4l7 7-1.4 1.4L13 7.8V20h-2V7.800l-4.600 4.600L5 11z",
+  stop: "M7 7h10v10H7z",
+  options: "M4 6h9v2H4zm13 0h3v2h-3zm-3-2h2v6h-2zM4 16h3v2H4zm7 0h9v2h-9zm-3-2h2v6H8z",
   folder: "M10 5l2 2h8v11H4V5z",
 };
 

@@ -32,6 +32,8 @@ export type SidebarHost = {
   shortcuts(): readonly Shortcut[];
   run(command: string, args?: Record<string, unknown>): Promise<unknown>;
   tell(message: string): void;
+  /** Settles when the page has opened what it had open before. */
+  readonly restored: Promise<void>;
   /** A kernel that runs no notebook works for Claude. */
   kernelStarted(kernel: Kernel.IKernelConnection): void;
 };
@@ -41,6 +43,8 @@ export class Sidebar {
   readonly widget: PanelWidget;
   private readonly ownKernel: OwnKernel;
   private readonly kernelChoice: KernelChoice;
+  /** True once it is known which kernels this page has. */
+  private settled = false;
 
   constructor(private readonly host: SidebarHost) {
     const { services, tracker, trans } = host;
@@ -94,8 +98,21 @@ export class Sidebar {
 
   private shown(): void {
     // specs say which kernels are Python
-    void this.host.services.kernelspecs.ready.then(() => { this.kernelChoice.activate(); });
-    this.ownKernel.restore().catch((error: unknown) => { console.debug("Cellwright:", error); });
+    const specs = this.host.services.kernelspecs.ready.then(() => { this.kernelChoice.activate(); });
+    const own = this.ownKernel.restore().catch((error: unknown) => { console.debug("Cellwright:", error); });
+    void Promise.allSettled([specs, own, this.host.restored]).then(() => {
+      this.settled = true;
+      this.store.notify();
+    });
+  }
+
+  /** True if no kernel is about to come by itself. */
+  private get isSettled(): boolean {
+    const { notebook } = this.kernelChoice;
+    const context = notebook && !notebook.isDisposed ? notebook.sessionContext : null;
+    if (!context || context.isReady) return this.settled;
+    void context.ready.then(() => { this.store.notify(); });
+    return false;
   }
 
   private startKernel(): void {
@@ -128,6 +145,7 @@ export class Sidebar {
       kernels: () => this.kernels(),
       startKernel: () => { this.startKernel(); },
       server: serverApi(page.services.serverSettings),
+      isSettled: () => this.isSettled,
       notebookFacts: () => notebookFacts(choice.notebook),
       more: () => this.more(),
       openSettings: () => { void page.run("settingeditor:open", { query: "Claude" }); },

@@ -57,6 +57,7 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
       frontEnd: `${app.name} ${app.version}`,
       services: serviceManager,
       tracker, trans, settings, shell, run,
+      restored: app.restored,
       folder: () => folderOf(browser, tracker),
       shortcuts: () => shortcutsOf(commands),
       tell: (message) => { Notification.warning(message, { autoClose: WARNING_MS }); },

@@ -1,5 +1,6 @@
 /** The messages of docs/protocol/chat.md, as types. Operations and answers are the transcript's. */
 
+import type { JsonObject } from "../json";
 import type { BrowserMessage, Op, SteerMessage } from "../transcript/protocol";
 
 export const CHAT_TARGET = "cellwright.chat";
@@ -98,7 +99,8 @@ export type PromptParams = {
   attachments: Attachment[];
   context: "none" | "auto" | "code" | "cells" | "full";
   cell: AttachedCell | null;
-  options: { model?: string; mode?: string; effort?: string; max_turns?: number; budget_usd?: number };
+  /** The run options of docs/settings.md, by their names in the panel's column. */
+  options: JsonObject;
   /** Instead of a text. */
   action?: CellActionRequest | null;
 };

@@ -4,6 +4,7 @@ import type { Kernel } from "@jupyterlab/services";
 
 import type { Json, JsonObject } from "../json";
 import { randomName } from "../page";
+import type { Op } from "../transcript/protocol";
 import { TranscriptStore } from "../transcript/store";
 import type { Chat, Connection, KernelInfo, RunTranscript, ConnectionProblem } from "./chat";
 import { ChatConnection } from "./chat_connection";
@@ -81,8 +82,22 @@ export class ChatStore implements Chat {
   async prompt(params: PromptParams): Promise<string> {
     if (this.connection === "none") await this.start();
     await this.connected();
+    await this.resumeAfterRestart();
     const taken = await this.request("prompt", params, PROMPT_TIMEOUT_MS);
     return (taken as { run: string }).run;
+  }
+
+  /** What stands on the screen from before a restart is the conversation that a prompt goes on with. */
+  private async resumeAfterRestart(): Promise<void> {
+    const { conversation } = this;
+    const session = conversation.takeResumable();
+    if (session === null) return;
+    try {
+      await this.request("session_resume", { id: session });
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      throw new RequestError("not_resumed", `The conversation could not be resumed: ${why} Send again to start a new one.`);
+    }
   }
 
   request(method: string, params: JsonObject, timeout?: number): Promise<Json> {
@@ -167,13 +182,18 @@ const RESEND_AFTER_MS = 2_000;
 
 export class Conversation {
   state: ChatState | null = null;
+  /** Those from before a restart of the kernel, then this process's. */
   runs: readonly RunTranscript[] = [];
   private log = "";
+  private own: readonly RunTranscript[] = [];
+  private earlier: readonly RunTranscript[] = [];
+  /** The session that is on the screen from before a restart, and the empty one that the new process has. */
+  private resumable: { readonly session: string; into: string | null } | null = null;
   private readonly resendRequests = new Map<string, { have: number; at: number }>();
 
   /** The state that the kernel needs to send the rest. */
   held(): { log: string; have: Record<string, number> } {
-    return { log: this.log, have: Object.fromEntries(this.runs.map(({ run, transcript }) => [run.id, transcript.have])) };
+    return { log: this.log, have: Object.fromEntries(this.own.map(({ run, transcript }) => [run.id, transcript.have])) };
   }
 
   /** Takes a message; `again` is called where operations before it are missing. Whether what is above has changed. */
@@ -183,6 +203,7 @@ export class Conversation {
         return this.begin(message.log);
       case "state":
         this.state = message;
+        this.leaveEarlier(message);
         return true;
       case "run":
         this.put(message.run);
@@ -191,10 +212,10 @@ export class Conversation {
         this.receiveOps(message, again);
         return false;
       case "gone":
-        this.runs = this.runs.filter(({ run }) => !message.runs.includes(run.id));
+        this.remove(message.runs);
         return true;
       case "ack":
-        for (const { transcript } of this.runs) transcript.acknowledge(message.question);
+        for (const { transcript } of this.own) transcript.acknowledge(message.question);
         return false;
       default:
         return false;
@@ -207,19 +228,54 @@ export class Conversation {
     this.log = log;
     this.resendRequests.clear();
     if (!other) return false;
+    this.earlier = this.runs.map((shown, at) => (at === this.runs.length - 1 ? { ...ended(shown), restarted: true } : ended(shown)));
+    if (this.state && this.earlier.length > 0) this.resumable = { session: this.resumable?.session ?? this.state.session.id, into: null };
     this.state = null;
-    this.runs = [];
+    this.own = [];
+    this.arrange();
     return true;
   }
 
+  /** The session to resume before the next prompt, once; null where the new process has begun a conversation, or nothing was said before. */
+  takeResumable(): string | null {
+    const { resumable, state } = this;
+    if (!resumable || !state) return null;
+    this.resumable = { ...resumable, session: "" };
+    return resumable.session && state.session.id === resumable.into && state.session.turns === 0 && state.current === null ? resumable.session : null;
+  }
+
+  /** Another conversation than the one on the screen, or its sequel, takes its place. */
+  private leaveEarlier({ session }: ChatState): void {
+    if (!this.resumable) return;
+    this.resumable.into ??= session.id;
+    if (session.id === this.resumable.into || this.earlier.some(({ run }) => run.session === session.id)) return;
+    this.resumable = null;
+    this.earlier = [];
+    this.arrange();
+  }
+
   private put(run: Run): void {
-    const at = this.runs.findIndex((known) => known.run.id === run.id);
-    const shown = { run, transcript: this.runs[at]?.transcript ?? new TranscriptStore() };
-    this.runs = at < 0 ? [...this.runs, shown] : this.runs.with(at, shown);
+    const at = this.own.findIndex((known) => known.run.id === run.id);
+    const shown = { run, transcript: this.own[at]?.transcript ?? new TranscriptStore() };
+    this.own = at < 0 ? [...this.own, shown] : this.own.with(at, shown);
+    this.arrange();
+  }
+
+  private remove(ids: readonly string[]): void {
+    const gone = this.own.filter(({ run }) => ids.includes(run.id)).map(({ run }) => turnOf(run));
+    this.own = this.own.filter(({ run }) => !ids.includes(run.id));
+    this.earlier = this.earlier.filter(({ run }) => run.turn === null || !gone.includes(turnOf(run)));
+    this.arrange();
+  }
+
+  /** A turn that is on the screen stays as it is when the new process draws it from the transcript. */
+  private arrange(): void {
+    const shown = new Set(this.earlier.filter(({ run }) => run.turn !== null).map(({ run }) => turnOf(run)));
+    this.runs = [...this.earlier, ...this.own.filter(({ run }) => run.kind !== "past" || !shown.has(turnOf(run)))];
   }
 
   private receiveOps(message: RunOpsMessage, again: (message: ResendMessage) => void): void {
-    const transcript = this.runs.find(({ run }) => run.id === message.run)?.transcript;
+    const transcript = this.own.find(({ run }) => run.id === message.run)?.transcript;
     if (!transcript || transcript.receive({ ...message, type: "ops" })) return;
     // messages go on arriving until the kernel has answered: one question for each gap
     const asked = this.resendRequests.get(message.run);
@@ -227,4 +283,16 @@ export class Conversation {
     this.resendRequests.set(message.run, { have: transcript.have, at: Date.now() });
     again({ type: "again", run: message.run, have: transcript.have });
   }
+}
+
+function turnOf({ session, turn }: Run): string {
+  return `${session} ${turn}`;
+}
+
+/** A run of a process that is gone: nothing more comes of it. */
+function ended({ run, transcript }: RunTranscript): RunTranscript {
+  if (["done", "failed", "interrupted"].includes(run.state)) return { run, transcript };
+  const end: Op = { op: "end", stop_reason: "interrupted", cost_usd: transcript.totals.cost, session_cost_usd: null, ms: 0, error: null };
+  if (transcript.end === null) transcript.receive({ type: "ops", first: transcript.have, now: transcript.now(), ops: [end] });
+  return { run: { ...run, state: "interrupted" }, transcript };
 }

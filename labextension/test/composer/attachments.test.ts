@@ -219,14 +219,14 @@ it("says before it is sent that with a cell it is asked later, and sends the cel
   scene.goToCell(CELL);
   scene.chat.begin();
   type(scene.area, "Look at this");
-  expect(text(scene.host, ".cellwright-send")).toBe("Steer");
+  expect(text(scene.host, ".cellwright-send")).toBe("Send now");
   find(scene.host, ".cellwright-cell-chip").click();
-  expect(text(scene.host, ".cellwright-send")).toBe("Queue");
-  expect(text(scene.host, ".cellwright-hint")).toContain("words alone steer");
+  expect(text(scene.host, ".cellwright-send")).toBe("Send when done");
+  expect(text(scene.host, ".cellwright-hint")).toBe("With a cell or files it is sent when Claude is done.");
   key(scene.area, "Enter");
   await settled();
   expect(scene.chat.sent).toEqual([]);
   expect(scene.chat.prompts).toMatchObject([{ text: "Look at this", cell: { id: "cell-2" } }]);
   scene.goToCell(null);
-  expect(text(scene.host, ".cellwright-send")).toBe("Steer");
+  expect(text(scene.host, ".cellwright-send")).toBe("Send now");
 });

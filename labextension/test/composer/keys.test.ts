@@ -251,7 +251,7 @@ it("has a button that stops while a run goes on", () => {
 it("steers while a run goes on, and queues with Alt+Enter", async () => {
   const scene = composerScene();
   scene.chat.begin();
-  expect(text(scene.host, ".cellwright-send")).toBe("Steer");
+  expect(text(scene.host, ".cellwright-send")).toBe("Send now");
   type(scene.area, "Use tabs.");
   key(scene.area, "Enter");
   expect(steered(scene).map(({ text, how, run }) => [text, how, run])).toEqual([["Use tabs.", "steer", scene.chat.state?.current]]);
@@ -266,14 +266,15 @@ it("steers while a run goes on, and queues with Alt+Enter", async () => {
 it("queues where the setting or the toggle says so", async () => {
   const scene = composerScene({ whileRunning: "queue" });
   scene.chat.begin();
-  expect(text(scene.host, ".cellwright-send")).toBe("Queue");
+  expect(text(scene.host, ".cellwright-send")).toBe("Send when done");
   type(scene.area, "Later");
   key(scene.area, "Enter");
   await settled();
   expect(sentTexts(scene)).toEqual(["Later"]);
-  const [steer] = scene.host.querySelectorAll<HTMLButtonElement>(".cellwright-ways button");
-  steer?.click();
-  expect(steer?.getAttribute("aria-pressed")).toBe("true");
+  const ways = find<HTMLSelectElement>(scene.host, ".cellwright-ways");
+  ways.value = "steer";
+  ways.dispatchEvent(new Event("change", { bubbles: true }));
+  expect(text(scene.host, ".cellwright-send")).toBe("Send now");
   expect(document.activeElement).toBe(scene.area);
   type(scene.area, "Now");
   key(scene.area, "Enter");
@@ -284,7 +285,7 @@ it("asks with what words alone cannot tell: commands and attachments are no stee
   const scene = composerScene();
   scene.chat.begin();
   type(scene.area, "/status");
-  expect(text(scene.host, ".cellwright-send")).toBe("Queue");
+  expect(text(scene.host, ".cellwright-send")).toBe("Send when done");
   key(scene.area, "Escape");
   key(scene.area, "Enter");
   await settled();

@@ -98,6 +98,8 @@ export class OneKernel implements ChatKernel {
   supportsSubshells = true;
   subshellId: string | null = null;
   info: Promise<unknown> = Promise.resolve({});
+  /** Has `info` settle, where a test has it wait. */
+  setInfo: (info: unknown) => void = () => undefined;
   restarts = 0;
   readonly disposed = new Emitter();
   readonly statusChanged = new Emitter<string>();

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import examples from "../../../docs/protocol/chat-examples.json";
+import type { JsonObject } from "../../src/json";
 import type { TextItem } from "../../src/transcript/store";
 import { RETRY_MS, ANSWER_TIMEOUT_MS, CLOSE_DELAY_MS, PING_INTERVAL_MS } from "../../src/transport/chat_connection";
 import { ChatStore, PROMPT_TIMEOUT_MS } from "../../src/transport/chat_store";
@@ -252,20 +253,73 @@ describe("coming back", () => {
     expect([chat.connection, chat.problem?.message]).toEqual(["lost", "The connection to the server is lost."]);
   });
 
-  it.each(["restarting", "autorestarting"])("after a kernel is %s begins with the new log", async (status) => {
+  /** A conversation of two turns, the second of which goes on, after a restart of its kernel. */
+  async function restarted(status = "restarting"): Promise<{ chat: ChatStore; kernel: OneKernel }> {
     const { chat, kernel } = await connected();
-    kernel.tell(state(), run("r1"), ops("r1", 0, RUN));
+    kernel.tell(state(), run("r1", { state: "done" }), ops("r1", 0, RUN, text("one")), run("r2", { turn: 2 }), ops("r2", 0, RUN, text("two")));
     const before = kernel.comm;
     kernel.setStatus(status);
-    expect(chat.connection).toBe("connecting");
-    expect(shown(chat)).toEqual(["r1"]);
+    expect([chat.connection, shown(chat)]).toEqual(["connecting", ["r1", "r2"]]);
     before.tell(run("late"));
-    kernel.greeting = [{ type: "welcome", protocol: 1, version: "0.1.0", log: "log-2", executable: "" }, run("past-s-1", { kind: "past" })];
+    kernel.greeting = [{ type: "welcome", protocol: 1, version: "0.1.0", log: "log-2", executable: "" }, inSession("empty", 0)];
     kernel.setStatus("idle");
     await settled();
-    expect(chat.connection).toBe("connected");
-    expect(shown(chat)).toEqual(["past-s-1"]);
     expect(before.isClosed).toBe(false);
+    return { chat, kernel };
+  }
+  const inSession = (id: string, turns: number): JsonObject => ({ ...state(), session: { ...(state().session as JsonObject), id, turns } });
+  const prompted = (chat: ChatStore): Promise<string> => chat.prompt({ ...PROMPT, attachments: [] });
+  const requests = (kernel: OneKernel): unknown[] => kernel.comm.sent.map(({ message }) => message.method);
+  const reply = (kernel: OneKernel, answer: JsonObject): void => { kernel.tell({ type: "reply", id: kernel.comm.sent.at(-1)?.message.id ?? null, ...answer }); };
+
+  it.each(["restarting", "autorestarting"])("keeps the conversation on the screen after a kernel is %s, and nothing of it runs", async (status) => {
+    const { chat, kernel } = await restarted(status);
+    expect([chat.connection, shown(chat), wordsOf(chat, "r2")]).toEqual(["connected", ["r1", "r2"], "two"]);
+    expect(chat.runs.map(({ run: { state: now }, restarted: after, transcript }) => [now, after, transcript.end?.stop_reason])).toEqual([["done", undefined, undefined], ["interrupted", true, "interrupted"]]);
+    expect(kernel.comm.opened?.message).toMatchObject({ log: "log-1", have: { r1: 2, r2: 2 } });
+    kernel.tell(run("r3"));
+    expect(shown(chat)).toEqual(["r1", "r2", "r3"]);
+  });
+
+  it("resumes what is on the screen with the next prompt, once, and shows no turn twice", async () => {
+    const { chat, kernel } = await restarted();
+    const asked = prompted(chat);
+    await settled();
+    expect(kernel.comm.sent.at(-1)?.message).toMatchObject({ method: "session_resume", params: { id: "s" } });
+    kernel.tell(inSession("s", 2), run("past-s-1", { kind: "past", state: "done" }), run("past-s-2", { kind: "past", state: "done", turn: 2 }));
+    reply(kernel, { result: null });
+    await settled();
+    reply(kernel, { result: { run: "r3" } });
+    expect(await asked).toBe("r3");
+    kernel.tell(run("r3", { turn: 3 }));
+    expect(shown(chat)).toEqual(["r1", "r2", "r3"]);
+    kernel.tell({ type: "gone", runs: ["past-s-2"] });
+    expect(shown(chat)).toEqual(["r1", "r3"]);
+    void prompted(chat);
+    await settled();
+    expect(requests(kernel)).toEqual(["session_resume", "prompt", "prompt"]);
+  });
+
+  it("says why it could not be resumed, and starts a new one when it is asked again", async () => {
+    const { chat, kernel } = await restarted();
+    const refused = prompted(chat).catch((error: unknown) => (error as RequestError).message);
+    await settled();
+    reply(kernel, { error: { code: "SESSION_NOT_FOUND", message: "It is gone." } });
+    expect(await refused).toBe("The conversation could not be resumed: It is gone. Send again to start a new one.");
+    void prompted(chat);
+    await settled();
+    expect(requests(kernel)).toEqual(["session_resume", "prompt"]);
+  });
+
+  it("leaves it when another conversation is chosen, and resumes nothing in one that a cell has begun", async () => {
+    const { chat, kernel } = await restarted();
+    kernel.tell(inSession("empty", 1));
+    void prompted(chat);
+    await settled();
+    expect(requests(kernel)).toEqual(["prompt"]);
+    expect(shown(chat)).toEqual(["r1", "r2"]);
+    kernel.tell(inSession("another", 0));
+    expect(shown(chat)).toEqual([]);
   });
 
   it("notices a restart that somebody else has made", async () => {

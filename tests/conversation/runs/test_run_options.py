@@ -114,6 +114,13 @@ def test_every_name_of_the_table_is_there_and_none_is_missing_from_it() -> None:
     assert set(ASK_DEFAULTS) - of_program == {named(title, "Python") for title in ROWS} - {""}
 
 
+def test_the_panel_has_a_field_for_each_of_its_options() -> None:
+    fields = PAGE.parents[1] / "labextension" / "src" / "composer" / "options" / "run_options.ts"
+    names = re.findall(r'\bname: "(\w+)"', fields.read_text("utf-8"))
+    pickers = ["model", "mode", "effort"]
+    assert sorted(names + pickers) == sorted(panel.PANEL_OPTIONS)
+
+
 @pytest.fixture
 def place(tmp_path: Path, own_place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "work"

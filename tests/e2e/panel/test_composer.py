@@ -85,6 +85,24 @@ class Composer:
         self.runs.nth(index).locator("footer[data-state='done']").wait_for()
 
 
+@pytest.fixture
+def widen(page):
+    """`widen(width)`: drags the edge of the sidebar."""
+
+    def drag(width):
+        panel = page.locator(".cellwright-panel")
+        page.locator("#jp-main-split-panel > .lm-SplitPanel-handle:visible").last.hover()  # it stands still then
+        page.mouse.down()
+        box = panel.bounding_box()
+        page.mouse.move(box["x"] + box["width"] - width, 400, steps=5)
+        page.mouse.up()
+        page.wait_for_function(
+            "width => Math.abs(document.querySelector('.cellwright-panel').clientWidth - width) < 20", arg=width
+        )
+
+    return drag
+
+
 def milliseconds_to_list(composer):
     """From the key to the list; the prompt is empty again afterwards."""
     composer.page.evaluate(WATCH)
@@ -185,6 +203,43 @@ def test_a_pasted_picture_and_the_cell_go_along_in_the_mode_that_was_chosen(note
     expect(composer.node.locator(".cellwright-attached li")).to_have_count(0)
 
 
+def test_the_composer_is_low_and_as_high_in_every_state_and_width(notebook, model, widen):
+    gate = Gate()
+    model.add(turn(say("One,"), hold(gate), say(" two.")))
+    book = notebook("x = 1")
+    composer = Composer(book).open()
+    place = book.page.locator(".cellwright-panel .composer")
+
+    def heights():
+        for width in (700, 400, 320):
+            widen(width)
+            yield place.bounding_box()["height"]
+            composer.area.fill("And")
+            yield place.bounding_box()["height"]
+            composer.area.fill("")
+
+    rest = {*heights()}
+    composer.area.focus()
+    composer.type("Count")
+    book.page.keyboard.press("Enter")
+    expect(composer.node.locator(".cellwright-stop")).to_be_visible()
+    composer.runs.first.get_by_text("One,").wait_for()
+    expect(composer.area).to_have_value("")
+    (height,) = rest | {*heights()}
+    assert height <= 80
+    # what the narrow one has no room for is behind its button
+    composer.node.get_by_role("button", name="Options: Ask").click()
+    expect(composer.node.locator("select[data-setting=model]")).to_be_focused()
+    composer.node.get_by_text("More options").click()
+    composer.node.get_by_label("Budget (US$)").fill("0.5")
+    check_accessible(composer.node)
+    book.screenshot("panel-options", book.page.locator(".cellwright-panel"))
+    book.page.keyboard.press("Escape")
+    expect(composer.node.get_by_role("button", name="Options: Ask, Opus 5.5, 1 more set")).to_be_focused()
+    gate.open()
+    composer.wait_done(0)
+
+
 def test_what_is_said_while_claude_works_is_told_queued_or_taken_back(notebook, model):
     gate = Gate()
     book = notebook("%load_ext cellwright", "%%claude\nCount to three", "")
@@ -199,7 +254,7 @@ def test_what_is_said_while_claude_works_is_told_queued_or_taken_back(notebook, 
     box = composer.node.locator(".cellwright-box")
     height = box.bounding_box()["height"]
     composer.type("Write them as words")
-    expect(composer.node.locator(".cellwright-send")).to_have_text("Steer")
+    expect(composer.node.locator(".cellwright-send")).to_have_text("Send now")
     book.page.keyboard.press("Enter")
     waiting.filter(has_text="with the next step").wait_for()
     for words in ("And then backwards", "And never this"):

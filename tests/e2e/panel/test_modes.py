@@ -46,10 +46,10 @@ def test_f6_goes_through_the_parts_and_what_goes_on_is_seen_in_forced_colors_wit
 
     # what goes along with words is seen before they are sent
     composer.fill("And this?")
-    expect(panel.locator(".cellwright-send")).to_have_text("Steer")
+    expect(panel.locator(".cellwright-send")).to_have_text("Send now")
     panel.locator(".cellwright-cell-chip").click()
-    expect(panel.locator(".cellwright-send")).to_have_text("Queue")
-    expect(panel.locator(".cellwright-hint")).to_contain_text("words alone steer")
+    expect(panel.locator(".cellwright-send")).to_have_text("Send when done")
+    expect(panel.locator(".cellwright-hint")).to_contain_text("sent when Claude is done")
     expect(panel.get_by_role("button", name="Stop", exact=True)).to_have_count(1)
 
     composer.focus()

@@ -174,10 +174,13 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(n
     kernel = book.lab.sessions()[0]["kernel"]["id"]
     book.lab.api("POST", f"api/kernels/{kernel}/restart")
     model.add(turn(say("After the restart.")))
-    panel.node.locator(".first").wait_for()  # the new process has a session of its own
+    panel.node.locator(".restarted:visible", has_text="its variables are gone").wait_for()
     panel.wait("connected")
+    expect(panel.answer(0).locator(".prose")).to_have_text("First answer.")
     panel.ask("Are you there?")
-    panel.node.get_by_text("After the restart.").wait_for()
+    panel.answer(2).get_by_text("After the restart.").wait_for()
+    expect(panel.node.locator(".run")).to_have_count(3)
+    assert "Count" in json.dumps(model.requests[-1].body["messages"])  # it goes on with what is on the screen
 
 
 def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(notebook, model, tab, page):

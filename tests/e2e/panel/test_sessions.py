@@ -6,7 +6,7 @@ import pytest
 from accessibility import check_accessible
 from playwright.sync_api import expect
 
-from cellwright.testing import say, turn
+from cellwright.testing import say, turn, use
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -45,8 +45,9 @@ def test_a_session_is_found_by_its_words_and_resumed_after_a_restart_of_the_kern
     ask(panel, "What is basalt?")
     book.page.get_by_role("button", name="Restart the kernel").first.click()
     book.page.locator(".jp-Dialog .jp-mod-accept").click()
-    expect(panel.locator("li.run")).to_have_count(0)
+    panel.locator(".restarted:visible", has_text="its variables are gone").wait_for()
     panel.locator(".kernel[data-connection=connected]").wait_for()
+    panel.locator("li.run .answer", has_text="Basalt is a lava rock.").wait_for()
     panel.get_by_role("button", name="Sessions", exact=True).click()
     found = panel.locator(".cw-sessions .session")
     found.nth(1).wait_for()
@@ -75,6 +76,46 @@ def test_a_session_is_found_by_its_words_and_resumed_after_a_restart_of_the_kern
     said = [message["content"] for message in model.requests[-1].body["messages"]]
     assert "When are the tides highest?" in str(said)
     assert "basalt" not in str(said)
+
+
+def test_a_prompt_that_is_edited_is_a_branch_and_an_edit_is_edited_as_text(notebook, model):
+    model.add(
+        turn(say("At noon.")),
+        turn(say("At midnight.")),
+        turn(use("Read", file_path="tides.py")),
+        turn(use("Edit", file_path="tides.py", old_string="WINDOW = 6", new_string="WINDOW = 7")),
+        turn(say("Seven.")),
+    )
+    book = notebook("x = 1", files={"tides.py": "import os\n\nWINDOW = 6\n"})
+    panel = opened(book)
+    page = book.page
+    run = ask(panel, "When is high tide")
+    run.hover()
+    run.get_by_role("button", name="Edit", exact=True).click()
+    page.keyboard.type(", today?")
+    page.keyboard.press("Enter")
+    panel.locator("li.run .answer", has_text="At midnight.").wait_for()
+    panel.get_by_role("group", name="Branch 2 of 2").wait_for()
+    book.screenshot("panel-branches", panel)
+    panel.get_by_role("button", name="Previous branch").press("ArrowLeft")
+    panel.locator("li.run .answer", has_text="At noon.").wait_for()
+    expect(panel.get_by_role("group", name="Branch 1 of 2").get_by_role("button", name="Next branch")).to_be_focused()
+
+    prompt = panel.locator(".cellwright-prompt")
+    prompt.fill("Widen it")
+    prompt.press("Enter")
+    card = panel.locator(".ask[data-ready]")
+    card.press("e")
+    field = card.get_by_label("New text")
+    expect(field).to_be_focused()
+    field.press("End")
+    page.keyboard.type("2\nDEPTH = 3")
+    card.locator(".renewed .added", has_text="DEPTH = 3").wait_for()
+    check_accessible(panel)
+    book.screenshot("panel-edit-first", panel)
+    page.keyboard.press("Control+Enter")
+    panel.locator("li.run .answer", has_text="Seven.").wait_for()
+    assert (book.lab.root / book.path).with_name("tides.py").read_text() == "import os\n\nWINDOW = 72\nDEPTH = 3\n"
 
 
 CODE = "Take this:\n\n```python\nheights = [1, 2, 3]\n```\n\nand look:\n\n```bash\nls -l\n```\n"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from chat_comms import Panels
+from PIL import Image
 
 import cellwright
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
@@ -92,6 +96,23 @@ def test_a_turn_is_drawn_with_thinking_calls_pictures_and_costs(tmp_path: Path) 
     assert len(ops[6]["result"]) < RESULT_CHARS + 100
     assert ops[-1]["cost_usd"] == 0.5
     json.dumps(ops)
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG"])
+def test_a_large_picture_is_shown_smaller(form: str, tmp_path: Path) -> None:
+    out = io.BytesIO()
+    options = {"quality": 100} if form == "JPEG" else {}
+    smooth = Image.effect_noise((60, 60), 100).resize((1200, 1200), Image.Resampling.BICUBIC)
+    smooth.convert("RGB").save(out, form, **options)
+    data, kind = base64.b64encode(out.getvalue()).decode(), f"image/{form.lower()}"
+    assert len(data) > PICTURE_CHARS
+    image = {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
+    call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a.png"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [image]}
+    session = session_of(tmp_path, ("user", [text("Go")]), ("assistant", [call]), ("user", [result]))
+    shown = next(op for op in ops_of(session) if op["op"] == "display")["data"]
+    assert list(shown) == [kind]
+    assert Image.open(io.BytesIO(base64.b64decode(shown[kind]))).format == form
 
 
 def test_the_model_that_answered_last_is_named(tmp_path: Path) -> None:

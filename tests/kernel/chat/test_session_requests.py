@@ -130,6 +130,29 @@ def test_a_fork_stays_in_the_mode_that_the_session_came_to(panel: Panel) -> None
     assert panel.conversation.sessions.current.mode == "plan"
 
 
+def test_branches_are_the_sessions_with_another_turn_in_the_place_of_one(panel: Panel) -> None:
+    bees, tides = (each["id"] for each in panel.listed())
+
+    def ask_anew(session: str, turn: int, prompt: str) -> str:
+        panel.ask("fork", id=session, turn=turn - 1)
+        panel.say(prompt)
+        return panel.conversation.sessions.current.id
+
+    assert panel.ask("branches") == {"turns": {}}
+    second = ask_anew(tides, 2, "and Cancale")
+    assert panel.ask("branches") == {"turns": {"2": [tides, second]}}
+    third = ask_anew(second, 2, "and Dinard")
+    first = ask_anew(tides, 1, "tides of Dover")
+    assert panel.ask("branches") == {"turns": {"1": [third, first]}}
+    panel.ask("resume", id=second)
+    # of those that share the first turn, the one that is looked at stands for all
+    assert panel.ask("branches") == {"turns": {"1": [second, first], "2": [tides, second, third]}}
+    sent = panel.server.requests[-1].body["messages"]
+    assert "tides of Brest" not in str(sent)
+    panel.ask("resume", id=bees)
+    assert panel.ask("branches") == {"turns": {}}
+
+
 def test_rename_tag_export_and_delete(panel: Panel) -> None:
     bees, tides = panel.listed()
     assert panel.ask("rename", id=tides["id"], title="Tides")["title"] == "Tides"

@@ -37,9 +37,8 @@ function noteParts(chat: Chat, deps: ConnectionNoteDeps): Node[] {
     case "none":
       return [];
     case "connecting":
-      return [line(chat.waitsForCell
-        ? trans.__("The kernel is running a cell and takes no messages until it ends. Claude will be there then.")
-        : trans.__("Connecting to the kernel…"))];
+      // else the page says that it loads, or shows the conversation that it has: the dot says the rest
+      return chat.waitsForCell ? [line(trans.__("The kernel is running a cell and takes no messages until it ends. Claude will be there then."))] : [];
     case "lost":
       return [
         head(trans.__("The kernel is gone")),

@@ -17,6 +17,8 @@ export type FirstPageDeps = {
   readonly shortcut: string;
   readonly server: ServerApi;
   facts(): NotebookFacts | null;
+  /** False while the page still finds out which kernel there is. */
+  isSettled(): boolean;
   compose(text: string): void;
   focusComposer(): void;
   startKernel(): void;
@@ -25,17 +27,26 @@ export type FirstPageDeps = {
   tell(message: string): void;
 };
 
+/** What is not known by then is taken for nothing. */
+const LOADING_MS = 10_000;
+
 export class FirstPage implements Disposable {
   readonly node: HTMLElement;
   /** The card stands on its own, above whatever is there. */
   readonly card: KeyCard;
   private readonly page: StartPage;
   private readonly done = element("p", { class: "key-done", role: "status", hidden: "" });
+  private readonly loading: HTMLElement;
   private start: KernelStart | null = null;
   private key: KeyReport | null = null;
   /** The conversation before which the key was accepted: what is said of it gives way to the next. */
   private doneOf = "";
   private asked = false;
+  /** The kernel that has said what the page shows. */
+  private knownOf: string | null = null;
+  /** The kernel that is waited for, until when. */
+  private loadingOf: string | null = null;
+  private loadingTimer: ReturnType<typeof setTimeout> | undefined;
   private of = "";
   private disposed = false;
 
@@ -58,7 +69,8 @@ export class FirstPage implements Disposable {
         deps.focusComposer();
       },
     });
-    this.node = element("div", { class: "first-page" }, this.done, this.page.node);
+    this.loading = element("p", { class: "loading", role: "status" }, trans.__("Loading…"));
+    this.node = element("div", { class: "first-page" }, this.done, this.loading, this.page.node);
   }
 
   /** Looks whether something is another than when the page was drawn last, and asks for what it does not know. */
@@ -81,6 +93,7 @@ export class FirstPage implements Disposable {
 
   dispose(): void {
     this.disposed = true;
+    clearTimeout(this.loadingTimer);
   }
 
   /** The start page is there, or it is not known whether there is a key; who has one is not asked about it again and again. */
@@ -103,7 +116,43 @@ export class FirstPage implements Disposable {
     return JSON.stringify([chat.kernelInfo?.kernelId, chat.state?.session.id, chat.runs.length === 0]);
   }
 
+  private get place(): string {
+    return JSON.stringify([this.chat.connection, this.chat.kernelInfo?.kernelId]);
+  }
+
+  /** True while it is not known whether there is a key, and whether anything was said: nothing of the first page is right then. */
+  private get isLoading(): boolean {
+    const { chat } = this;
+    if (chat.runs.length > 0) return false;
+    if (chat.connection === "connecting") return !chat.waitsForCell;
+    if (!this.isReachable) return false;
+    if (this.knownOf !== this.place) return true;
+    if (chat.connection === "none") return !this.deps.isSettled();
+    // its turns are drawn from the transcript, or a run is about to be shown
+    return chat.state === null || chat.state.session.turns > 0 || chat.state.current !== null;
+  }
+
+  /** As `isLoading`, but not for ever: a conversation that cannot be drawn is none to wait for. */
+  private get showsLoading(): boolean {
+    const loads = this.isLoading;
+    const { place } = this;
+    if (!loads || this.loadingOf !== place) {
+      clearTimeout(this.loadingTimer);
+      this.loadingTimer = undefined;
+      this.loadingOf = loads ? place : null;
+      if (loads && this.chat.connection !== "connecting") {
+        this.loadingTimer = setTimeout(() => {
+          this.loadingTimer = undefined;
+          this.draw();
+        }, LOADING_MS);
+      }
+      return loads;
+    }
+    return this.chat.connection === "connecting" || this.loadingTimer !== undefined;
+  }
+
   private async refresh(): Promise<void> {
+    const { place } = this;
     if (this.chat.connection === "connected") {
       const answer = await this.chat.request("start", {}).catch(() => null);
       this.start = kernelStart(answer as JsonObject | null);
@@ -112,6 +161,7 @@ export class FirstPage implements Disposable {
       this.start = null;
       this.key = await this.deps.server.key();
     }
+    this.knownOf = place;
     if (!this.disposed) this.draw();
   }
 
@@ -125,14 +175,17 @@ export class FirstPage implements Disposable {
     const reason = this.cardReason();
     if (reason) this.card.show(reason);
     else this.card.hide();
-    this.node.hidden = !this.isFirst || reason !== null;
-    if (!this.node.hidden) this.page.update(this.chat, this.start, this.deps.facts());
+    const loading = this.showsLoading;
+    this.loading.hidden = !loading;
+    this.page.node.hidden = loading;
+    this.node.hidden = (!this.isFirst && !loading) || reason !== null;
+    if (!this.node.hidden && !loading) this.page.update(this.chat, this.start, this.deps.facts());
   }
 
   /** Why the card is there now; null: it is not. */
   private cardReason(): KeyCardReason | null {
     const { key } = this;
-    const lacking = this.isReachable && key?.source === null;
+    const lacking = this.isReachable && this.knownOf === this.place && key?.source === null;
     if (!lacking && !this.asked) return null;
     if (key?.own_credentials === false) return "refused";
     return lacking ? "needed" : "asked";

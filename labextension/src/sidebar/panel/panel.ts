@@ -6,7 +6,7 @@ import type { UndoableTurns } from "../../notebook/undo";
 import { undoableTurns } from "../../notebook/undo";
 import { addPageStyle } from "../../page";
 import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "../../panel_view";
-import { button, element, setText } from "../../transcript/dom";
+import { element, setText } from "../../transcript/dom";
 import { guardFocus } from "../../transcript/focus";
 import type { Trans } from "../../translation";
 import type { Chat } from "../../transport/chat";
@@ -15,6 +15,7 @@ import type { ChatStore } from "../../transport/chat_store";
 import type { ServerApi } from "../../transport/server_api";
 import type { NotebookFacts } from "../notebook_facts";
 import { whenLoaded } from "../stale_bundle";
+import type { Branches } from "./branch_switch";
 import type { ConnectionNote } from "./connection_note";
 import { connectionNote } from "./connection_note";
 import type { PanelRegion } from "./f6_navigation";
@@ -46,6 +47,8 @@ export type PanelHost = {
   kernels(): readonly MenuItem[];
   startKernel(): void;
   readonly server: ServerApi;
+  /** False while the page still finds out which kernel there is. */
+  isSettled(): boolean;
   /** Of the notebook that the conversation is about. */
   notebookFacts(): NotebookFacts | null;
   /** The page's own items of the menu. */
@@ -77,7 +80,6 @@ export class Panel implements Disposable {
   private readonly composerSlot = element("div", { class: "cellwright-slot composer" });
   private readonly announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   private readonly notices: HTMLElement;
-  private readonly branch = element("div", { class: "branch", role: "status" });
   private readonly disposables: Disposable[] = [];
   private readonly deps: PanelDeps;
   private composer: Composer | null = null;
@@ -89,6 +91,10 @@ export class Panel implements Disposable {
   private announced = "";
   private undoable: Promise<UndoableTurns | null> | null = null;
   private asking = 0;
+  private branches: Branches = {};
+  private branchesOf = "";
+  /** The turn at whose prompt the user has gone to another branch. */
+  private branchTurn: number | null = null;
 
   /** Fills `host` with the panel. */
   constructor(
@@ -117,6 +123,7 @@ export class Panel implements Disposable {
       server: page.server,
       shortcut: page.shortcuts()[0]?.keys ?? "",
       facts: () => page.notebookFacts(),
+      isSettled: () => page.isSettled(),
       compose: (text) => { this.compose(text); },
       focusComposer: () => { this.focusComposer(); },
       openNotebook: (path) => page.run("docmanager:open", { path }),
@@ -134,6 +141,15 @@ export class Panel implements Disposable {
         else if (!page.runCell(run.place, run.prompt)) this.ask(run.prompt);
       },
       edit: (run, text) => { void this.askAnew(run, text); },
+      retry: (run) => { void this.askAnew(run, run.prompt); },
+      openBranch: (session, turn) => {
+        this.branchTurn = turn;
+        chat.request("session_resume", { id: session }).catch((error: unknown) => {
+          this.branchTurn = null;
+          this.tell(error);
+        });
+      },
+      sendKey: () => page.settings().sendKey,
       request: (method, params) => chat.request(method, params, UNDO_TIMEOUT_MS),
       canUndo: (session, turn) => {
         // all turns of a conversation that is drawn ask at once
@@ -146,7 +162,7 @@ export class Panel implements Disposable {
     this.node = element(
       "section",
       { class: "cellwright-panel", tabindex: "-1", "aria-label": trans.__("Claude") },
-      this.head.node, this.note.node, this.first.card.node, this.runs.node, this.view, this.branch, this.notices, this.contextBarSlot, this.composerSlot, this.announcer,
+      this.head.node, this.note.node, this.first.card.node, this.runs.node, this.view, this.notices, this.composerSlot, this.announcer,
     );
     host.replaceChildren(this.node);
     this.begin();
@@ -280,23 +296,43 @@ export class Panel implements Disposable {
     const { chat } = this;
     const before = (run.turn ?? 1) - 1;
     try {
-      if (before === 0) await chat.request("session_new", {});
-      else await chat.request("session_fork", { id: run.session, turn: before });
-      this.showBranch(run.session);
+      await chat.request("session_fork", { id: run.session, turn: before });
       this.ask(text);
     } catch (error) {
       this.tell(error);
     }
   }
 
-  /** Offers to open the branch that was left. */
-  private showBranch(session: string): void {
-    const { trans } = this.page;
-    const open = button(trans.__("Open it"), () => {
-      this.branch.replaceChildren();
-      this.chat.request("session_resume", { id: session }).catch((error: unknown) => { this.tell(error); });
-    }, { class: "plain" });
-    this.branch.replaceChildren(element("p", {}, trans.__("What was answered before is kept in another branch."), " ", open));
+  private drawBranches(): void {
+    const { chat, runs } = this;
+    const session = chat.connection === "connected" ? (chat.state?.session ?? null) : null;
+    this.lookForBranches(session && session.turns > 0 ? `${session.id} ${session.turns}` : "");
+    runs.showBranches(chat.runs, session?.id ?? "", this.branches);
+    if (session && this.branchTurn !== null) this.focusBranches(session.id, this.branchTurn);
+  }
+
+  /** The kernel is asked whenever the session, or the number of its turns, is another. */
+  private lookForBranches(of: string): void {
+    if (of === this.branchesOf) return;
+    this.branchesOf = of;
+    this.branches = {};
+    if (of) void this.askForBranches(of);
+  }
+
+  /** The user went to `session` at its turn `turn`, whose prompt may not be there yet. */
+  private focusBranches(session: string, turn: number): void {
+    const found = this.chat.runs.find(({ run }) => run.session === session && run.turn === turn);
+    if (!found || !this.branches[turn]) return;
+    this.branchTurn = null;
+    // who has gone on meanwhile keeps the focus
+    if (document.activeElement === document.body || this.node.contains(document.activeElement)) this.runs.focusBranches(found.run.id);
+  }
+
+  private async askForBranches(of: string): Promise<void> {
+    const answer = (await this.chat.request("session_branches", {}).catch(() => null)) as { turns?: Branches } | null;
+    if (this.disposed || of !== this.branchesOf) return;
+    this.branches = answer?.turns ?? {};
+    this.drawBranches();
   }
 
   private tell(error: unknown): void {
@@ -311,6 +347,7 @@ export class Panel implements Disposable {
     this.note.update(chat);
     this.first.update();
     this.runs.update(chat.runs);
+    this.drawBranches();
     drawNotices(this.notices, chat.state?.notices ?? []);
     const news = ariaLiveText(chat, home.trans);
     if (news && news !== this.announced) setText(this.announcer, news);
@@ -325,6 +362,7 @@ export class Panel implements Disposable {
     const { page: home } = this;
     const composer = mount(this.composerSlot, this.chat, { ...home.composer, trans: home.trans, leave: () => { home.leave(); } });
     this.composer = composer;
+    composer.aside.append(this.contextBarSlot);
     this.disposables.push(composer);
     if (this.pendingText === null) return;
     composer.focus();
@@ -364,9 +402,10 @@ function drawNotices(list: HTMLElement, texts: readonly string[]): void {
 
 // The text that a screen reader says of the panel as a whole when it changes; each run says its own.
 
-export function ariaLiveText({ connection, kernelInfo, waitsForCell }: Chat, trans: Trans): string {
+export function ariaLiveText({ connection, kernelInfo, waitsForCell, runs }: Chat, trans: Trans): string {
   switch (connection) {
     case "connected":
+      if (runs.at(-1)?.restarted) return trans.__("The kernel restarted; its variables are gone.");
       return trans.__("Connected to the kernel of %1", kernelInfo?.notebook ?? trans.__("this panel"));
     case "connecting":
       return waitsForCell ? trans.__("Waiting for the cell that runs") : "";

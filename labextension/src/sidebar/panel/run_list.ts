@@ -4,6 +4,7 @@ import { button, element } from "../../transcript/dom";
 import type { RunTranscript } from "../../transport/chat";
 import type { Run } from "../../transport/chat_protocol";
 import type { RunDeps } from "./run_view";
+import type { Branches } from "./branch_switch";
 import { RunView } from "./run_view";
 
 /** Closer to the end than this is at the end. */
@@ -47,6 +48,21 @@ export class RunList {
     }
     runs.forEach((shown, at) => { this.put(shown, at); });
     this.list.hidden = runs.length === 0;
+  }
+
+  /** Shows the branches of `session` at its prompts. */
+  showBranches(runs: readonly RunTranscript[], session: string, branches: Branches): void {
+    for (const { run } of runs) {
+      const sessions = run.session === session && run.turn !== null && run.kind !== "command" ? branches[run.turn] : undefined;
+      this.views.get(run.id)?.showBranches(sessions ? { sessions, current: session } : null);
+    }
+  }
+
+  /** Gives the focus to the branches at a run's prompt. */
+  focusBranches(id: string): void {
+    const view = this.views.get(id);
+    view?.node.scrollIntoView({ block: "nearest" });
+    view?.focusBranches();
   }
 
   /** Scrolls to a run and gives it the focus. */

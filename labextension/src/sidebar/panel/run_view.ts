@@ -9,6 +9,8 @@ import { undoButton } from "../../notebook/undo";
 import { ACTION_EVENT, request } from "../../transcript/items/page_actions";
 import type { PageAction } from "../../transcript/items/page_actions";
 import type { Trans } from "../../translation";
+import type { BranchChoice, BranchSwitch } from "./branch_switch";
+import { branchSwitch } from "./branch_switch";
 import { promptEditor } from "./prompt_editor";
 import type { RunTranscript } from "../../transport/chat";
 import type { PanelMessage, Run } from "../../transport/chat_protocol";
@@ -35,6 +37,11 @@ export type RunDeps = {
   again(run: Run): void;
   /** Asks other words in the place of those of a turn; what came after it is kept in a branch. */
   edit(run: Run, text: string): void;
+  /** Asks the prompt of a turn again, in a branch. */
+  retry(run: Run): void;
+  /** Goes to another branch at the prompt of this turn. */
+  openBranch(session: string, turn: number): void;
+  sendKey(): "Enter" | "Shift+Enter";
   /** The way to the kernel, to take back what a turn has changed. */
   request(method: string, params: JsonObject): Promise<unknown>;
   /** Whether a turn that ended before this panel came can be taken back still. */
@@ -51,6 +58,9 @@ export class RunView {
   private readonly place: HTMLButtonElement;
   private readonly fold: HTMLButtonElement;
   private readonly waits = element("p", { class: "waits" });
+  private readonly restarted = element("p", { class: "restarted", hidden: "" });
+  private readonly branches: BranchSwitch;
+  private readonly retry: HTMLButtonElement;
   private readonly tools = element("div", { class: "prompt-actions" });
   private undoSettled = false;
   private readonly endedBefore: boolean;
@@ -69,10 +79,13 @@ export class RunView {
     const takeBack = button(trans.__("Take back"), () => { deps.send({ type: "stop", run: this.shown.run.id }); }, { class: "plain" });
     this.waits.append(element("span", {}, trans.__("Waits for its turn.")), " ", takeBack);
     const edit = button(trans.__("Edit"), () => { this.edit(); }, { class: "plain edit", title: trans.__("Edit this prompt and ask again") });
-    this.tools.append(edit);
-    const said = element("div", { class: "said" }, this.place, this.tools, this.words, this.fold);
+    this.retry = button(trans.__("Retry"), () => { deps.retry(this.shown.run); }, { class: "plain retry", title: trans.__("Ask again in a new branch") });
+    this.branches = branchSwitch(trans, (session) => { deps.openBranch(session, this.shown.run.turn ?? 0); });
+    this.tools.append(edit, this.retry);
+    const said = element("div", { class: "said" }, this.place, this.branches.node, this.tools, this.words, this.fold);
     this.host.style.minHeight = `${GUESSED_HEIGHT}px`;
-    this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host);
+    this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host, this.restarted);
+    setText(this.restarted, trans.__("The kernel restarted; its variables are gone."));
     this.node.addEventListener(ACTION_EVENT, (event) => {
       if ((event as CustomEvent<PageAction>).detail.action !== "again") return;
       event.preventDefault();
@@ -97,10 +110,21 @@ export class RunView {
     this.updatePlace(run);
     const over = isOver(run);
     this.tools.hidden = !over || run.kind === "command" || run.turn === null || run.action != null || run.prompt.length >= WHOLE_PROMPT_CHARS;
+    this.retry.hidden = run.state !== "done";
     if (over) this.offerUndo(shown);
+    this.restarted.hidden = shown.restarted !== true;
     this.waits.hidden = run.state !== "waiting";
     this.host.hidden = run.state === "waiting";
     this.drawIfWanted();
+  }
+
+  /** The branches at its prompt; null: there is no other. */
+  showBranches(choice: BranchChoice | null): void {
+    this.branches.update(choice);
+  }
+
+  focusBranches(): void {
+    this.branches.focus();
   }
 
   /** True if its transcript is drawn, or will be as soon as there is one. */
@@ -147,7 +171,7 @@ export class RunView {
     this.undoSettled = true;
     const turn = { session: run.session, turn: changes.turn };
     const offer = (): void => {
-      this.node.append(undoButton(turn, (method, params) => this.deps.request(method, params), this.host));
+      this.restarted.before(undoButton(turn, (method, params) => this.deps.request(method, params), this.host));
     };
     if (!this.endedBefore) offer();
     else void this.deps.canUndo(turn.session, turn.turn).then((can) => { if (can && !this.gone) offer(); });
@@ -162,7 +186,7 @@ export class RunView {
       this.words.hidden = false;
       this.tools.querySelector("button")?.focus();
     };
-    this.editor = promptEditor(this.deps.trans, run.prompt, (text) => { close(); this.deps.edit(run, text); }, close);
+    this.editor = promptEditor(this.deps.trans, run.prompt, this.deps.sendKey(), (text) => { close(); this.deps.edit(run, text); }, close);
     this.words.hidden = true;
     this.words.after(this.editor);
   }

@@ -42,6 +42,7 @@ export const mountContextBar: Mount = (host, chat, deps) => {
     fill.style.width = `${Math.min(100, share * 100).toFixed(1)}%`;
     bar.dataset.level = levelOf(share);
     setText(text, shortText(session, deps));
+    opener.title = longText(session, deps);
     opener.setAttribute("aria-label", trans.__("Context: %1. What fills it?", longText(session, deps)));
   };
 
@@ -111,13 +112,18 @@ function levelOf(share: number): "" | "much" | "nearly all" {
 }
 
 function shortText({ context_tokens, context_window, cost_usd }: CurrentSession, { trans }: PanelDeps): string {
-  const tokens = context_window ? trans.__("%1 of %2", count(context_tokens), count(context_window)) : trans.__("%1 tokens", count(context_tokens));
+  const tokens = context_window ? percent(context_tokens / context_window) : trans.__("%1 tokens", count(context_tokens));
   return cost_usd === null ? tokens : `${tokens} · ${dollars(cost_usd)}`;
+}
+
+/** A share of the context in whole percent; what is used at all is never none. */
+function percent(share: number): string {
+  return share > 0 && share < 0.01 ? "<1%" : `${Math.round(share * 100)}%`;
 }
 
 function longText({ context_tokens, context_window, cost_usd }: CurrentSession, { trans }: PanelDeps): string {
   const said = context_window
-    ? trans.__("%1 of %2 tokens, %3%", count(context_tokens), count(context_window), Math.round((context_tokens / context_window) * 100))
+    ? trans.__("%1 of %2 tokens, %3", count(context_tokens), count(context_window), percent(context_tokens / context_window))
     : trans.__("%1 tokens", count(context_tokens));
   return cost_usd === null ? said : trans.__("%1; the session has cost %2", said, dollars(cost_usd));
 }
@@ -145,13 +151,12 @@ export function contextTable(use: ContextUse, trans: Trans): HTMLElement {
 function row(label: string, tokens: number, whole: number, name: string): HTMLElement {
   const share = whole > 0 ? tokens / whole : 0;
   const bar = element("span", { class: "share", "aria-hidden": "true", style: `width: ${Math.max(share * 100, tokens ? 1 : 0)}%` });
-  const percent = share > 0 && share < 0.001 ? "<0.1%" : `${(share * 100).toFixed(share < 0.1 ? 1 : 0)}%`;
   return element(
     "tr",
     { "data-part": name },
     element("th", { scope: "row" }, label, element("span", { class: "track" }, bar)),
     element("td", {}, count(tokens)),
-    element("td", {}, percent),
+    element("td", {}, share > 0 && share < 0.001 ? "<0.1%" : `${(share * 100).toFixed(share < 0.1 ? 1 : 0)}%`),
   );
 }
 

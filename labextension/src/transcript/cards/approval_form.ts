@@ -6,7 +6,9 @@ import { button, element, freshId, setText } from "../dom";
 import type { ChangeRunner } from "../items/page_actions";
 import { changeRunner } from "../items/page_actions";
 import type { AskOp, Choice, Scope } from "../protocol";
-import { concealed, revealed, sentence } from "../visible_text";
+import { revealed, sentence } from "../visible_text";
+import type { SubmitAction } from "./edit_first";
+import { editFirst } from "./edit_first";
 
 type FormText = { placeholder: string; why: string; edit: string; edited(choice: Choice): string; offer(choice: Choice): string };
 
@@ -72,7 +74,7 @@ export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
       .filter(({ action, scope }) => action === "allow" && scope === "once")
       .map((choice) => ({ label: words.edited(choice), run: (input) => { close(); take(choice, input); } }));
     if (accept && offered(ask) === "run") submits.push({ label: "Accept and run", run: (input) => { close(); accept(input); } });
-    const editor = inputEditor(inputForm(ask, ask.input), submits, close);
+    const editor = editFirst(ask, ask.input, submits, close);
     form.node.replaceWith(editor);
     editor.querySelector("textarea")?.focus();
   };
@@ -287,94 +289,3 @@ export type AnswerForm = {
   /** Looks again at what the page can do; `total` changes wait in its notebook. */
   refresh?(total: number): void;
 };
-
-// Editing a call's input before it is allowed: the command, code or source itself where there is one, else the JSON.
-
-const MAX_ROWS = 20;
-
-export type ParsedInput = { input: JsonObject } | { problem: string };
-export type InputForm = { label: string; text: string; parse: (text: string) => ParsedInput };
-
-/** The form that edits the input of `ask`. Invisible characters are written out here, too. */
-export function inputForm(ask: AskOp, input: JsonObject): InputForm {
-  const key = textKey(ask, input);
-  const value = key === undefined ? null : input[key];
-  const text = typeof value === "string" ? value : JSON.stringify(input, null, 2);
-  return {
-    label: key === undefined ? "Edit the input (JSON)" : `Edit the ${key.replaceAll("_", " ")}`,
-    text: revealed(text),
-    parse(edited) {
-      const meant = concealed(edited, text);
-      return key === undefined ? parseObject(meant) : { input: { ...input, [key]: meant } };
-    },
-  };
-}
-
-/** The field of `input` that is shown as a text: a cell's new source, or what the question shows in full. */
-function textKey(ask: AskOp, input: JsonObject): string | undefined {
-  if (isCellChange(ask) && typeof input.new_source === "string") return "new_source";
-  return Object.keys(input).find((name) => input[name] === ask.detail && ask.detail !== "");
-}
-
-function parseObject(text: string): ParsedInput {
-  try {
-    const value = JSON.parse(text) as unknown;
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return { input: value as JsonObject };
-    return { problem: "The input must be a JSON object: { … }" };
-  } catch (error) {
-    return { problem: `This is not valid JSON: ${error instanceof Error ? error.message : String(error)}` };
-  }
-}
-
-function first(index: number): Record<string, string> {
-  return index === 0 ? { class: "primary", "aria-keyshortcuts": "Control+Enter" } : {};
-}
-
-/** One way of allowing what was edited. */
-export type SubmitAction = { label: string; run: (input: JsonObject) => void };
-
-/** The form; a button for each of `submits`, Ctrl+Enter for the first; `cancel` is called when nothing is to change. */
-export function inputEditor(form: InputForm, submits: SubmitAction[], cancel: () => void): HTMLElement {
-  const id = freshId();
-  const area = element("textarea", {
-    id,
-    spellcheck: "false",
-    autocomplete: "off",
-    rows: `${Math.min(MAX_ROWS, form.text.split("\n").length + 1)}`,
-    "aria-describedby": `${id}-problem`,
-  });
-  area.value = form.text;
-  const problem = element("p", { class: "problem", id: `${id}-problem`, role: "alert" });
-  const submit = (to: SubmitAction | undefined): void => {
-    const parsed = form.parse(area.value);
-    if ("input" in parsed) {
-      to?.run(parsed.input);
-      return;
-    }
-    setText(problem, parsed.problem);
-    area.setAttribute("aria-invalid", "true");
-    area.focus();
-  };
-  const node = element(
-    "div",
-    { class: "editor" },
-    element("label", { for: id }, form.label),
-    area,
-    problem,
-    element(
-      "div",
-      { class: "choices" },
-      ...submits.map((one, index) => button(one.label, () => { submit(one); }, first(index))),
-      button("Cancel", cancel, { "aria-keyshortcuts": "Escape" }),
-    ),
-  );
-  node.addEventListener("keydown", (event) => {
-    // what is typed here is text: neither the card nor the notebook may take it for a key of theirs
-    event.stopPropagation();
-    if (event.key === "Escape") cancel();
-    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(submits[0]);
-    else return;
-    event.preventDefault();
-  });
-  return node;
-}

@@ -41,7 +41,7 @@ function pairs(removed: readonly string[][], added: readonly string[][]): Pair[]
 }
 
 /** Pairs of rows and columns, both in order, whose weights have the greatest sum; a weight of 0 is no pair. */
-function aligned(rows: number, columns: number, weight: (row: number, column: number) => number): [number, number][] {
+export function aligned(rows: number, columns: number, weight: (row: number, column: number) => number): [number, number][] {
   const width = columns + 1;
   // the best sum from here on
   const best = new Float32Array((rows + 1) * width);

@@ -12,7 +12,7 @@ import type { KernelInfo } from "../../../src/transport/chat";
 import { ChatStore } from "../../../src/transport/chat_store";
 import { standIn } from "../../support/stand_in";
 import { answered, ask, begun, END, find, RUN, text as textOf } from "../../transcript/scene";
-import { OneKernel, ops, run, state, text } from "../../transport/chat_kernel";
+import { OneKernel, ops, run, state, stateOf, text } from "../../transport/chat_kernel";
 import { expectAccessible, press } from "../panel_scene";
 
 const NOTEBOOK: KernelInfo = { kernelId: "kernel-1", name: "Python 3", notebook: "work/tides.ipynb" };
@@ -25,6 +25,7 @@ function field(): { mount: MountComposer; area: HTMLTextAreaElement } {
   const area = document.createElement("textarea");
   area.setAttribute("aria-label", "Prompt");
   const composer: Composer = {
+    aside: document.createElement("div"),
     focus: () => { area.focus(); },
     insert: (words) => { area.value += words; },
     attach: () => undefined,
@@ -36,6 +37,7 @@ function field(): { mount: MountComposer; area: HTMLTextAreaElement } {
 type Scene = { panel: Panel; host: HTMLElement; kernel: OneKernel; chat: ChatStore; area: HTMLTextAreaElement; home: { [Name in keyof PanelHost]: PanelHost[Name] } };
 
 let current: Panel | null = null;
+let settled = true;
 
 async function scene(prepare: (kernel: OneKernel) => void = () => undefined, place: KernelInfo | null = NOTEBOOK): Promise<Scene> {
   const host = document.createElement("div");
@@ -62,6 +64,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     kernels: () => [{ label: "Follow the active notebook", chosen: true, choose: vi.fn() }, { label: "other.ipynb", about: "Python 3", chosen: false, choose: chosen }],
     startKernel: vi.fn(),
     server: { key: () => Promise.resolve(null), keepKey: () => Promise.reject(new Error("not here")), clouds: () => Promise.resolve([]), keepCloud: () => Promise.reject(new Error("not here")), demo: () => Promise.reject(new Error("not here")) },
+    isSettled: () => settled,
     notebookFacts: () => ({ cells: 3, code: 2, ran: 2, hasProse: true, failed: { count: 4, error: "KeyError" }, table: { count: 2 } }),
     more: () => [],
     openSettings: vi.fn(),
@@ -140,10 +143,121 @@ describe.each<[string, (kernel: OneKernel) => void, string, string[]]>([
   ["lost", (kernel) => { kernel.connectionStatus = "disconnected"; }, ".note", ["The kernel is gone", "The connection to the server is lost.", "Try again", "Start a kernel here"]],
 ])("a panel that is %s", (_, prepare, part, words) => {
   it("says what is and what to do, accessibly", async () => {
-    const { host } = await scene(prepare);
+    const { host, kernel } = await scene(prepare);
+    if (part === ".first") await answersStart(kernel);
     for (const each of words) expect(textOf(host, part)).toContain(each);
     expect(find(host, part).hidden).toBe(false);
     await real(() => expectAccessible(host));
+  });
+});
+
+/** The kernel says its state, and what the start page shows. */
+async function answersStart(kernel: OneKernel, turns = 0): Promise<void> {
+  const asked = kernel.comm.sent.find(({ message }) => message.method === "start");
+  const { session } = stateOf();
+  kernel.tell(state({ session: { ...session, turns } }), { type: "reply", id: asked?.message.id ?? null, result: { key: { source: "env", own_credentials: true, address: "" }, variables: [], variable_count: 0, earlier: null } });
+  await drawn();
+}
+
+describe("a panel that opens", () => {
+  const parts = (host: HTMLElement): boolean[] => [".loading", ".first", ".first-page"].map((part) => find(host, part).hidden);
+
+  it("says that it loads until the kernel has said whether anything is there", async () => {
+    const { host, kernel } = await scene((slow) => { slow.info = new Promise((resolve) => { slow.setInfo = resolve; }); });
+    expect([parts(host), find(host, ".note").hidden]).toEqual([[false, true, false], true]);
+    kernel.setInfo({});
+    await drawn();
+    expect(parts(host)).toEqual([false, true, false]);
+    await answersStart(kernel);
+    expect(parts(host)).toEqual([true, false, false]);
+  });
+
+  it("waits for the turns of a transcript, but not for ever", async () => {
+    const { host, kernel } = await scene();
+    await answersStart(kernel, 3);
+    expect(parts(host)).toEqual([false, true, false]);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(parts(host)).toEqual([true, false, false]);
+    kernel.tell(run("past-s-1", { kind: "past", state: "done" }));
+    await drawn();
+    expect(find(host, ".first-page").hidden).toBe(true);
+  });
+
+  it("waits for the notebook that the page still opens", async () => {
+    settled = false;
+    const { host, chat } = await scene(undefined, null);
+    expect(parts(host)).toEqual([false, true, false]);
+    settled = true;
+    chat.notify();
+    await drawn();
+    expect(parts(host)).toEqual([true, false, false]);
+  });
+});
+
+describe("branches", () => {
+  const requests = (kernel: OneKernel, method: string): Record<string, unknown>[] => kernel.comm.sent.filter(({ message }) => message.method === method).map(({ message }) => message);
+  const inSession = (id: string, turns: number): ReturnType<typeof state> => state({ session: { ...stateOf().session, id, turns } });
+  const answer = async (kernel: OneKernel, method: string, result: unknown): Promise<void> => {
+    kernel.tell({ type: "reply", id: (requests(kernel, method).at(-1)?.id ?? null) as string, result: result as null });
+    await drawn();
+  };
+
+  async function twoTurns(): Promise<Scene> {
+    const opened = await scene();
+    opened.kernel.tell(inSession("b", 2), ...[1, 2].map((turn) => run(`r${turn}`, { session: "b", turn, state: "done", prompt: `prompt ${turn}` })));
+    await drawn();
+    await answer(opened.kernel, "session_branches", { turns: { 2: ["a", "b", "c"] } });
+    return opened;
+  }
+
+  it("are a switch at their prompt, which goes from one to the next by keys and keeps the focus", async () => {
+    const { host, kernel } = await twoTurns();
+    const groups = [...host.querySelectorAll<HTMLElement>(".branches")];
+    expect(groups.map(({ hidden }) => hidden)).toEqual([true, false]);
+    expect([groups[1]?.getAttribute("aria-label"), groups[1]?.textContent]).toEqual(["Branch 2 of 3", "‹2/3›"]);
+    await real(() => expectAccessible(host));
+    const next = groups[1]?.querySelectorAll("button")[1];
+    next?.focus();
+    press(next ?? host, "ArrowLeft");
+    expect(requests(kernel, "session_resume").at(-1)?.params).toEqual({ id: "a" });
+    kernel.tell({ type: "gone", runs: ["r1", "r2"] }, inSession("a", 2), ...[1, 2].map((turn) => run(`a${turn}`, { session: "a", turn, state: "done", kind: "past" })));
+    await drawn();
+    await answer(kernel, "session_branches", { turns: { 2: ["a", "b", "c"] } });
+    expect(find(host, "[data-run=a2] .branches").getAttribute("aria-label")).toBe("Branch 1 of 3");
+    expect(document.activeElement?.getAttribute("aria-label")).toBe("Next branch");
+  });
+
+  it("begin with an edited prompt, which Enter sends and Escape leaves", async () => {
+    const { host, kernel } = await twoTurns();
+    const edit = find(host, "[data-run=r2] .edit");
+    edit.click();
+    await drawn();
+    const area = find<HTMLTextAreaElement>(host, ".prompt-editor textarea");
+    expect([area.value, document.activeElement]).toEqual(["prompt 2", area]);
+    press(area, "Escape");
+    expect([host.querySelector(".prompt-editor"), document.activeElement]).toEqual([null, edit]);
+    edit.click();
+    await drawn();
+    const again = find<HTMLTextAreaElement>(host, ".prompt-editor textarea");
+    again.value = "other words";
+    press(again, "Enter", { shiftKey: true });
+    press(again, "Enter", { isComposing: true });
+    expect(requests(kernel, "session_fork")).toEqual([]);
+    press(again, "Enter");
+    expect(requests(kernel, "session_fork").at(-1)?.params).toEqual({ id: "b", turn: 1 });
+    await answer(kernel, "session_fork", null);
+    expect(requests(kernel, "prompt").at(-1)?.params).toMatchObject({ text: "other words" });
+  });
+
+  it("begin with a good answer that is asked for again", async () => {
+    const { host, kernel } = await twoTurns();
+    find(host, "[data-run=r1] .retry").click();
+    expect(requests(kernel, "session_fork").at(-1)?.params).toEqual({ id: "b", turn: 0 });
+    await answer(kernel, "session_fork", null);
+    expect(requests(kernel, "prompt").at(-1)?.params).toMatchObject({ text: "prompt 1" });
+    kernel.tell(run("r3", { session: "b", turn: 3, state: "failed" }));
+    await drawn();
+    expect(find(host, "[data-run=r3] .retry").hidden).toBe(true);
   });
 });
 

@@ -49,7 +49,7 @@ function ranFor(cost: number): RunTranscript {
 describe("the bar", () => {
   it("says how much is used, and what it has cost", async () => {
     const scene = bar();
-    expect(find(scene.host, ".text").textContent).toBe("25k of 1.0M · $0.13");
+    expect(find(scene.host, ".text").textContent).toBe("3% · $0.13");
     expect(find(scene.host, ".fill").style.width).toBe("2.5%");
     expect(opener(scene).getAttribute("aria-label")).toBe("Context: 25k of 1.0M tokens, 3%; the session has cost $0.13. What fills it?");
     await expectAccessible(scene.host);
@@ -59,7 +59,7 @@ describe("the bar", () => {
     const scene = bar();
     const level = (): string | undefined => find(scene.host, ".cw-context").dataset.level;
     scene.chat.change({ state: withSession({ context_tokens: 850_000 }) });
-    expect([find(scene.host, ".text").textContent, level()]).toEqual(["850k of 1.0M · $0.13", "much"]);
+    expect([find(scene.host, ".text").textContent, level()]).toEqual(["85% · $0.13", "much"]);
     scene.chat.change({ state: withSession({ context_tokens: 1_200_000 }) });
     expect([find(scene.host, ".fill").style.width, level()]).toEqual(["100%", "nearly all"]);
     scene.chat.change({ state: withSession({ context_window: null, cost_usd: null }) });

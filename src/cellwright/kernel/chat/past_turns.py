@@ -22,6 +22,7 @@ from cellwright.events import CHARS_PER_TOKEN, Answered, Asked, ContextCompacted
 from cellwright.kernel.chat.conversation_log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
 from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
 from cellwright.kernel.output.agent_ops import AgentOps
+from cellwright.kernel.output.code_displays import smaller_picture
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import (
     CONTEXT_CHARS,
@@ -55,7 +56,7 @@ _TAG = lazy_pattern(r"\s*<([a-z][\w-]*).*", re.DOTALL)
 _CHANGES_TASKS = lazy_pattern(rb'"name":"Task(?:Create|Update)"')
 
 PICTURE_CHARS = 200_000
-"""A picture among a past turn's results that is longer, as base64, is left out."""
+"""A picture among a past turn's results that is still longer, as base64, when it was made smaller is left out."""
 
 
 class PastTurns:
@@ -282,8 +283,9 @@ def _result(part: Json, at: float, open_calls: dict[str, PastCall], shown: Mappi
     content = part.get("content") or []
     for block in () if isinstance(content, str) else content:
         source = block.get("source", {})
-        kind, data = str(source.get("media_type", "")), str(source.get("data", ""))
-        if block["type"] == "image" and kind in DISPLAY_TYPES and len(data) <= PICTURE_CHARS:
+        if block["type"] != "image" or (kind := str(source.get("media_type", ""))) not in DISPLAY_TYPES:
+            continue
+        if len(data := smaller_picture(kind, str(source.get("data", "")))) <= PICTURE_CHARS:
             yield {"op": "display", "id": part["tool_use_id"], "data": {kind: data}}
     facts = shown.get(str(part["tool_use_id"]), {})
     yield from _answered(str(part["tool_use_id"]), call, facts, at)

@@ -15,6 +15,7 @@ from cellwright.conversation.titles import has_title, make_title, title_of
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd
 from cellwright.kernel.pages.comm import PageError, optional, required
+from cellwright.sessions.catalog.branches import branches
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.export.formats import FORMATS, exported
 from cellwright.sessions.session import Session
@@ -59,6 +60,13 @@ class SessionRequests:
 
     async def fork(self, _panel: object, params: Json) -> None:
         await fork(self._conversation, _id(params), optional(params, "turn", int))
+
+    async def branches(self, _panel: object, _params: Json) -> Json:
+        session = self._conversation.sessions.started
+        if session is None or session.path is None:
+            return {"turns": {}}
+        found = await asyncio.to_thread(branches, self._catalog, session.id, self._conversation.cwd)
+        return {"turns": {str(turn): ids for turn, ids in found.items()}}
 
     async def rename(self, _panel: object, params: Json) -> Json:
         title = required(params, "title", str)
@@ -167,6 +175,7 @@ def serve_sessions(chat: Chat) -> None:
     chat.serve("session_new", requests.new)
     chat.serve("session_resume", requests.resume)
     chat.serve("session_fork", requests.fork)
+    chat.serve("session_branches", requests.branches)
     chat.serve("session_rename", rename)
     chat.serve("session_tag", requests.tag)
     chat.serve("session_delete", requests.delete)

@@ -29,6 +29,7 @@ OTHERS_BYTES = 5_000_000
 
 CLEANED_CHARS = 400_000
 
+_FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
 _SIDES = (1_600, 1_100, 800)
 _MAX_PIXELS = 4_000_000
 
@@ -95,7 +96,7 @@ def kept_displays(displays: Sequence[Mapping[str, Any]], clean: Callable[[str], 
     kept: list[dict[str, Any]] = []
     for bundle in displays:
         is_picture = any(kind.startswith("image/") for kind in bundle)
-        smaller = {kind: _cleaned(kind, _smaller(kind, data), clean) for kind, data in bundle.items()}
+        smaller = {kind: _cleaned(kind, smaller_picture(kind, data), clean) for kind, data in bundle.items()}
         size = sum(map(_size, smaller.values()))
         if size > room[is_picture]:
             what = "picture" if is_picture else "display"
@@ -115,9 +116,9 @@ def _size(data: Any) -> int:
     return len(data) if isinstance(data, str) else len(json.dumps(data, default=str))
 
 
-def _smaller(kind: str, data: Any) -> Any:
-    """A PNG scaled down as far as it must be; everything else as it is."""
-    if kind != "image/png" or not isinstance(data, str) or len(data) * 3 / 4 <= PICTURE_BYTES:
+def smaller_picture(kind: str, data: Any) -> Any:
+    """Return a picture, as base64, scaled down as far as it must be; everything else as it is."""
+    if kind not in _FORMATS or not isinstance(data, str) or len(data) * 3 / 4 <= PICTURE_BYTES:
         return data
     from PIL import Image  # heavy, and few pictures are large
 
@@ -129,8 +130,10 @@ def _smaller(kind: str, data: Any) -> Any:
         for side in _SIDES:
             out = io.BytesIO()
             small = plain(scaled_down(image, side, _MAX_PIXELS))
-            # a figure has few colours: 256 of them look the same and take a third
-            small.quantize(256, method=Image.Quantize.FASTOCTREE).save(out, "PNG", optimize=True)
+            if kind == "image/png":
+                # a figure has few colours: 256 of them look the same and take a third
+                small = small.quantize(256, method=Image.Quantize.FASTOCTREE)
+            small.convert("RGB" if kind == "image/jpeg" else small.mode).save(out, _FORMATS[kind], optimize=True)
             encoded = base64.b64encode(out.getvalue()).decode("ascii")
             if out.tell() <= PICTURE_BYTES:
                 break

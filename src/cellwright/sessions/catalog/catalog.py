@@ -312,7 +312,7 @@ def _inherited_words(connection: sqlite3.Connection, path: Path, forked_from: st
 
 
 def fork_at(path: Path, turn: int | None) -> Session:
-    """A new session with what the one at `path` holds up to the end of its turn `turn`, from 1; None: all of it.
+    """A new session with what the one at `path` holds up to the end of its turn `turn`, from 1; 0: nothing of it, None: all.
 
     Turns that were taken back count as little as they do in the session. The session itself stays untouched, and
     another process may be writing to it. Raises `CellwrightError` INVALID_PARAMETERS where there is no such turn, else as
@@ -322,7 +322,7 @@ def fork_at(path: Path, turn: int | None) -> Session:
         return Session.fork_from(path)
 
     def kept(lines: list[Line]) -> list[Line]:
-        found = until_turn_ended(in_effect(lines), turn) if turn > 0 else None
+        found = until_turn_ended(in_effect(lines), turn) if turn > 0 else [] if turn == 0 else None
         if found is None:
             message = (
                 f"The session {path.stem} has no turn {turn} that can be read. Turns count from 1; nothing was forked."
