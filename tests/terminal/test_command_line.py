@@ -414,7 +414,7 @@ def test_a_signal_ends_the_run_in_good_order(messages_server: Server, command_fo
     running.send_signal(number)
     rest, errors = running.communicate(timeout=60)
     assert running.returncode == 128 + number
-    assert errors.startswith("INTERRUPTED: ")
+    assert errors.startswith("Interrupted.")
     assert lines_of(rest)[-1]["data"]["metadata"]["stop_reason"] == "interrupted"
     assert command.run("--continue", "go on").stdout == "I am here again.\n"
     assert server.rejected == []

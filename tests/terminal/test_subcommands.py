@@ -71,19 +71,19 @@ def test_a_command_is_no_prompt(
 def test_settings_are_set_listed_and_taken_out_again(command_for: For, own_place: Path) -> None:
     file = users_file(own_place)
     file.parent.mkdir()
-    file.write_text("{\n  // none\n}".replace("// none", '"theme": "dark",\n  "model": "opus"'), "utf-8")
+    file.write_text("{\n  // none\n}".replace("// none", '"tui": "dark",\n  "model": "opus"'), "utf-8")
     command = command_for(None)
     assert command.run("config", "set", "model", "sonnet").returncode == 0
     assert command.run("config", "set", "permissions.deny", '["Bash(rm *)"]').returncode == 0
     assert command.run("config", "set", "cellwright.redactSecrets", "false").returncode == 0
-    assert file.read_text("utf-8").startswith('{\n  "theme": "dark",\n  "model": "sonnet",\n  "permissions": {')
+    assert file.read_text("utf-8").startswith('{\n  "tui": "dark",\n  "model": "sonnet",\n  "permissions": {')
     assert command.run("config", "get", "model").stdout == "sonnet\n"
     assert json.loads(command.run("config", "get", "permissions.deny").stdout) == ["Bash(rm *)"]
     listed = command.run("config").stdout
-    assert "Known, without effect here\n  theme" in listed
+    assert "Known, without effect here\n  tui" in listed
     rows = {row["key"]: row["value"] for row in json.loads(command.run("config", "list", "--json").stdout)}
     assert rows == {"model": "sonnet", "permissions.deny": "Bash(rm *)", "cellwright.redactSecrets": "false"}
-    for key in ("model", "permissions.deny", "cellwright.redactSecrets", "theme"):
+    for key in ("model", "permissions.deny", "cellwright.redactSecrets", "tui"):
         assert command.run("config", "unset", key).returncode == 0
     assert json.loads(file.read_text("utf-8")) == {"permissions": {}, "cellwright": {}}
     assert command.run("config", "get", "model").returncode == 1

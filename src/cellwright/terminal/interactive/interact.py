@@ -10,13 +10,13 @@ import os
 import select
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO
 
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError
-from cellwright.terminal.interactive.keys import ESCAPE, key_of
+from cellwright.terminal.exit_codes import said_of
 from cellwright.terminal.interactive.stop_requests import STOPPED
 from cellwright.this_process.temporary_files import scratch_folder
 
@@ -89,7 +89,7 @@ def _run(run: Callable[[str], int], prompt: str, stderr: TextIO) -> int:
     try:
         return run(prompt)
     except CellwrightError as error:
-        print(error, file=stderr)
+        print(said_of(error.code, error.message), file=stderr)
     except KeyboardInterrupt:
         print("Left without waiting for the end.", file=stderr)
     return 0
@@ -102,23 +102,6 @@ class Keyboard(Struct, frozen=True):
     screen: TextIO
     environ: Mapping[str, str]
     complain: Callable[[str], object]
-
-    def key(self, prompt: str, keys: Sequence[str]) -> str | None:
-        """The first of `keys` that is pressed after `prompt`, or Escape; None at the end of the input."""
-        _forget_what_was_typed(self.stdin)
-        self.screen.write(prompt)
-        self.screen.flush()
-        key = key_of(self.stdin, keys)
-        self.screen.write("\n" if key in (None, ESCAPE) else f"{key}\n")
-        self.screen.flush()
-        return key
-
-    def rest(self, prompt: str) -> str | None:
-        """The line that is typed after `prompt`, begun before it perhaps; None at the end of the input."""
-        self.screen.write(prompt)
-        self.screen.flush()
-        typed = self.stdin.readline()
-        return typed.rstrip("\n") if typed else None
 
     def line(self, prompt: str, seconds: float | None = None) -> str | None:
         """The next line that is typed after `prompt`; None at the end of the input.
