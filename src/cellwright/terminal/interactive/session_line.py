@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from cellwright.permissions.modes import MODE_LABELS
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.terminal.interactive.prompt_line import PromptLine, Suggestion
-from cellwright.text import dollars
+from cellwright.text import dollars, visible_line
 
 if TYPE_CHECKING:
     from cellwright.conversation.conversation import Conversation
@@ -77,7 +77,7 @@ class SessionLine:
             return command  # it says by itself what is wrong
         if len(section.rows) < 2:
             return command
-        rows = [PickerRow(row[0], row[0], "  ".join(cell for cell in row[1:] if cell)) for row in section.rows[1:]]
+        rows = [_picker_row(section.rows[0], row) for row in section.rows[1:]]
         now = next((row[0] for row in section.rows[1:] if row[-1] == "in force"), "")
         taken = pick(section.title, rows, selected=now)
         return "" if taken is None else f"{command} {taken}"
@@ -120,6 +120,16 @@ class SessionLine:
             parts.append(dollars(session.cost_usd))
         parts.append(f"results {'whole' if self._details() else 'in one line'} (Ctrl-O)")
         return MODE_LABELS[mode][0], " · ".join(parts)
+
+
+def _picker_row(head: Sequence[str], row: Sequence[str]) -> PickerRow:
+    """One row to choose: what it is called before the rest; a title counts more than an id."""
+    label = head.index("title") if "title" in head else 0
+    rest = [cell for place, cell in enumerate(row) if place != label and cell]
+    return PickerRow(row[0], visible_line(row[label], LABEL_CHARS) or row[0], "  ".join(rest))
+
+
+LABEL_CHARS = 60
 
 
 def _history_file(cwd: Path) -> Path:

@@ -117,7 +117,7 @@ class CodeView(Struct, frozen=True):
         lexer = lexer_of(self.language) if len(self.text) <= MAX_CODE_CHARS else None
         for line in coloured_lines(lines, lexer, self.theme.code):
             for piece in _folded(line, max(10, options.max_width - 4)):
-                yield Text("  │ ", self.theme.styles["dim"]).append_text(piece)
+                yield Text.assemble(("  │ ", self.theme.styles["dim"]), piece)
 
 
 def drawn_preview(preview: Preview, theme: Theme, *, compact: bool) -> DiffView | CodeView:

@@ -336,7 +336,7 @@ class LiveView(Struct):
     def _todos_changed(self, event: TodosChanged) -> None:
         head, *lines = run_lines.todo_lines(self._todos, event.todos, TODO_MARKS)
         self._todos = event.todos
-        styled = [Text(line, self.theme.styles[TODO_self.theme.styles[line.lstrip()[0]]]) for line in lines]
+        styled = [Text(line, self.theme.styles[TODO_STYLES[line.lstrip()[0]]]) for line in lines]
         self._print_above(Group(Text(head, self.theme.styles["title"]), *styled))
 
     def _retry(self, event: Retrying) -> None:

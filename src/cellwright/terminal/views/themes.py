@@ -134,8 +134,8 @@ def theme_named(name: ThemeName) -> Theme:
                 styles=_ANSI_STYLES,
                 code=_ansi_code(),
                 markdown=_MARKDOWN,
-                added_words="bold underline green",
-                removed_words="bold underline red",
+                added_words="bold not dim underline green",
+                removed_words="bold not dim underline red",
             )
         case "high-contrast":
             bold: dict[Style, str] = {"dim": "", "warning": "bold", "error": "bold reverse", "good": "bold", "hunk": "bold"}
