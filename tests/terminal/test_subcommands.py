@@ -169,7 +169,7 @@ def test_a_key_is_tried_kept_for_its_user_used_and_forgotten(
     command, places = command_for(server), {**NO_KEYRING, "CELLWRIGHT_HOME": str(state)}
     entered = command.run("auth", "login", piped=f"{server.api_key}\n", **places)
     assert entered.returncode == 0, entered.stderr
-    assert "takes the key" in entered.stdout
+    assert "Key saved in" in entered.stdout
     assert [request.path for request in server.all_requests] == ["/v1/models"]
     file = state / "api-key.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -215,11 +215,11 @@ def test_what_is_not_taken_is_not_kept(messages_server: Server, command_for: For
     server = messages_server([])
     command, places = command_for(server), {**NO_KEYRING, "CELLWRIGHT_HOME": str(state)}
     wrong = command.run("auth", "login", piped="sk-ant-wrong", **places)
-    assert (wrong.returncode, "was not kept" in wrong.stderr) == (3, True)
+    assert (wrong.returncode, "othing was saved" in wrong.stderr) == (3, True)
     empty = command.run("auth", "login", piped="\n", **places)
     assert (empty.returncode, "That is not a key" in empty.stderr) == (2, True)
     away = command.run("auth", "login", piped=server.api_key, **{**places, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
-    assert "was not kept" in away.stderr
+    assert "othing was saved" in away.stderr
     assert not (state / "api-key.json").exists()
 
 
@@ -242,7 +242,7 @@ def test_it_is_typed_unseen(messages_server: Server, command_for: For, state: Pa
     terminal = command_for(server).terminal("auth", "login", **places)
     terminal.expect_exact(f"API key for {server.url} (it is not shown): ")
     terminal.sendline(server.api_key)
-    terminal.expect_exact("takes the key")
+    terminal.expect_exact("Key saved in")
     terminal.expect_exact("sent to no other address")
     assert server.api_key not in str(terminal.before)
     terminal.wait()

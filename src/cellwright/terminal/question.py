@@ -93,7 +93,8 @@ class Asker(Struct, frozen=True):
         edited: Json | None = None
         while True:
             can_allow_all = bool(use.following) and edited is None
-            reply = self._key(use, offered, can_edit=self.edit is not None and use.kind != "trust", can_allow_all=can_allow_all)
+            can_edit = self.edit is not None and use.kind != "trust"
+            reply = self._key(use, offered, can_edit=can_edit, can_allow_all=can_allow_all)
             if reply is None:
                 return Deny("there was no answer", by=self.by)
             key, rest = reply
@@ -124,7 +125,9 @@ class Asker(Struct, frozen=True):
             count = len(use.following) + 1
             shown.insert(1, OfferedAnswer(ALL_KEY, f"Allow {'both' if count == 2 else f'all {count}'}"))
         if self.choose is not None:
-            edit = [OfferedAnswer(EDIT_KEY, "Edit the plan…" if use.kind == "plan" else "Edit first…")] if can_edit else []
+            edit = (
+                [OfferedAnswer(EDIT_KEY, "Edit the plan…" if use.kind == "plan" else "Edit first…")] if can_edit else []
+            )
             return self._chosen([*(each for each in shown if each not in denials), *edit, *denials])
         for answer in shown:
             hint = _hint(use, offered[answer.key]) if answer in denials else ""

@@ -50,7 +50,7 @@ def test_the_first_prompt_without_a_key_asks_for_one_and_goes_on(keyless: Notebo
     assert cell.status == "ok", cell.error
     shown = str(cell.outputs)
     assert "Hello, with your key." in shown
-    assert "takes the key. It is kept in" in shown
+    assert "Key saved in" in shown
     assert "Try the demo" not in shown, "the card is gone when it is answered"
     assert "Try the demo" in published(keyless, cell)
     for secret in (model.api_key, "sk-ant-wrong-key"):
@@ -69,7 +69,7 @@ def test_who_types_nothing_reads_the_ways(keyless: NotebookKernel, model: Messag
     login = keyless.begin("%claude login", allow_stdin=True)
     answer(keyless, model.api_key)
     keyless.finish(login)
-    assert "takes the key" in login.stdout
+    assert "Key saved in" in login.stdout
     assert keyless.run("%claude login").reply["evalue"].startswith("INVALID_PARAMETERS: A key cannot be typed here.")
 
 

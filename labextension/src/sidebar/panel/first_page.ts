@@ -25,6 +25,9 @@ export type FirstPageDeps = {
   tell(message: string): void;
 };
 
+/** The demo was chosen in this page: each kernel's card stays away until it is asked for, the demo's own one first of all. */
+let demoChosen = false;
+
 export class FirstPage implements Disposable {
   readonly node: HTMLElement;
   /** The card stands on its own, above whatever is there. */
@@ -51,6 +54,12 @@ export class FirstPage implements Disposable {
       trans, server,
       source: () => this.source(),
       openNotebook: (path) => deps.openNotebook(path),
+      demoOpened: () => {
+        this.asked = false;
+        demoChosen = true;
+        this.draw();
+        deps.announce(trans.__("The demo is open. Run its cells from top to bottom."));
+      },
       done: (words) => { this.accepted(words); },
       close: () => {
         this.asked = false;
@@ -132,7 +141,7 @@ export class FirstPage implements Disposable {
   /** Why the card is there now; null: it is not. */
   private cardReason(): KeyCardReason | null {
     const { key } = this;
-    const lacking = this.isReachable && key?.source === null;
+    const lacking = this.isReachable && key?.source === null && !demoChosen;
     if (!lacking && !this.asked) return null;
     if (key?.own_credentials === false) return "refused";
     return lacking ? "needed" : "asked";

@@ -28,7 +28,6 @@ from cellwright.terminal.interactive.keys import (
 from cellwright.terminal.question import OfferedAnswer
 from cellwright.terminal.views.themes import Theme
 
-
 READY_SECONDS = 0.3
 """As in the browser: a key that was on its way to something else is no answer."""
 
@@ -46,7 +45,9 @@ class _Menu(Struct):
         lines: list[RenderableType] = []
         for number, row in enumerate(self.rows):
             chosen = number == self.selected
-            line = Text(f"{'❯' if chosen else ' '} {row.key}  {row.label}", self.theme.styles["title" if chosen else ""])
+            line = Text(
+                f"{'❯' if chosen else ' '} {row.key}  {row.label}", self.theme.styles["title" if chosen else ""]
+            )
             if chosen and self.written is not None:
                 line.append(f"  {row.words}: {self.written}▏")
             lines.append(line)

@@ -16,8 +16,8 @@ from cellwright.terminal.views.terminal_text import Style, can_ask, columns_of, 
 from cellwright.text import visible
 
 if TYPE_CHECKING:
-    from cellwright.terminal.claude_code.output import ClaudeOutput
     from cellwright.events import Preview
+    from cellwright.terminal.claude_code.output import ClaudeOutput
     from cellwright.terminal.question import Asker, OfferedAnswer, Write
 
 

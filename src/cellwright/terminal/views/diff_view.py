@@ -177,7 +177,11 @@ def _begins_file(line: str, following: str) -> bool:
 def _without_blank_ends(hunk: Sequence[_Line | _Note], *, context: int | None) -> Iterator[_Line | _Note]:
     """Leave out empty context lines at both ends of a hunk, and those further than `context` from a change."""
     changes = [number for number, part in enumerate(hunk) if not isinstance(part, _Line) or part.side != " "]
-    told = [number for number, part in enumerate(hunk) if not isinstance(part, _Line) or part.side != " " or part.text.strip()]
+    told = [
+        number
+        for number, part in enumerate(hunk)
+        if not isinstance(part, _Line) or part.side != " " or part.text.strip()
+    ]
     for number, part in enumerate(hunk):
         if context is not None and not any(abs(number - change) <= context for change in changes):
             continue
@@ -242,8 +246,7 @@ def mark_changed_words(lines: Sequence[_Line]) -> None:
         removed = _run(lines, at, "-")
         added = _run(lines, at + len(removed), "+")
         for before, after in _pairs(removed, added):
-            matcher = _matcher(before.text, after.text)
-            before.changed, after.changed = _changed(matcher, before.text, after.text)
+            before.changed, after.changed = _changed(_words(before.text), _words(after.text))
         at += len(removed) + len(added) or 1
 
 
@@ -279,25 +282,24 @@ def _pairs(removed: Sequence[_Line], added: Sequence[_Line]) -> list[tuple[_Line
 
 
 def _likeness(before: str, after: str) -> float:
-    return _matcher(before, after).ratio()
+    return SequenceMatcher(str.isspace, _words(before), _words(after), autojunk=False).ratio()
 
 
-def _matcher(before: str, after: str) -> SequenceMatcher[str]:
-    words = [_WORDS.findall(text)[:MAX_WORDS] for text in (before, after)]
-    return SequenceMatcher(str.isspace, *words, autojunk=False)
+def _words(text: str) -> list[str]:
+    return [found[0] for found in _WORDS.finditer(text)][:MAX_WORDS]
 
 
-def _changed(matcher: SequenceMatcher[str], before: str, after: str) -> tuple[list[Span], list[Span]]:
+def _changed(before: Sequence[str], after: Sequence[str]) -> tuple[list[Span], list[Span]]:
     spans: tuple[list[Span], list[Span]] = ([], [])
-    blocks = matcher.get_matching_blocks()
-    for side, (words, text) in enumerate(((matcher.a, before), (matcher.b, after))):
+    blocks = SequenceMatcher(str.isspace, before, after, autojunk=False).get_matching_blocks()
+    for side, words in enumerate((before, after)):
         starts = [0]
         for word in words:
             starts.append(starts[-1] + len(word))
         at = 0
         for block in blocks:
             begin, end = starts[at], starts[block[side]]
-            if text[begin:end].strip():
+            if any(not word.isspace() for word in words[at : block[side]]):
                 spans[side].append((begin, end))
             at = block[side] + block.size
     return spans

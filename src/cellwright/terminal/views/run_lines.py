@@ -142,8 +142,22 @@ def ended_title(call: Call, end: ToolEnd) -> str:
     return f"{SEARCHES[call.name]} “{visible_line(sought, 80)}”{place}"
 
 
-SEARCHES = {"Grep": "Searched for", "Glob": "Looked for files", "SemanticSearch": "Searched for", "WebSearch": "Searched the web for"}
+SEARCHES = {
+    "Grep": "Searched for",
+    "Glob": "Looked for files",
+    "SemanticSearch": "Searched for",
+    "WebSearch": "Searched the web for",
+}
 """What was done, by the tool."""
+
+_COUNTED = {
+    "Glob": ("totalMatches", "file"),
+    "SemanticSearch": ("total", "hit"),
+    "WebSearch": ("total", "hit"),
+    "FindReferences": ("total", "hit"),
+    "FindDefinitions": ("total", "hit"),
+}
+"""The field of a result that counts, and what it counts."""
 
 
 def found(end: ToolEnd) -> str:
@@ -151,7 +165,15 @@ def found(end: ToolEnd) -> str:
     result = end.structured
     if end.status != "success" or not isinstance(result, Mapping):
         return ""
-    match end.name, result:
+    if end.name in _COUNTED:
+        field, noun = _COUNTED[end.name]
+        number = result.get(field)
+        return (counted(number, noun) if number else f"no {noun}s") if isinstance(number, int) else ""
+    return _read(end.name, result)
+
+
+def _read(name: str, result: Mapping[str, Any]) -> str:
+    match name, result:
         case "Read", {"kind": "text", "first": int(first), "last": int(last), "total": int(total)}:
             return counted(total, "line") if last - first + 1 >= total else f"lines {first}–{last} of {total}"
         case "Read", {"kind": str(kind), "size": int(size)}:
@@ -164,12 +186,6 @@ def found(end: ToolEnd) -> str:
             return f"{counted(hits, 'hit')} in {counted(files, 'file')}"
         case "Grep", {"numFiles": int(files)}:
             return counted(files, "file")
-        case "Glob", {"totalMatches": int(files)}:
-            return counted(files, "file") if files else "no files"
-        case "LS", {"total": int(total)}:
-            return f"{total} entries" if total != 1 else "1 entry"
-        case ("SemanticSearch" | "WebSearch" | "FindReferences" | "FindDefinitions"), {"total": int(total)}:
-            return counted(total, "hit") if total else "no hits"
         case _:
             return ""
 

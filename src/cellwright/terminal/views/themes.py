@@ -44,7 +44,7 @@ class Theme(Struct, frozen=True, kw_only=True):
 def _ansi_code() -> SyntaxTheme:
     return ANSISyntaxTheme(
         {
-            tuple(token): RichStyle.parse(style)  # type: ignore[misc]
+            tuple(token): RichStyle.parse(style)
             for token, style in (
                 (Comment, "dim italic"),
                 (Keyword, "magenta"),
@@ -138,7 +138,13 @@ def theme_named(name: ThemeName) -> Theme:
                 removed_words="bold not dim underline red",
             )
         case "high-contrast":
-            bold: dict[Style, str] = {"dim": "", "warning": "bold", "error": "bold reverse", "good": "bold", "hunk": "bold"}
+            bold: dict[Style, str] = {
+                "dim": "",
+                "warning": "bold",
+                "error": "bold reverse",
+                "good": "bold",
+                "hunk": "bold",
+            }
             styles: dict[Style, str] = {**_ANSI_STYLES, **bold, "added": "bold", "removed": "bold"}
             markdown = dict.fromkeys(("markdown.code", "markdown.h2", "markdown.h3", "markdown.table.header"), "bold")
             plain = dict.fromkeys(("markdown.code_block", "markdown.list", "markdown.table.border"), "none")
