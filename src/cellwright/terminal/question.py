@@ -66,10 +66,12 @@ class Asker(Struct, frozen=True):
     read_in_time: Callable[[str], str | None] | None = None
     choose: Callable[[Sequence[OfferedAnswer], str], tuple[str, str] | None] | None = None
     draw: Callable[[Preview], None] | None = None
+    compact: bool = False
 
     def ask(self, use: ToolUse) -> Allow | Deny:
         """Ask until there is an answer; the end of the input is a no. Ctrl-C raises `KeyboardInterrupt`."""
-        self.write("", "")
+        if not self.compact:
+            self.write("", "")
         who = WHO_ASKS.get(use.name, "Claude asks")
         self.write(f"{who}: {visible_line(use.preview.title, TITLE_CHARS)}", "title")
         if use.kind == "question":
@@ -245,7 +247,7 @@ def _offer(use: ToolUse, choice: Choice) -> OfferedAnswer:
 
 
 def _purpose(use: ToolUse) -> list[str]:
-    """What a command is for, in the words that Claude has given with it; and the file, unless the title names it."""
+    """The purpose of a command, in the words that Claude gave with it; and the file, unless the title names it."""
     said = use.input.get("description") if use.name == "Bash" else ""
     found = [said.strip()] if isinstance(said, str) and said.strip() and said.strip() not in use.preview.title else []
     path = use.preview.path

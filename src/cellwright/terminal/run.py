@@ -63,7 +63,7 @@ class TerminalRun(Struct, eq=False):
     _asking: bool = False
     _end: RunEnd | None = None
     _undelivered: dict[str, str] = field(default_factory=dict)
-    """What the user has sent meanwhile and Claude has not received, by its id."""
+    """The words that the user sent and Claude has not received, by their ids."""
 
     @property
     def surface(self) -> RunSurface:

@@ -206,6 +206,7 @@ class TerminalCommand:
             toggle_details=self._toggle_at_prompt,
             details=lambda: self._details,
             keep_history=not self.options.no_session,
+            look=self._look,
         )
         return line.read
 

@@ -21,8 +21,8 @@ from cellwright.terminal.interactive.stop_requests import STOPPED
 from cellwright.this_process.temporary_files import scratch_folder
 
 HELP = """\
-Write what Claude is to do. A line that ends with \\ goes on in the next one.
-A line that begins with ! is a command of your own; Claude is told of it with your next prompt.
+Write what Claude should do. A line that ends with \\ continues in the next one.
+A line that begins with ! is a command of your own; Claude sees it with your next prompt.
 Ctrl-C interrupts Claude, or empties the line; Ctrl-D, /exit or /quit leaves; /help lists the commands."""
 
 LEAVE = ("/exit", "/quit")
@@ -31,7 +31,7 @@ LEAVE = ("/exit", "/quit")
 KEYS = """\
 Enter sends, Alt-Enter begins a new line, Tab completes / and @,
 Ctrl-R finds old prompts, Shift-Tab changes the mode, ! begins a command of your own.
-While Claude works: Escape stops it, what you send is told to it, Ctrl-O shows results whole.
+While Claude works: Escape stops it, what you send reaches it with its next step, Ctrl-O shows results whole.
 /help lists the commands, Ctrl-D leaves."""
 
 

@@ -16,6 +16,7 @@ from cellwright.permissions.modes import MODE_LABELS
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.terminal.interactive.prompt_line import PromptLine, Suggestion
+from cellwright.terminal.views.look import Look
 from cellwright.text import dollars, visible_line
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ SUGGEST_SECONDS = 5.0
 class SessionLine:
     """Reads the prompts of `conversation`. `page_of` does a command; `options` are those of the next run.
 
-    `keep_history` False leaves no trace on disk; `toggle_details` is Ctrl-O's, and says what holds then.
+    `look` is the session's. `keep_history` False leaves no trace on disk; `toggle_details` is Ctrl-O's, and says what holds
+    then.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class SessionLine:
         toggle_details: Callable[[], bool],
         details: Callable[[], bool],
         keep_history: bool,
+        look: Look,
     ) -> None:
         self._conversation = conversation
         self._options = options
         self._page_of = page_of
         self._keys = keys
+        self._look = look
         self._details = details
         self._files = ProjectFiles(conversation.cwd, lambda: conversation.in_force.settings.respect_gitignore)
         self._line = PromptLine(
@@ -61,11 +65,13 @@ class SessionLine:
             cycle_mode=self._cycle_mode,
             toggle_details=toggle_details,
             history=_history_file(conversation.cwd) if keep_history else None,
+            monochrome=look.theme in ("none", "high-contrast"),
         )
 
     def read(self) -> str:
         """The next prompt, or the command with what was chosen for it. Raises EOFError and KeyboardInterrupt."""
-        print()
+        if not self._look.compact:
+            print()
         draft, self._keys.draft = self._keys.draft, ""
         typed = self._line.read(draft)
         return self._picked(typed.strip()) if typed.strip() in PICKED else typed
@@ -123,10 +129,9 @@ class SessionLine:
 
 
 def _picker_row(head: Sequence[str], row: Sequence[str]) -> PickerRow:
-    """One row to choose: what it is called before the rest; a title counts more than an id."""
-    label = head.index("title") if "title" in head else 0
-    rest = [cell for place, cell in enumerate(row) if place != label and cell]
-    return PickerRow(row[0], visible_line(row[label], LABEL_CHARS) or row[0], "  ".join(rest))
+    """One row to choose, by its id if it has one."""
+    value = row[head.index("id")] if "id" in head else row[0]
+    return PickerRow(value, visible_line(row[0], LABEL_CHARS), "  ".join(cell for cell in row[1:] if cell))
 
 
 LABEL_CHARS = 60

@@ -95,7 +95,7 @@ def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look:
     asker = Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time)
     if not streams.draws_on(screen):
         return asker
-    asker = replace(asker, draw=preview_drawer(screen, look))
+    asker = replace(asker, draw=preview_drawer(screen, look), compact=look.compact)
     if not reads_keys(streams.stdin):
         return asker
     from cellwright.terminal.interactive.answer_menu import choose

@@ -367,7 +367,7 @@ class LiveView(Struct):
 
     def _print_markdown(self, text: str) -> None:
         is_first, self._printed_text = not self._printed_text, True
-        self._print_above(_Block(text, is_first))
+        self._print_above(_Block(text, is_first or self.compact))
 
     def _print(self, line: str, style: Style) -> None:
         self._print_above(Text(line, self.theme.styles[style]))
@@ -411,7 +411,7 @@ class LiveView(Struct):
         if not self._blocks.tail.strip():
             return Group(*status)
         height = max(3, self.console.height - len(status) - 2)
-        return Group(_Block(self._blocks.tail, not self._printed_text, height), *status)
+        return Group(_Block(self._blocks.tail, self.compact or not self._printed_text, height), *status)
 
     def _status(self) -> list[Text]:
         if self.shares_screen:

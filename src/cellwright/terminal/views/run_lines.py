@@ -148,7 +148,7 @@ SEARCHES = {
     "SemanticSearch": "Searched for",
     "WebSearch": "Searched the web for",
 }
-"""What was done, by the tool."""
+"""A search in words, by its tool."""
 
 _COUNTED = {
     "Glob": ("totalMatches", "file"),
@@ -191,7 +191,7 @@ def _read(name: str, result: Mapping[str, Any]) -> str:
 
 
 SHOWN_SECONDS = 1.0
-"""How long a read or a search takes is not said below this."""
+"""A shorter read or search names no time."""
 
 
 def outcome(end: ToolEnd) -> str:
