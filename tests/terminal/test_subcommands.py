@@ -53,7 +53,7 @@ def users_file(own_place: Path) -> Path:
     [
         (["mcp", "frob"], 2, "invalid choice"),
         (["mcp", "add", "x"], 2, "COMMAND-OR-URL"),
-        (["auth", "login"], 2, "That is not a key"),
+        (["auth", "login"], 2, "This is not a key"),
         (["config", "frob"], 2, "invalid choice"),
         (["trust", "no-such-folder"], 1, "is not a folder"),
     ],
@@ -217,7 +217,7 @@ def test_what_is_not_taken_is_not_kept(messages_server: Server, command_for: For
     wrong = command.run("auth", "login", piped="sk-ant-wrong", **places)
     assert (wrong.returncode, "othing was saved" in wrong.stderr) == (3, True)
     empty = command.run("auth", "login", piped="\n", **places)
-    assert (empty.returncode, "That is not a key" in empty.stderr) == (2, True)
+    assert (empty.returncode, "This is not a key" in empty.stderr) == (2, True)
     away = command.run("auth", "login", piped=server.api_key, **{**places, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
     assert "othing was saved" in away.stderr
     assert not (state / "api-key.json").exists()
@@ -243,7 +243,7 @@ def test_it_is_typed_unseen(messages_server: Server, command_for: For, state: Pa
     terminal.expect_exact(f"API key for {server.url} (it is not shown): ")
     terminal.sendline(server.api_key)
     terminal.expect_exact("Key saved in")
-    terminal.expect_exact("sent to no other address")
+    terminal.expect_exact(" alone.")
     assert server.api_key not in str(terminal.before)
     terminal.wait()
 
