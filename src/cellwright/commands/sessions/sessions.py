@@ -82,7 +82,7 @@ async def rename_page(call: CommandCall) -> CommandPage:
     await asyncio.to_thread(write_title, path, "")  # the user has asked for the model's
     call.conversation.observers.session_changed(session)
     cost = None if session.cost_usd is None or cost_before is None else session.cost_usd - cost_before
-    price = "what it cost is not known" if cost is None else f"it cost {dollars(cost)}"
+    price = "its cost is unknown" if cost is None else f"it cost {dollars(cost)}"
     return CommandPage([Section("Renamed", text=f"This session is “{title}” now. The small model named it; {price}.")])
 
 
@@ -172,7 +172,7 @@ def _kept(session: Session) -> Path:
 def _listed(found: Sequence[CatalogEntry], call: CommandCall, *, as_tree: bool = False) -> Section:
     if not found:
         what = f"that holds {call.text!r}" if call.text else "yet"
-        return Section("Sessions", text=f"There is no session of {call.conversation.cwd} {what}.")
+        return Section("Sessions", text=f"No session of {call.conversation.cwd} {what}.")
     current = call.conversation.sessions.started
     here = current.id if current is not None else ""
     head: Row = ("title", "when", "turns", "cost", "id")
