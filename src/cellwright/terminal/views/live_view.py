@@ -313,12 +313,13 @@ class LiveView(Struct):
         if run_lines.shows_in_the_list(event):
             return
         _, style = run_lines.STATUS[event.status]
-        line = Text(f"{MARKS[event.status]} ", self.theme.styles[style])
+        line = Text.assemble((f"{MARKS[event.status]} ", self.theme.styles[style]))
         line.append(run_lines.ended_title(running.call, event) if running else event.name, "bold")
-        line.append(f" · {run_lines.outcome(event)}", "dim" if event.status == "success" else self.theme.styles[style])
+        told: Style = "dim" if event.status == "success" else style
+        line.append(f" · {run_lines.outcome(event)}", self.theme.styles[told])
         agent = running.agent if running is not None else None
         if agent is not None:
-            line.append(f" · {agent.facts()}", "dim")
+            line.append(f" · {agent.facts()}", self.theme.styles["dim"])
         lines: list[RenderableType] = [line]
         if what := run_lines.complaint(event):
             lines.append(Text(f"  {what}", self.theme.styles[style]))

@@ -1,6 +1,7 @@
 """The colours of each theme: lines, code, diffs, and what Claude writes.
 
-`dark` and `light` have colours of their own, for terminals with that background. `ansi` has the terminal's sixteen, which
+`dark` and `light` have colours of their own, for terminals with that background; what stands behind text keeps its hue where
+a terminal has 256 colours. `ansi` has the terminal's sixteen, which
 its user has chosen. `high-contrast` adds nothing but bold, underlined and reversed text to them, `none` has no colour.
 """
 
@@ -115,19 +116,19 @@ def theme_named(name: ThemeName) -> Theme:
     match name:
         case "dark":
             added, removed = "on #12321c", "on #431c1f"
-            words = {"added_words": "bold on #1f6b38", "removed_words": "bold on #8a2f36"}
+            words = {"added_words": "bold on #008700", "removed_words": "bold on #870000"}
             return _dark("#7ec98f", "#f28b82", added=added, removed=removed, **words)
         case "dark-daltonized":
-            added, removed = "on #12304f", "on #4a3110"
-            words = {"added_words": "bold on #1f5c99", "removed_words": "bold on #8f5a14"}
+            added, removed = "on #00005f", "on #5f5f00"
+            words = {"added_words": "bold on #005faf", "removed_words": "bold on #875f00"}
             return _dark("#7ab8f5", "#f0a868", added=added, removed=removed, **words)
         case "light":
-            added, removed = "on #e0f3e4", "on #fbe4e4"
-            words = {"added_words": "bold on #a5dfb3", "removed_words": "bold on #f3b5b5"}
+            added, removed = "on #d7ffd7", "on #ffd7d7"
+            words = {"added_words": "bold on #87d787", "removed_words": "bold on #ffafaf"}
             return _light("#1a6b33", "#a4161a", added=added, removed=removed, **words)
         case "light-daltonized":
-            added, removed = "on #dfeefb", "on #fcebd3"
-            words = {"added_words": "bold on #a3cdf2", "removed_words": "bold on #f5cf94"}
+            added, removed = "on #d7d7ff", "on #ffffd7"
+            words = {"added_words": "bold on #87afff", "removed_words": "bold on #ffd75f"}
             return _light("#0b5394", "#8a4b00", added=added, removed=removed, **words)
         case "ansi":
             return Theme(
@@ -152,4 +153,14 @@ def theme_named(name: ThemeName) -> Theme:
                 styles=styles, markdown={**markdown, **plain}, added_words="bold reverse", removed_words="bold reverse"
             )
         case "none":
-            return Theme(styles=_ANSI_STYLES, markdown={**_MARKDOWN, "markdown.code": "bold"}, is_coloured=False)
+            inks: dict[Style, str] = {
+                "warning": "bold",
+                "error": "bold",
+                "good": "",
+                "hunk": "",
+                "added": "bold",
+                "removed": "bold",
+            }
+            return Theme(
+                styles={**_ANSI_STYLES, **inks}, markdown={**_MARKDOWN, "markdown.code": "bold"}, is_coloured=False
+            )
