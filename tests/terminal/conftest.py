@@ -28,7 +28,7 @@ class Terminal(pexpect.spawn):
 
         What is typed before that is read by what goes on: Claude is told it, or it becomes the next prompt's beginning.
         """
-        self.expect_exact("What is Claude to do?")
+        self.expect_exact("What should Claude do?")
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def test_stdout_is_the_answer_and_stderr_the_rest(messages_server: Server, comma
     done = command.run("what does a.txt say?")
     assert done.returncode == 0
     assert done.stdout == "It says hi.\n"
-    assert done.stderr.splitlines()[0].startswith("* Read a.txt: done, 0.")
+    assert done.stderr.splitlines()[0].startswith("* Read a.txt: 1 line")
     assert "2 requests" in done.stderr.splitlines()[-1]
     assert "\x1b" not in done.stdout + done.stderr
 
@@ -414,7 +414,7 @@ def test_a_signal_ends_the_run_in_good_order(messages_server: Server, command_fo
     running.send_signal(number)
     rest, errors = running.communicate(timeout=60)
     assert running.returncode == 128 + number
-    assert errors.startswith("INTERRUPTED: ")
+    assert errors.startswith("Interrupted.")
     assert lines_of(rest)[-1]["data"]["metadata"]["stop_reason"] == "interrupted"
     assert command.run("--continue", "go on").stdout == "I am here again.\n"
     assert server.rejected == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -17,9 +18,12 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from cellwright.terminal.interactive.keys import KeysAtWork, _without_sequences, key_of, reads_keys
+from cellwright.terminal.interactive.answer_menu import choose
+from cellwright.terminal.interactive.keys import KeysAtWork, _without_sequences, reads_keys
 from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.terminal.interactive.prompt_line import Suggestion, _Words
+from cellwright.terminal.question import OfferedAnswer
+from cellwright.terminal.views.themes import theme_named
 from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 from eventual import eventually
 from row_tables import for_each_row
@@ -27,7 +31,7 @@ from row_tables import for_each_row
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
 
-ESCAPE, SHIFT_TAB, ALT_ENTER, CTRL_D, CTRL_O, DOWN = "\x1b", "\x1b[Z", "\x1b\r", "\x04", "\x0f", "\x1b[B"
+ESCAPE, SHIFT_TAB, ALT_ENTER, CTRL_D, CTRL_O, DOWN, UP = "\x1b", "\x1b[Z", "\x1b\r", "\x04", "\x0f", "\x1b[B", "\x1b[A"
 WITHOUT_CURSOR = {"PROMPT_TOOLKIT_NO_CPR": "1"}
 """The tests' terminal does not say where its cursor is."""
 SEQUENCES = re.compile(r"\x1b\[\??[0-9;]*[A-Za-z]")
@@ -158,7 +162,7 @@ def test_escape_stops_claude_and_what_was_begun_is_the_next_prompts(messages_ser
     terminal.send("shorter")
     terminal.expect_exact("> shorter")
     terminal.send(ESCAPE)
-    terminal.expect("INTERRUPTED")
+    terminal.expect(r"Interrupted\.")
     terminal.expect_exact("shorter")
     terminal.send(", please\r")
     terminal.expect("Fine")
@@ -173,7 +177,7 @@ def test_what_is_written_and_sent_meanwhile_is_told_to_claude(messages_server: S
     terminal.send("look\r")
     terminal.expect("Looking")
     terminal.send("only at Python\r")
-    terminal.expect_exact("Claude is told with its next step: only at Python")
+    terminal.expect_exact("Queued for the next step: only at Python")
     gate.open()
     terminal.expect_exact("You: only at Python")
     terminal.expect("Fine")
@@ -233,6 +237,8 @@ def test_thinking_is_folded_and_ctrl_o_at_the_prompt_unfolds_it(messages_server:
         ("y", "Wrote"),
         ("n", "the user said no"),
         (f"{DOWN}1", "Wrote"),
+        (f"{DOWN}{DOWN}{UP}{UP}\r", "Wrote"),
+        (f"{UP}\rnot like thát{ESCAPE}", "not like thát"),
     ],
 )
 def test_a_question_is_answered_by_a_key(messages_server: Server, command_for: For, keys: str, told: str) -> None:
@@ -240,7 +246,7 @@ def test_a_question_is_answered_by_a_key(messages_server: Server, command_for: F
     command = command_for(server)
     terminal = session(command)
     terminal.send("write\r")
-    terminal.expect_exact("4/e] ")
+    terminal.expect_exact("e or 4")
     terminal.send(keys)
     terminal.expect("Fine")
     leave(terminal)
@@ -267,7 +273,7 @@ def test_letters_of_what_is_being_written_answer_no_question(messages_server: Se
     terminal.expect_exact("Press Enter to see it")
     terminal.send(" y1y or tests")
     terminal.send("\r")
-    terminal.expect_exact("4/e] ")
+    terminal.expect_exact("e or 4")
     assert not (command.folder / "new.txt").exists()
     terminal.send("n")
     terminal.expect("Fine")
@@ -337,7 +343,7 @@ def test_a_keyboard_that_is_gone_says_nothing(gone: str) -> None:
         assert keys.poll() == []
         keys.pause()
         assert not keys.listens
-        assert key_of(stdin, "yn") is None
+        assert choose([OfferedAnswer("1", "Yes")], "", stdin, io.StringIO(), theme_named("ansi")) is None
     for descriptor in (writer, *([] if gone.startswith("hung up") else [master])):
         os.close(descriptor)
 

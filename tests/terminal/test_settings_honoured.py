@@ -177,9 +177,9 @@ def test_a_question_in_the_terminal_does_not_wait_for_ever(
 
 
 def test_what_has_no_effect_is_named_once(messages_server: Server, command_for: For, own_place: Path) -> None:
-    users(own_place, theme="dark", worktree={"baseRef": "x"}, statusLine={"type": "command"}, nonsense=1)
+    users(own_place, tui="fullscreen", worktree={"baseRef": "x"}, statusLine={"type": "command"}, nonsense=1)
     shown = command_for(messages_server([])).run("/config").stdout
-    assert "Known, without effect here\n  statusLine.type, theme, worktree.baseRef" in shown
+    assert "Known, without effect here\n  statusLine.type, tui, worktree.baseRef" in shown
     assert "nonsense" in shown
     assert "no setting that is known" in shown
 

@@ -53,7 +53,7 @@ def users_file(own_place: Path) -> Path:
     [
         (["mcp", "frob"], 2, "invalid choice"),
         (["mcp", "add", "x"], 2, "COMMAND-OR-URL"),
-        (["auth", "login"], 2, "That is not a key"),
+        (["auth", "login"], 2, "This is not a key"),
         (["config", "frob"], 2, "invalid choice"),
         (["trust", "no-such-folder"], 1, "is not a folder"),
     ],
@@ -71,19 +71,19 @@ def test_a_command_is_no_prompt(
 def test_settings_are_set_listed_and_taken_out_again(command_for: For, own_place: Path) -> None:
     file = users_file(own_place)
     file.parent.mkdir()
-    file.write_text("{\n  // none\n}".replace("// none", '"theme": "dark",\n  "model": "opus"'), "utf-8")
+    file.write_text("{\n  // none\n}".replace("// none", '"tui": "dark",\n  "model": "opus"'), "utf-8")
     command = command_for(None)
     assert command.run("config", "set", "model", "sonnet").returncode == 0
     assert command.run("config", "set", "permissions.deny", '["Bash(rm *)"]').returncode == 0
     assert command.run("config", "set", "cellwright.redactSecrets", "false").returncode == 0
-    assert file.read_text("utf-8").startswith('{\n  "theme": "dark",\n  "model": "sonnet",\n  "permissions": {')
+    assert file.read_text("utf-8").startswith('{\n  "tui": "dark",\n  "model": "sonnet",\n  "permissions": {')
     assert command.run("config", "get", "model").stdout == "sonnet\n"
     assert json.loads(command.run("config", "get", "permissions.deny").stdout) == ["Bash(rm *)"]
     listed = command.run("config").stdout
-    assert "Known, without effect here\n  theme" in listed
+    assert "Known, without effect here\n  tui" in listed
     rows = {row["key"]: row["value"] for row in json.loads(command.run("config", "list", "--json").stdout)}
     assert rows == {"model": "sonnet", "permissions.deny": "Bash(rm *)", "cellwright.redactSecrets": "false"}
-    for key in ("model", "permissions.deny", "cellwright.redactSecrets", "theme"):
+    for key in ("model", "permissions.deny", "cellwright.redactSecrets", "tui"):
         assert command.run("config", "unset", key).returncode == 0
     assert json.loads(file.read_text("utf-8")) == {"permissions": {}, "cellwright": {}}
     assert command.run("config", "get", "model").returncode == 1
@@ -169,7 +169,7 @@ def test_a_key_is_tried_kept_for_its_user_used_and_forgotten(
     command, places = command_for(server), {**NO_KEYRING, "CELLWRIGHT_HOME": str(state)}
     entered = command.run("auth", "login", piped=f"{server.api_key}\n", **places)
     assert entered.returncode == 0, entered.stderr
-    assert "takes the key" in entered.stdout
+    assert "Key saved in" in entered.stdout
     assert [request.path for request in server.all_requests] == ["/v1/models"]
     file = state / "api-key.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -215,11 +215,11 @@ def test_what_is_not_taken_is_not_kept(messages_server: Server, command_for: For
     server = messages_server([])
     command, places = command_for(server), {**NO_KEYRING, "CELLWRIGHT_HOME": str(state)}
     wrong = command.run("auth", "login", piped="sk-ant-wrong", **places)
-    assert (wrong.returncode, "was not kept" in wrong.stderr) == (3, True)
+    assert (wrong.returncode, "othing was saved" in wrong.stderr) == (3, True)
     empty = command.run("auth", "login", piped="\n", **places)
-    assert (empty.returncode, "That is not a key" in empty.stderr) == (2, True)
+    assert (empty.returncode, "This is not a key" in empty.stderr) == (2, True)
     away = command.run("auth", "login", piped=server.api_key, **{**places, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
-    assert "was not kept" in away.stderr
+    assert "othing was saved" in away.stderr
     assert not (state / "api-key.json").exists()
 
 
@@ -242,8 +242,8 @@ def test_it_is_typed_unseen(messages_server: Server, command_for: For, state: Pa
     terminal = command_for(server).terminal("auth", "login", **places)
     terminal.expect_exact(f"API key for {server.url} (it is not shown): ")
     terminal.sendline(server.api_key)
-    terminal.expect_exact("takes the key")
-    terminal.expect_exact("sent to no other address")
+    terminal.expect_exact("Key saved in")
+    terminal.expect_exact(" alone.")
     assert server.api_key not in str(terminal.before)
     terminal.wait()
 

@@ -5,26 +5,34 @@ from __future__ import annotations
 import io
 import logging
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
+from rich.style import Style
 
+from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
 from cellwright.commands.command import CommandPage, Section
+from cellwright.config.settings.known_settings import THEMES
+from cellwright.config.settings.settings import Settings
 from cellwright.errors import ErrorCode
 from cellwright.events import (
     Answered,
     Asked,
     Call,
     ContextCompacted,
+    FollowingCall,
     ModeChanged,
     Notice,
     Preview,
     Retrying,
     RunEnd,
     SubagentEvent,
+    Suggestion,
     TextDelta,
     ThinkingDelta,
     TodosChanged,
@@ -36,11 +44,15 @@ from cellwright.events import (
 )
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
+from cellwright.terminal.question import Asker
 from cellwright.terminal.stderr_log import Redacting
 from cellwright.terminal.views import run_lines
+from cellwright.terminal.views.diff_view import DiffView
 from cellwright.terminal.views.live_view import LiveView, MarkdownBlocks, draw_page
+from cellwright.terminal.views.look import Look, look_of
 from cellwright.terminal.views.plain_view import PlainView
 from cellwright.terminal.views.terminal_text import harmless
+from cellwright.terminal.views.themes import theme_named
 from row_tables import for_each_row
 
 
@@ -255,6 +267,179 @@ def test_thinking_is_folded_to_a_line_and_unfolds() -> None:
     out = io.StringIO()
     void = Retrying(1, 2, 0.0, "API_OVERLOADED", "busy")
     assert "Thought for" not in shown(LiveView(Console(file=out, width=120)), out, [*thought, void, *answer])
+
+
+DIFF = """--- a/tides.py
++++ b/tides.py
+@@ -2,4 +2,5 @@
+
+ def high_tide(levels):
+-    return min(levels)
++    # the highest \x1b[2J
++    return max(levels)
+
+@@ -40,2 +41,2 @@
+-x = 1
++x = 22
+ print(x)
+"""
+
+
+def drawn(renderable: Any, width: int = 60) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, color_system="truecolor", highlight=False)
+    console.print(renderable)
+    return out.getvalue()
+
+
+def test_a_diff_is_drawn_as_code_with_the_numbers_of_both_sides() -> None:
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", drawn(DiffView(DIFF, theme_named("none"))))
+    assert [line.rstrip() for line in plain.splitlines()] == [
+        "   3  3   def high_tide(levels):",
+        "   4    −     return min(levels)",
+        "      4 +     # the highest ⟨U+001B⟩[2J",
+        "      5 +     return max(levels)",
+        "  ⋯",
+        "  40    − x = 1",
+        "     41 + x = 22",
+        "  41 42   print(x)",
+    ]
+    more = DIFF.replace("@@ -2,4 +2,5 @@", "@@ -1,5 +1,6 @@\n far")
+    compact = re.sub(r"\x1b\[[0-9;]*m", "", drawn(DiffView(more, theme_named("none"), compact=True)))
+    assert "far" not in compact
+    assert "def high_tide" in compact
+
+
+@for_each_row("name", THEMES[1:])
+def test_each_theme_marks_the_words_that_changed_and_only_none_has_no_colour(name: str) -> None:
+    theme = theme_named(name)  # type: ignore[arg-type]
+    screen = drawn(DiffView(DIFF, theme))
+    words = {Style.parse(theme.added_words), Style.parse(theme.removed_words)}
+    lines = DiffView(DIFF, theme).__rich_console__(Console(width=60), Console(width=60).options)
+    marked = {line.plain[span.start : span.end] for line in lines for span in line.spans if _style(span.style) in words}
+    assert {"max", "min", "1", "22"} <= marked
+    assert "levels" not in " ".join(marked)
+    colours = re.findall(r"\x1b\[[0-9;]*?(?:3[0-7]|38|48)[0-9;]*m", screen)
+    assert bool(colours) == (name not in ("high-contrast", "none"))
+
+
+def _style(style: Any) -> Style:
+    return Style.parse(style) if isinstance(style, str) else style
+
+
+def test_a_wide_line_is_folded_at_the_width_and_nothing_of_it_is_lost() -> None:
+    text = "日本語 " * 12
+    screen = re.sub(r"\x1b\[[0-9;]*m", "", drawn(DiffView(f"@@ -1 +1 @@\n+{text.strip()}", theme_named("none")), 40))
+    assert all(cell_len(line) <= 40 for line in screen.splitlines())
+    assert "".join(screen.split()).removeprefix("1+") == "".join(text.split())
+
+
+@for_each_row(
+    ("theme", "environ", "name"),
+    [
+        ("auto", {}, "ansi"),
+        ("auto", {"COLORFGBG": "15;0"}, "dark"),
+        ("auto", {"COLORFGBG": "0;default;15"}, "light"),
+        ("auto", {"COLORFGBG": "0;default"}, "ansi"),
+        ("dark-ansi", {"COLORFGBG": "0;15"}, "ansi"),
+        ("light-daltonized", {}, "light-daltonized"),
+        ("custom:mine", {}, "ansi"),
+        ("none", {"COLORFGBG": "0;15"}, "none"),
+    ],
+)
+def test_the_theme_is_the_settings_or_that_of_the_background(theme: str, environ: dict[str, str], name: str) -> None:
+    assert look_of(Settings(project=Path("/"), theme=theme), environ) == Look(name)  # type: ignore[arg-type]
+
+
+READS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("Read", {}, {"kind": "text", "first": 1, "last": 120, "total": 120}, "Read tides.py · 120 lines"),
+    ("Read", {}, {"kind": "text", "first": 10, "last": 20, "total": 120}, "Read tides.py · lines 10–20 of 120"),
+    ("Read", {}, {"kind": "image", "size": 2048}, "Read tides.py · image, 2,048 bytes"),
+    (
+        "Grep",
+        {"pattern": "foo", "path": "src"},
+        {"mode": "content", "numMatches": 12, "numFiles": 4},
+        "Searched for “foo” in src · 12 hits in 4 files",
+    ),
+    ("Grep", {"pattern": "foo"}, {"mode": "files_with_matches", "numFiles": 1}, "Searched for “foo” · 1 file"),
+    ("Grep", {"pattern": "foo"}, {"mode": "content", "numMatches": 0, "numFiles": 0}, "Searched for “foo” · no hits"),
+    ("Glob", {"pattern": "*.py"}, {"totalMatches": 0}, "Looked for files “*.py” · no files"),
+]
+
+
+@for_each_row(("name", "tool_input", "structured", "line"), READS)
+def test_a_read_or_a_search_is_one_line_that_counts(
+    name: str, tool_input: dict[str, Any], structured: dict[str, Any], line: str
+) -> None:
+    out = io.StringIO()
+    view = LiveView(Console(file=out, width=120))
+    call = Call({"type": "tool_use", "id": "t", "name": name, "input": tool_input}, f"{name} tides.py")
+    view.emit(ToolStart((call,)))
+    view.emit(ToolEnd("t", name, "success", "…", 20.0, structured=structured))
+    assert f"✓ {line}\n" in out.getvalue()
+
+
+def asked(
+    *answers: tuple[str, str] | None, following: int = 0, detail: str = "make"
+) -> tuple[Any, list[str], list[Any]]:
+    """Ask about a call with others behind it, answered by these keys; gives the answer, and what was shown and offered."""
+    shown: list[str] = []
+    offered: list[Any] = []
+    keys = iter(answers)
+
+    def choose(rows: Any, _hint: str) -> tuple[str, str] | None:
+        offered.append([row.key for row in rows])
+        return next(keys)
+
+    behind = tuple(
+        FollowingCall(
+            {"id": f"n{number}", "name": "Bash", "input": {}}, Preview(f"Run {number}", detail, "command"), "why"
+        )
+        for number in range(following)
+    )
+    rule = Suggestion(("Bash(make *)",), "session", "all make commands, this session")
+    use = ToolUse(
+        "t", "Bash", {"command": "make", "description": "Build it"},
+        Decision("ask", "Running `make` needs your OK.", suggestions=(rule,)),
+        Preview("Run make", "make", "command", warning="writes files"), "q", following=behind,
+    )  # fmt: skip
+    asker = Asker(lambda line, _: shown.append(line), lambda _: None, "terminal", lambda text: text, choose=choose)
+    return asker.ask(use), shown, offered
+
+
+def test_the_card_has_the_browsers_facts_in_their_order() -> None:
+    answer, shown, offered = asked(("2", ""))
+    assert shown[1:] == [
+        "Claude asks: Run make",
+        "Build it",
+        "Running `make` needs your OK.",
+        "Careful: writes files",
+        "  │ make",
+        "❯ 2  Allow all make commands, this session",
+    ]
+    assert offered == [["1", "2", "e", "4"]]
+    assert (answer.scope, answer.rules) == ("session", ("Bash(make *)",))
+
+
+def test_a_allows_the_calls_behind_it_once_they_were_shown_whole() -> None:
+    answer, shown, offered = asked(("a", ""), following=1)
+    assert answer == Allow(by="terminal", following=True)
+    assert "then Run 0" in shown
+    assert "❯ a  Allow both" in shown
+    answer, shown, offered = asked(("a", ""), ("a", ""), following=2, detail="one\ntwo")
+    assert answer == Allow(by="terminal", following=True)
+    assert len(offered) == 2
+    assert shown.index("  (a shows them whole first)") < shown.index("  │ two")
+    assert "❯ a  Allow all 3" in shown
+
+
+def test_a_no_says_its_reason_and_an_edited_call_is_no_longer_allowed_with_others() -> None:
+    answer, shown, _ = asked(("4", "not on a Friday"))
+    assert answer == Deny("not on a Friday", "terminal")
+    assert shown[-1] == "❯ 4  Deny: not on a Friday"
+    answer, _, offered = asked(("e", ""), ("\x1b", ""), following=1)
+    assert answer == Deny("", "terminal")
+    assert ["a" in keys for keys in offered] == [True, False]
 
 
 def test_logs_hold_no_secrets() -> None:

@@ -75,7 +75,7 @@ def test_on_a_terminal_the_user_decides_and_is_asked_once(
     brings(command.folder)
     ran = command.folder / "ran"
     terminal = command.terminal("go")
-    terminal.expect(r"\[1/4\] ")
+    terminal.expect("Press 1 or 4")
     shown = ESCAPE.sub("", terminal.before)
     assert "Trust the folder" in shown
     assert "1  Trust this folder" in shown
@@ -85,7 +85,7 @@ def test_on_a_terminal_the_user_decides_and_is_asked_once(
     assert "First." in screen_of(terminal)
     assert not ran.exists()
     terminal = command.terminal("go")
-    terminal.expect(r"\[1/4\] ")
+    terminal.expect("Press 1 or 4")
     terminal.sendline("1")
     assert "Second." in screen_of(terminal)
     assert ran.exists()
@@ -99,7 +99,7 @@ def test_no_mode_and_no_rule_gives_the_answer(messages_server: Server, command_f
     command = command_for(messages_server([say("Done.")]))
     brought_hook(command.folder)
     terminal = command.terminal("--permission-mode", mode, "--allowed-tools", "Trust,Bash", "go", IS_SANDBOX="1")
-    terminal.expect(r"\[1/4\] ")
+    terminal.expect("Press 1 or 4")
     terminal.sendline("4")
     assert "Done." in screen_of(terminal)
     assert not (command.folder / "ran").exists()
@@ -132,13 +132,13 @@ def test_no_request_goes_to_an_address_of_the_folder_before_it_is_confirmed(
     settings(command.folder, env={"ANTHROPIC_BASE_URL": evil.url, "ANTHROPIC_API_KEY": evil.api_key})
     assert command.run("go").stdout == "Mine.\n"
     terminal = command.terminal("go")
-    terminal.expect(r"\[1/4\] ")
+    terminal.expect("Press 1 or 4")
     assert evil.url in ESCAPE.sub("", terminal.before)
     terminal.sendline("4")
     assert "Mine." in screen_of(terminal)
     assert evil.requests == []
     terminal = command.terminal("go")
-    terminal.expect(r"\[1/4\] ")
+    terminal.expect("Press 1 or 4")
     terminal.sendline("1")
     assert "Evil." in screen_of(terminal)
     assert len(mine.requests) == 2
@@ -152,7 +152,7 @@ def test_variables_of_the_folder_reach_commands_after_trust_alone(messages_serve
     command.run("--allowed-tools", "Bash", "go")
     assert "<>" in results(server)
     terminal = command.terminal("go")
-    terminal.expect(r"\[1/4\] ")
+    terminal.expect("Press 1 or 4")
     terminal.sendline("1")
     screen_of(terminal)
     assert "<hello>" in results(server)
@@ -174,7 +174,7 @@ def test_allow_rules_of_the_folder_count_after_trust_alone(messages_server: Serv
     command.run("go")
     assert not (command.folder / "made").exists()
     terminal = command.terminal("go")
-    terminal.expect(r"\[1/4\] ")
+    terminal.expect("Press 1 or 4")
     terminal.sendline("1")
     screen_of(terminal)
     assert (command.folder / "made").exists()
@@ -206,7 +206,7 @@ def test_a_changed_hook_asks_again_and_does_not_run_meanwhile(messages_server: S
     command = command_for(messages_server([say("First."), say("Second.")]))
     settings(command.folder, hooks=hook("Stop"), env={"A": "1"})
     terminal = command.terminal("go")
-    terminal.expect(r"\[1/4\] ")
+    terminal.expect("Press 1 or 4")
     terminal.sendline("1")
     screen_of(terminal)
     (command.folder / "ran").unlink()
@@ -231,17 +231,17 @@ def test_what_a_run_writes_into_the_settings_waits_for_the_user(
     terminal = command.terminal("--no-session")
     terminal.wait_for_prompt()
     terminal.sendline("go")
-    terminal.expect(r"\[1/.*4/e\] ")
+    terminal.expect("Press 1, .*e or 4")
     terminal.sendline("1")
     terminal.expect("First")
     terminal.wait_for_prompt()
     terminal.sendline("again")
-    terminal.expect(r"\[1/4\] ")
+    terminal.expect("Press 1 or 4")
     shown = ESCAPE.sub("", terminal.before)
     assert "changed while Claude was working" in shown
     assert "new: allow rule Bash" in shown
     terminal.sendline("4")
-    terminal.expect(r"\[1/.*4/e\] ")  # the call itself asks
+    terminal.expect("Press 1, .*e or 4")  # the call itself asks
     terminal.sendline("4")
     terminal.expect("Second")
     terminal.wait_for_prompt()

@@ -72,7 +72,8 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     shell.add(widget, "right", { rank: 150 });
     restorer?.add(widget, PANEL_ID);
     for (const command of Object.values(COMMANDS)) palette?.addItem({ command, category: trans.__("Claude") });
-    launcher?.add({ command: COMMANDS.focus, category: trans.__("Other"), rank: 0 });
+    // of its own: the first icon of a category is the category's, and ours is not that of JupyterLab's "Other"
+    launcher?.add({ command: COMMANDS.focus, category: trans.__("Claude"), rank: 0 });
     addStatusItem(statusBar, store, trans, {
       open: () => { void run(COMMANDS.focus); },
       showRun: (id) => { void sidebar.open().then((panel) => { panel.show(id); }); },

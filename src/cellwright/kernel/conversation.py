@@ -216,7 +216,7 @@ class NotebookConversation:
         )  # most kernels have one from the first
 
         environ = self.conversation.in_force.environ
-        offer_to_enter_key(self.conversation, options, front_end_of(self.shell), environ, self.pages.was_closed)
+        offer_to_enter_key(self.conversation, options, front_end_of(self.shell), environ, self.pages)
         self._has_key = not lacks_key(self.conversation, options)
 
     @contextlib.contextmanager

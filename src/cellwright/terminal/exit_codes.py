@@ -66,6 +66,11 @@ _BY_ERROR = {
 }
 
 
+def said_of(error_code: str, message: str) -> str:
+    """Return the line that tells the user of an error; an interrupt is the user's own, and needs no code."""
+    return message if error_code == ErrorCode.INTERRUPTED else f"{error_code}: {message}"
+
+
 def exit_code_of(error_code: str) -> ExitCode:
     """The exit code of a run that ended with this error."""
     return _BY_ERROR.get(ErrorCode(error_code), ExitCode.FAILED)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from cellwright.errors import CellwrightError, ErrorCode, fault, log_fault
 from cellwright.terminal.arguments import parse
-from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of
+from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of, said_of
 from cellwright.terminal.interactive.stop_requests import stop_requests_raise
 from cellwright.terminal.subcommands.subcommand_names import find_subcommand
 
@@ -43,10 +43,10 @@ def main(argv: Sequence[str] | None = None, program: str | None = None) -> int:
             return _done(subcommand, arguments[1:])
         return _command(parse(arguments, name))
     except CellwrightError as error:
-        print(error, file=sys.stderr)
+        print(said_of(error.code, error.message), file=sys.stderr)
         return exit_code_of(error.code)
     except KeyboardInterrupt:
-        print(f"{ErrorCode.INTERRUPTED}: Interrupted.", file=sys.stderr)
+        print("Interrupted.", file=sys.stderr)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         _forget_stdout()

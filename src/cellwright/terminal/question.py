@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.user_answers import (
@@ -22,7 +23,7 @@ from cellwright.conversation.user_answers import (
     typed_key,
     unanswered_in_time,
 )
-from cellwright.events import AnsweredBy
+from cellwright.events import AnsweredBy, Preview
 from cellwright.terminal.interactive.keys import ESCAPE
 from cellwright.terminal.views.terminal_text import Style, style_of_diff_line
 from cellwright.text import visible, visible_line
@@ -37,13 +38,25 @@ WHO_ASKS = {"Trust": "Before Claude begins", "Undo": "Undo"}
 """Questions that are not Claude's, by their names."""
 
 
+ALL_KEY, EDIT_KEY = "a", "e"
+
+
+class OfferedAnswer(Struct, frozen=True):
+    """One answer: `key` takes it; `about` says what is kept then; `words` names what may be written with it."""
+
+    key: str
+    label: str
+    about: str = ""
+    words: str = ""
+
+
 class Asker(Struct, frozen=True):
     """Puts questions to the user: `write(line, style)` shows a line, `read(prompt)` gives the next line that is typed.
 
     `read` gives None at the end of the input. `edit(text)` gives a text as the user changed it, or None when that failed;
     without it no input can be edited. `by` is how answers from here are called. `read_in_time` reads answers to Claude's own
-    questions instead, and raises TimeoutError when Claude is to go on without one. `press(prompt, keys)` gives one of the
-    keys, or Escape, without Enter; then `read_comment` reads what a no has to say.
+    questions instead, and raises TimeoutError when Claude is to go on without one. `choose(answers, hint)` gives the key of
+    an answer that was chosen without Enter, and the words that came with it; `draw` shows the whole of a call in colours.
     """
 
     write: Write
@@ -51,36 +64,49 @@ class Asker(Struct, frozen=True):
     by: AnsweredBy
     edit: Callable[[str], str | None] | None = None
     read_in_time: Callable[[str], str | None] | None = None
-    press: Callable[[str, Sequence[str]], str | None] | None = None
-    read_comment: Callable[[str], str | None] | None = None
+    choose: Callable[[Sequence[OfferedAnswer], str], tuple[str, str] | None] | None = None
+    draw: Callable[[Preview], None] | None = None
+    compact: bool = False
 
     def ask(self, use: ToolUse) -> Allow | Deny:
         """Ask until there is an answer; the end of the input is a no. Ctrl-C raises `KeyboardInterrupt`."""
-        self.write("", "")
+        if not self.compact:
+            self.write("", "")
         who = WHO_ASKS.get(use.name, "Claude asks")
         self.write(f"{who}: {visible_line(use.preview.title, TITLE_CHARS)}", "title")
         if use.kind == "question":
             try:
                 return self._ask_questions(use)
             except TimeoutError:
-                self.write("There was no answer in time: Claude goes on without one.", "warning")
+                self.write("There was no answer in time: Claude continues without one.", "warning")
                 return unanswered_in_time(use)
-        if use.preview.warning:
-            self.write(f"Careful: {visible_line(use.preview.warning, TITLE_CHARS)}", "warning")
+        for line in _purpose(use):
+            self.write(visible_line(line, TITLE_CHARS), "")
         if use.kind in ("permission", "trust") and use.decision.reason:
             self.write(visible_line(use.decision.reason, TITLE_CHARS), "dim")
-        self._detail(use.preview.detail, is_diff=use.preview.kind == "diff")
-        return self._ask_by_key(use)
+        if use.preview.warning:
+            self.write(f"Careful: {visible_line(use.preview.warning, TITLE_CHARS)}", "warning")
+        self._detail(use.preview)
+        is_cut = self._show_following(use)
+        return self._ask_by_key(use, is_cut=is_cut)
 
-    def _ask_by_key(self, use: ToolUse) -> Allow | Deny:
+    def _ask_by_key(self, use: ToolUse, *, is_cut: bool) -> Allow | Deny:
         offered = {choice["key"]: choice for choice in choices(use.kind, use.decision.suggestions)}
         edited: Json | None = None
         while True:
-            reply = self._key(use, offered, can_edit=self.edit is not None and use.kind != "trust")
+            can_allow_all = bool(use.following) and edited is None
+            can_edit = self.edit is not None and use.kind != "trust"
+            reply = self._key(use, offered, can_edit=can_edit, can_allow_all=can_allow_all)
             if reply is None:
                 return Deny("there was no answer", by=self.by)
             key, rest = reply
-            if key == "e":
+            if key == ALL_KEY and is_cut:
+                # nothing is allowed before it was shown whole
+                self._show_following(use, whole=True)
+                is_cut = False
+            elif key == ALL_KEY:
+                return replace(allowed("once", (), self.by), following=True)
+            elif key == EDIT_KEY:
                 edited = self._edited(use, use.input if edited is None else edited)
                 # the rules were made for another input
                 offered = {key: choice for key, choice in offered.items() if not choice["rules"]}
@@ -91,16 +117,26 @@ class Asker(Struct, frozen=True):
             else:
                 return answered(use, {**(edited or {}), **(offered[key]["input"] or {}), "feedback": rest}, self.by)
 
-    def _key(self, use: ToolUse, offered: Mapping[str, Choice], *, can_edit: bool) -> tuple[str, str] | None:
+    def _key(
+        self, use: ToolUse, offered: Mapping[str, Choice], *, can_edit: bool, can_allow_all: bool
+    ) -> tuple[str, str] | None:
         """The key that was typed and what followed it; None at the end of the input."""
-        for key, choice in offered.items():
-            hint = "" if self.press is not None else _hint(use, choice)
-            self.write(f"  {key}  {_label(choice)}{hint}", "")
+        shown = [_offer(use, choice) for choice in offered.values()]
+        denials = [answer for answer in shown if offered[answer.key]["action"] == "deny"]
+        if can_allow_all:
+            count = len(use.following) + 1
+            shown.insert(1, OfferedAnswer(ALL_KEY, f"Allow {'both' if count == 2 else f'all {count}'}"))
+        if self.choose is not None:
+            edit = (
+                [OfferedAnswer(EDIT_KEY, "Edit the plan…" if use.kind == "plan" else "Edit first…")] if can_edit else []
+            )
+            return self._chosen([*(each for each in shown if each not in denials), *edit, *denials])
+        for answer in shown:
+            hint = _hint(use, offered[answer.key]) if answer in denials else ""
+            self.write(f"  {answer.key}  {answer.label}{f' ({answer.about})' if answer.about else ''}{hint}", "")
         if can_edit:
-            self.write(f"  e  Edit the {'input' if use.kind == 'permission' else 'plan'} first", "")
-        keys = [*offered, "e"] if can_edit else list(offered)
-        if self.press is not None:
-            return self._pressed(use, offered, keys)
+            self.write(f"  {EDIT_KEY}  Edit the {'input' if use.kind == 'permission' else 'plan'} first", "")
+        keys = [answer.key for answer in shown] + ([EDIT_KEY] if can_edit else [])
         while True:
             typed = self.read(f"[{'/'.join(keys)}] ")
             if typed is None:
@@ -108,23 +144,42 @@ class Asker(Struct, frozen=True):
             if (reply := typed_key(typed, keys)) is not None:
                 return reply
 
-    def _pressed(self, use: ToolUse, offered: Mapping[str, Choice], keys: Sequence[str]) -> tuple[str, str] | None:
-        """The key that was pressed, and a no's comment; Escape is a no without one."""
-        assert self.press is not None
-        no = next((key for key, choice in offered.items() if choice["action"] == "deny"), "")
-        key = self.press(f"[{'/'.join(keys)}] ", [*keys, "y", "n"])
-        if key == ESCAPE or (key == "n" and no):
-            return (no, "") if no else None
-        if key in ("y", "n"):
-            return typed_key(key, keys)
-        if key != no or use.kind == "trust" or self.read_comment is None:
-            return None if key is None else (key, "")
-        what = "Reason" if use.kind == "permission" else "Comment"
-        return key, (self.read_comment(f"{what} for Claude (Enter: none): ") or "").strip()
+    def _chosen(self, shown: Sequence[OfferedAnswer]) -> tuple[str, str] | None:
+        """The answer that was chosen by a key or by arrows; Escape is a no without words."""
+        assert self.choose is not None
+        keys = [answer.key for answer in shown]
+        reply = self.choose(shown, f"Press {', '.join(keys[:-1])} or {keys[-1]}, or ↑ ↓ and Enter. Escape denies.")
+        if reply is None:
+            return None
+        key, words = (keys[-1], "") if reply[0] == ESCAPE else reply
+        label = next(answer.label for answer in shown if answer.key == key)
+        self.write(f"❯ {key}  {label}{f': {visible_line(words, TITLE_CHARS)}' if words else ''}", "dim")
+        return key, words
 
-    def _detail(self, text: str, *, is_diff: bool) -> None:
+    def _detail(self, preview: Preview) -> None:
+        if self.draw is not None and preview.detail:
+            self.draw(preview)
+            return
+        text = preview.detail
         for line in visible(text.rstrip("\n")).split("\n") if text else []:
-            self.write(f"  │ {line}", style_of_diff_line(line) if is_diff else "")
+            self.write(f"  │ {line}", style_of_diff_line(line) if preview.kind == "diff" else "")
+
+    def _show_following(self, use: ToolUse, *, whole: bool = False) -> bool:
+        """Show the calls that are asked about next; True if something of them was left out."""
+        is_cut = False
+        for call in use.following:
+            preview = call.preview
+            self.write(f"then {visible_line(preview.title, TITLE_CHARS)}", "title" if whole else "dim")
+            if preview.warning:
+                self.write(f"  Careful: {visible_line(preview.warning, TITLE_CHARS)}", "warning")
+            lines = preview.detail.rstrip("\n").split("\n") if preview.detail else []
+            if whole or len(lines) == 1:
+                self._detail(preview)
+            elif lines:
+                is_cut = True
+        if is_cut:
+            self.write(f"  ({ALL_KEY} shows them whole first)", "dim")
+        return is_cut
 
     def _ask_questions(self, use: ToolUse) -> Allow | Deny:
         answers: dict[str, str] = {}
@@ -149,7 +204,7 @@ class Asker(Struct, frozen=True):
         for number, option in enumerate(options, 1):
             self.write(f"  {number}  {visible_line(option['label'])}", "")
             self.write(f"     {visible_line(option['description'], TITLE_CHARS)}", "dim")
-            self._detail(option.get("preview", ""), is_diff=False)
+            self._detail(Preview("", option.get("preview", "")))
         how = "numbers" if question.get("multiSelect") else "number"
         read = self.read_in_time or self.read
         typed = read(f"{visible_line(question['header'])}: {how} or an answer of your own (empty skips) ")
@@ -173,17 +228,30 @@ class Asker(Struct, frozen=True):
             self.write("The input stays as it was.", "warning")
             return tool_input
         self.write("The input is now:", "title")
-        self._detail(after, is_diff=False)
+        self._detail(Preview("", after))
         return changed
 
 
-def _label(choice: Choice) -> str:
-    label = visible_line(choice["label"])
-    if not choice["rules"]:
-        return label
-    what = f"Allow {label}" if choice["scope"] == "session" else label[:1].upper() + label[1:]
+def _offer(use: ToolUse, choice: Choice) -> OfferedAnswer:
+    """The answer in the words of the browser's card."""
+    label, words = visible_line(choice["label"], TITLE_CHARS), ""
+    if choice["action"] == "deny" and use.kind != "trust":
+        words = "Reason" if use.kind == "permission" else "What should be different?"
+    if use.name == "NotebookEdit" and use.kind == "permission" and choice["scope"] == "once":
+        label = "Reject" if choice["action"] == "deny" else "Accept"
+    elif choice["rules"] and not label.lower().startswith(("allow", "always allow")):
+        label = f"Allow {label}"
     rules = visible_line(", ".join(choice["rules"]), TITLE_CHARS)
-    return f"{what} ({'rule' if len(choice['rules']) == 1 else 'rules'} {rules})"
+    about = f"{'rule' if len(choice['rules']) == 1 else 'rules'} {rules}" if rules else ""
+    return OfferedAnswer(choice["key"], label[:1].upper() + label[1:], about, words)
+
+
+def _purpose(use: ToolUse) -> list[str]:
+    """The purpose of a command, in the words that Claude gave with it; and the file, unless the title names it."""
+    said = use.input.get("description") if use.name == "Bash" else ""
+    found = [said.strip()] if isinstance(said, str) and said.strip() and said.strip() not in use.preview.title else []
+    path = use.preview.path
+    return [*found, *([path] if path and path not in use.preview.title else [])]
 
 
 def _hint(use: ToolUse, choice: Choice) -> str:

@@ -20,7 +20,7 @@ from cellwright.agent.thread import AgentTask
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_request import RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Event, RunEnd
+from cellwright.events import Event, RunEnd, Steered
 from cellwright.terminal.exit_codes import OutputLost
 from cellwright.terminal.interactive.keys import CTRL_O, ESCAPE, KeysAtWork
 from cellwright.terminal.views.plain_view import View
@@ -62,6 +62,8 @@ class TerminalRun(Struct, eq=False):
     _task: Run | AgentTask[Any] | None = None
     _asking: bool = False
     _end: RunEnd | None = None
+    _undelivered: dict[str, str] = field(default_factory=dict)
+    """The words that the user sent and Claude has not received, by their ids."""
 
     @property
     def surface(self) -> RunSurface:
@@ -98,6 +100,9 @@ class TerminalRun(Struct, eq=False):
         finally:
             if self.keys is not None:
                 self.keys.pause()
+                # what Claude did not receive is not lost: it is the next prompt's beginning
+                self.keys.draft = "\n".join(filter(None, [*self._undelivered.values(), self.keys.draft]))
+                self._undelivered.clear()
             view.close()
 
     def _work(self, view: View, task: Run | AgentTask[Any]) -> None:
@@ -110,6 +115,8 @@ class TerminalRun(Struct, eq=False):
                     view.pause()
                     self._put_question(item)
                     continue
+                if isinstance(item, Steered):
+                    self._note_steered(item)
                 if isinstance(item, RunEnd):
                     self._end = item
                 view.emit(item)
@@ -120,6 +127,12 @@ class TerminalRun(Struct, eq=False):
             if isinstance(error, BrokenPipeError):
                 raise
             raise OutputLost(f"The output could not be written ({error}). The run was stopped.") from error
+
+    def _note_steered(self, event: Steered) -> None:
+        if event.state == "waiting":
+            self._undelivered[event.steer_id] = event.text
+        else:
+            self._undelivered.pop(event.steer_id, None)
 
     def _items(self, view: View) -> Iterator[Event | _Question]:
         while True:

@@ -40,11 +40,12 @@ from cellwright.model.credentials import source_of_credential
 from cellwright.model.provider import Provider
 from cellwright.sessions.session import Session
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
-from cellwright.terminal.exit_codes import ExitCode, exit_code_of
+from cellwright.terminal.exit_codes import ExitCode, exit_code_of, said_of
 from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
 from cellwright.terminal.interactive.stop_requests import STOP_REQUESTS
 from cellwright.terminal.run import TerminalRun
 from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, make_view
+from cellwright.terminal.views.look import Look, look_of
 from cellwright.terminal.views.plain_view import Unseen, View
 from cellwright.terminal.views.terminal_text import columns_of
 from cellwright.version import VERSION
@@ -95,6 +96,8 @@ class TerminalCommand:
     """Somebody types the prompts: then `!command` is a command. What is piped in may be anybody's words."""
     _keys: KeysAtWork | None = field(default=None, init=False)
     _details: bool = field(default=False, init=False)
+    _background: str = field(default="", init=False)
+    """Of an interactive session's terminal, "dark" or "light", once it has said so."""
     _view: View | None = field(default=None, init=False)
     """The view of the last run: what it has folded can be unfolded at the prompt."""
     _unsaved: Session | None = field(default=None, init=False)
@@ -203,6 +206,7 @@ class TerminalCommand:
             toggle_details=self._toggle_at_prompt,
             details=lambda: self._details,
             keep_history=not self.options.no_session,
+            look=self._look,
         )
         return line.read
 
@@ -231,7 +235,7 @@ class TerminalCommand:
     def _steer(self, text: str) -> None:
         """Tell Claude of `text` while it works. Raises `CellwrightError` for what is the next prompt's: it stays typed."""
         if command_name(text) is not None:
-            message = "A command waits until Claude has ended."
+            message = "A command runs when Claude has finished."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
         self.conversation.runs.steer(SteeringText(secrets.token_hex(8), text, "steer"))
 
@@ -247,6 +251,7 @@ class TerminalCommand:
             all_messages=all_messages,
             details=self._details,
             unfolds=self._keys is not None,
+            look=self._look,
         )
         return self._view
 
@@ -257,7 +262,13 @@ class TerminalCommand:
         if (options.on_denied or "ask") != "ask":
             return None
         seconds = self.conversation.in_force.settings.ask_user_question_seconds
-        return asker_maker(self.streams, options.output_format, quiet=options.quiet, answer_seconds=seconds)
+        return asker_maker(
+            self.streams, options.output_format, quiet=options.quiet, answer_seconds=seconds, look=self._look
+        )
+
+    @property
+    def _look(self) -> Look:
+        return look_of(self.conversation.in_force.settings, self.streams.environ, self._background)
 
     def _claude_output(self) -> ClaudeOutput:
         from cellwright.terminal.claude_code.output import ClaudeOutput
@@ -328,7 +339,7 @@ class TerminalCommand:
                 if any(section.answer for section in page.sections) and self.streams.draws_on(stdout):
                     from cellwright.terminal.views.live_view import draw_page  # rich: most pages are no answers
 
-                    draw_page(page, stdout)
+                    draw_page(page, stdout, self._look)
                     return ExitCode.OK
                 text = page.plain(columns_of(stdout, self.streams.environ) if stdout.isatty() else None)
             case "json" | "json-lines":
@@ -358,7 +369,7 @@ class TerminalCommand:
         if self.options.as_claude and self.options.output_format == "text":
             # scripts read there what kept it from an answer
             print(end.error["message"], file=self.streams.stdout)
-        print(f"{end.error['code']}: {end.error['message']}", file=self.streams.stderr)
+        print(said_of(end.error["code"], end.error["message"]), file=self.streams.stderr)
         code = exit_code_of(end.error["code"])
         return stopped or code
 

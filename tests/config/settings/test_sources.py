@@ -243,10 +243,10 @@ def test_a_variable_that_no_program_could_be_started_with_is_left_out_alone(plac
 
 
 def test_what_is_not_known_is_kept_quietly(place):
-    place.say("user", outputStyle="Concise", theme={"deep": {"deeper": [1, {"x": 2}]}}, hooks={"NoSuchEvent": []})
+    place.say("user", outputStyle="Concise", tui={"deep": {"deeper": [1, {"x": 2}]}}, hooks={"NoSuchEvent": []})
     settings = place.load()
     assert settings.notices == ()
-    assert settings.merged.value("theme") == {"deep": {"deeper": [1, {"x": 2}]}}
+    assert settings.merged.value("tui") == {"deep": {"deeper": [1, {"x": 2}]}}
     assert settings.origin("outputStyle").value == "Concise"
 
 
@@ -298,6 +298,7 @@ VALID = [
     {"askUserQuestionTimeout": "5m", "bashOutputMaxChars": 30_000, "cleanupPeriodDays": 0},
     {"promptCacheTtl": "1h", "fallbackModel": "sonnet"},
     {"fallbackModel": ["sonnet", "haiku"]},
+    {"theme": "dark-ansi", "cellwright": {"theme": "high-contrast", "layout": "compact"}},
     {"askUserQuestionTimeout": 60.5, "cellwright": {"toolLog": "log", "cacheTtl": 0.5, "maxFileSize": 5000}},
     {"sandbox": {"enabled": True, "excludedCommands": ["docker *"], "filesystem": {"denyRead": ["~/x"]}}},
     {"sandbox": {"network": {"allowedDomains": ["a.example", "*.b.example:443", "localhost:8080"]}}},
@@ -328,6 +329,8 @@ INVALID = [
     {"hooks": {"Stop": [{"matcher": "x"}]}},
     {"disableAllHooks": 1},
     {"promptCacheTtl": "2h"},
+    {"cellwright": {"theme": "pink"}},
+    {"cellwright": {"layout": "tiny"}},
     {"bashOutputMaxChars": 5},
     {"bashOutputMaxChars": 5000.5},
     {"askUserQuestionTimeout": "soon"},

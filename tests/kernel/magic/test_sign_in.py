@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from notebook_kernel import SOURCES, Cell, NotebookKernel, python_path, running_kernel
+from notebook_kernel import SOURCES, Cell, Message, NotebookKernel, python_path, running_kernel
 from notebook_page import NotebookPage
 
 from cellwright.testing import MessagesServer, say
@@ -50,7 +50,7 @@ def test_the_first_prompt_without_a_key_asks_for_one_and_goes_on(keyless: Notebo
     assert cell.status == "ok", cell.error
     shown = str(cell.outputs)
     assert "Hello, with your key." in shown
-    assert "takes the key. It is kept in" in shown
+    assert "Key saved in" in shown
     assert "Try the demo" not in shown, "the card is gone when it is answered"
     assert "Try the demo" in published(keyless, cell)
     for secret in (model.api_key, "sk-ant-wrong-key"):
@@ -69,7 +69,7 @@ def test_who_types_nothing_reads_the_ways(keyless: NotebookKernel, model: Messag
     login = keyless.begin("%claude login", allow_stdin=True)
     answer(keyless, model.api_key)
     keyless.finish(login)
-    assert "takes the key" in login.stdout
+    assert "Key saved in" in login.stdout
     assert keyless.run("%claude login").reply["evalue"].startswith("INVALID_PARAMETERS: A key cannot be typed here.")
 
 
@@ -92,6 +92,14 @@ def test_a_key_from_elsewhere_runs_the_prompt_that_waits_for_it(keyless: Noteboo
     model.add(say("With the panel's key."))
     cell = keyless.begin("%%claude\nhi", allow_stdin=True)
     key_field(keyless)
+    enter_elsewhere(model)
+    keyless.finish(cell)
+    assert cell.status == "ok", cell.error
+    assert "With the panel's key." in str(cell.outputs)
+
+
+def enter_elsewhere(model: MessagesServer) -> None:
+    """Enter a key as the panel's server does, in another process."""
     entered = subprocess.run(
         [sys.executable, "-m", "cellwright.terminal.main", "auth", "login"],
         input=model.api_key,
@@ -101,9 +109,34 @@ def test_a_key_from_elsewhere_runs_the_prompt_that_waits_for_it(keyless: Noteboo
         check=False,
     )
     assert entered.returncode == 0, entered.stderr
+
+
+def test_a_page_that_draws_the_field_gets_a_card_and_no_input(
+    keyless: NotebookKernel, model: MessagesServer, tmp_path: Path
+):
+    if not keyless.has_subshells:
+        pytest.skip("the page cannot be heard while the cell waits")
+    page = NotebookPage(keyless, tmp_path / "a.ipynb")
+    page.draws_key_card = True
+    page.open()
+
+    def asked(message: Message) -> bool:
+        return "API_KEY_ASKED" in json.dumps(message["content"], default=str)
+
+    later = keyless.begin("%%claude\nhi", allow_stdin=True)
+    keyless.wait_for(asked)
+    page.say({"type": "request", "id": "p1", "method": "key_later", "params": {}})
+    keyless.finish(later)
+    assert later.reply["evalue"].startswith("API_KEY_MISSING: ")
+    model.add(say("With the card's key."))
+    cell = keyless.begin("%%claude\nhi", allow_stdin=True)
+    keyless.wait_for(asked)
+    enter_elsewhere(model)
     keyless.finish(cell)
     assert cell.status == "ok", cell.error
-    assert "With the panel's key." in str(cell.outputs)
+    assert "With the card's key." in str(cell.outputs)
+    assert "Key found." in str(cell.outputs)
+    assert not any(message["msg_type"] == "input_request" for message in cell.messages)
 
 
 def test_the_wait_for_a_key_ends_with_its_page(keyless: NotebookKernel, tmp_path: Path):

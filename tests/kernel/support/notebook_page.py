@@ -31,6 +31,7 @@ class NotebookPage:
         self.unsaved = False
         self.own = True
         self.shared = False
+        self.draws_key_card = False
         self.client = kernel.client.session.session
         self.asked: list[str] = []
         self.got: list[Json] = []
@@ -113,6 +114,8 @@ class NotebookPage:
         match method:
             case "ping":
                 return {"result": None}
+            case "key_card" if self.draws_key_card:
+                return {"result": {"drawn": True}}
             case "cells":
                 return {"result": {"cells": json.loads(json.dumps(self.cells)), "unsaved": self.unsaved}}
             case "change":

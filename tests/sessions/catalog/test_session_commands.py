@@ -73,7 +73,7 @@ def test_the_list_says_which_is_this_one_and_what_is_damaged(talk: Talk, held: H
     broken.write_bytes(broken.read_bytes().replace(b"two", b"TWO"))
     talk.say("this")
     rows = talk.told("/sessions").splitlines()[2:]
-    assert [row.split("  ")[-1] for row in rows] == ["this (this one)", "one (damaged)"]
+    assert [row.strip().split("  ")[0] for row in rows] == ["this (current)", "one (damaged)"]
 
 
 def test_resume_by_id_by_the_only_words_and_by_the_title(talk: Talk, held: Held) -> None:
@@ -116,12 +116,12 @@ def test_forks_stand_below_their_session_and_each_cost_is_told_once(talk: Talk, 
     second = talk.session
     talk.do("/fork")
     page = talk.do("/sessions").sections[0]
-    shown = [(row[0], row[-1]) for row in page.rows[1:]]
+    shown = [(row[-1], row[0]) for row in page.rows[1:]]
     assert shown == [
         (other.stem, "one"),
         (first, "└ one"),
         (second, "\u2003└ and then?"),
-        (talk.session, "\u2003\u2003└ and then? (this one)"),
+        (talk.session, "\u2003\u2003└ and then? (current)"),
     ]
     session = talk.conversation.sessions.current
     assert session.cost_usd == 0

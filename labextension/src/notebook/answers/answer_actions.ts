@@ -3,10 +3,15 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
+import { ITranslator } from "@jupyterlab/translation";
 
 import { serverRoot } from "../../page";
+import { drawCellKey } from "../../sidebar/panel/key_field";
 import type { PageAction } from "../../transcript/items/page_actions";
-import { ACTION_EVENT, offerPageActions } from "../../transcript/items/page_actions";
+import { ACTION_EVENT, lendKeyForm, offerPageActions } from "../../transcript/items/page_actions";
+import { transOf } from "../../translation";
+import { serverApi } from "../../transport/server_api";
+import { notebookLinks } from "../notebook_links";
 
 /** An editor of JupyterLab, as far as going to a line needs it. */
 type Opened = {
@@ -19,12 +24,20 @@ export const answerActionsPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:answer-actions",
   description: "Opens the files and cells that Claude's answers name, and asks a cell's prompt again.",
   autoStart: true,
-  optional: [INotebookTracker],
-  activate: (given, tracker: INotebookTracker | null) => {
+  optional: [INotebookTracker, ITranslator],
+  activate: (given, tracker: INotebookTracker | null, translator: ITranslator | null) => {
     const app = given as JupyterFrontEnd | undefined;
     if (!app) return;
     const actions = new AnswerActions(app, tracker);
     offerPageActions();
+    lendKeyForm((host) => {
+      drawCellKey(host, {
+        trans: transOf(translator), server: serverApi(app.serviceManager.serverSettings),
+        way: (way) => { void app.commands.execute("cellwright:enter-key", { way }); },
+        later: (from) => { void actions.leaveKey(hostOf(from)); },
+      });
+    });
+    notebookLinks.serve("key_card", () => ({ drawn: true }));
     document.addEventListener(ACTION_EVENT, (event) => {
       const target = event.composedPath().find((node) => node instanceof Element);
       if (!event.defaultPrevented && target) void actions.act((event as CustomEvent<PageAction>).detail, hostOf(target));
@@ -64,6 +77,12 @@ export class AnswerActions {
       default:
         wanted satisfies never;
     }
+  }
+
+  /** The kernel of the cell that waits for a key at `host` need not wait: the user wants none now. */
+  async leaveKey(host: Element): Promise<void> {
+    const panel = this.panels().find(({ node }) => node.contains(host));
+    if (panel) await notebookLinks.linkFor(panel)?.request("key_later", {}).catch(() => panel.sessionContext.session?.kernel?.interrupt());
   }
 
   private async runAgain(host: Element): Promise<void> {

@@ -48,16 +48,17 @@ export const promptCellsPlugin: JupyterFrontEndPlugin<void> = {
     // before a notebook is there: editors are made with the extensions of that moment
     const { promptEditor } = await import("./prompt_editor");
     const { completeOrIndent } = await import("./prompt_list");
+    const { hintExtension, showFirstHint } = await import("./first_hint");
     const deps = promptListDeps(tracker);
     editors.addExtension({
       name: "cellwright-prompt",
       factory: ({ model }) => {
         if (!("type" in model) || model.type !== "code") return null;
-        const extension = promptEditor(model, trans, deps);
+        const extension = [promptEditor(model, trans, deps), hintExtension(trans)];
         return { instance: () => extension, reconfigure: () => null };
       },
     });
-    addCommands(app, tracker, palette, trans);
+    addCommands(app, tracker, palette, trans, showFirstHint(tracker, localStorage));
     app.commands.addCommand(COMPLETE, {
       label: trans.__("Complete in Prompt Cell"),
       describedBy: { args: { type: "object", properties: {} } },
@@ -111,7 +112,7 @@ function peerOf(panel: NotebookPanel): CompletionPeer {
 
 // Commands: in the toolbars, the context menu and the palette.
 
-function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, palette: ICommandPalette | null, trans: Trans): void {
+function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, palette: ICommandPalette | null, trans: Trans, hasAsked: () => void): void {
   const { commands } = app;
   const current = (): NotebookPanel | null => {
     const panel = tracker.currentWidget;
@@ -134,7 +135,9 @@ function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, palette: I
     describedBy: { args: { type: "object", properties: {} } },
     execute: async () => {
       const panel = current();
-      if (panel) await insertPrompt(panel);
+      if (!panel) return;
+      hasAsked();
+      await insertPrompt(panel);
     },
   });
   const turns: [string, boolean, { label: string; caption: string; icon: LabIcon }, (target: Target) => void][] = [
@@ -149,7 +152,9 @@ function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, palette: I
       describedBy,
       execute: (args) => {
         const target = targetOf(args, prompt);
-        if (target) turn(target);
+        if (!target) return;
+        hasAsked();
+        turn(target);
       },
     });
   }

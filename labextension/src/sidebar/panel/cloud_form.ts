@@ -2,13 +2,14 @@
 
 import { element } from "../../transcript/dom";
 import type { Trans } from "../../translation";
+import { RequestError } from "../../transport/rpc";
 import type { CloudForm, KeptKey, ServerApi } from "../../transport/server_api";
+import { problemLine, problemText, showProblem } from "./key_field";
 
 export type CloudFormDeps = {
   readonly trans: Trans;
   readonly server: ServerApi;
   say(text: string, kind: "" | "error" | "busy"): void;
-  fail(error: unknown): void;
   kept(kept: KeptKey, name: string): Promise<void>;
 };
 
@@ -40,7 +41,7 @@ export function cloudPart(deps: CloudFormDeps): CloudPart {
       ...cloud.fields.flatMap(({ variable, label, example, optional }) => row(variable, label, { placeholder: example, ...(optional ? {} : { required: "" }) })),
       ...(cloud.key ? row("key", trans.__("Key"), { type: "password", autocomplete: "off" }) : []),
       element("div", { class: "row end" }, save),
-      element("p", { class: "hint" }, cloud.credential, " ", trans.__("What you enter is tested at once, then saved in your own settings. The same as variables: %1.", cloud.settings.join(", "))),
+      element("p", { class: "hint" }, cloud.credential, " ", trans.__("We test it, then save it in your own settings. The same as variables: %1.", cloud.settings.join(", "))),
     );
   };
   choice.addEventListener("change", draw);
@@ -60,11 +61,26 @@ export function cloudPart(deps: CloudFormDeps): CloudPart {
       clear();
       await deps.kept(kept, cloud.name);
     } catch (error) {
-      deps.fail(error);
+      deps.say("", "");
+      fail(error);
     } finally {
       save.disabled = false;
     }
   }
+
+  /** Says what is wrong at the field that it is about: a key that was rejected, else the first one. */
+  function fail(error: unknown): void {
+    const rejected = error instanceof RequestError && error.code === "API_KEY_INVALID" ? input("key") : null;
+    const field = rejected ?? body.querySelector("input");
+    const line = field && body.querySelector<HTMLElement>(`#${field.id}-problem`);
+    if (field && line) showProblem(field, line, problemText(error, trans));
+    else deps.say(problemText(error, trans), "error");
+  }
+
+  body.addEventListener("input", ({ target }) => {
+    const line = target instanceof HTMLElement && body.querySelector<HTMLElement>(`#${target.id}-problem`);
+    if (line) showProblem(target, line, "");
+  });
 
   function clear(): void {
     const key = input("key");
@@ -78,7 +94,7 @@ export function cloudPart(deps: CloudFormDeps): CloudPart {
         try {
           clouds = await server.clouds();
         } catch (error) {
-          deps.fail(error);
+          deps.say(problemText(error, trans), "error");
           return;
         }
         choice.replaceChildren(...clouds.map(({ id, name }) => element("option", { value: id }, name)));
@@ -91,5 +107,9 @@ export function cloudPart(deps: CloudFormDeps): CloudPart {
 
 function row(name: string, label: string, attributes: Record<string, string>): HTMLElement[] {
   const id = `${ID}-${name}`;
-  return [element("label", { for: id }, label), element("input", { id, name, type: "text", class: "jp-mod-styled", autocomplete: "off", spellcheck: "false", ...attributes })];
+  return [
+    element("label", { for: id }, label),
+    element("input", { id, name, type: "text", class: "jp-mod-styled", autocomplete: "off", spellcheck: "false", "aria-describedby": `${id}-problem`, ...attributes }),
+    problemLine(`${id}-problem`),
+  ];
 }

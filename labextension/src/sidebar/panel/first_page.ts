@@ -29,6 +29,8 @@ export type FirstPageDeps = {
 
 /** What is not known by then is taken for nothing. */
 const LOADING_MS = 10_000;
+/** The demo was chosen in this page: each kernel's card stays away until it is asked for, the demo's own one first of all. */
+let demoChosen = false;
 
 export class FirstPage implements Disposable {
   readonly node: HTMLElement;
@@ -62,6 +64,12 @@ export class FirstPage implements Disposable {
       trans, server,
       source: () => this.source(),
       openNotebook: (path) => deps.openNotebook(path),
+      demoOpened: () => {
+        this.asked = false;
+        demoChosen = true;
+        this.draw();
+        deps.announce(trans.__("The demo is open. Run its cells from top to bottom."));
+      },
       done: (words) => { this.accepted(words); },
       close: () => {
         this.asked = false;
@@ -185,7 +193,7 @@ export class FirstPage implements Disposable {
   /** Why the card is there now; null: it is not. */
   private cardReason(): KeyCardReason | null {
     const { key } = this;
-    const lacking = this.isReachable && this.knownOf === this.place && key?.source === null;
+    const lacking = this.isReachable && this.knownOf === this.place && key?.source === null && !demoChosen;
     if (!lacking && !this.asked) return null;
     if (key?.own_credentials === false) return "refused";
     return lacking ? "needed" : "asked";

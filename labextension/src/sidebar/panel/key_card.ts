@@ -6,8 +6,7 @@ import { RequestError } from "../../transport/rpc";
 import type { KeptKey, ServerApi } from "../../transport/server_api";
 import { NO_ROUTE } from "../../transport/server_api";
 import { cloudPart } from "./cloud_form";
-
-const KEYS_PAGE = "https://platform.claude.com/settings/keys";
+import { keyField, problemText } from "./key_field";
 
 export type KeyCardDeps = {
   readonly trans: Trans;
@@ -17,6 +16,8 @@ export type KeyCardDeps = {
   /** The key counts: the card is not needed any more. */
   done(words: string): void;
   openNotebook(path: string): Promise<unknown>;
+  /** The demo is open: until something really needs a key, the card is in its way. */
+  demoOpened(): void;
   /** The user does not want it now. */
   close(): void;
 };
@@ -38,25 +39,16 @@ export type KeyCard = {
 export function keyCard(deps: KeyCardDeps): KeyCard {
   const { trans } = deps;
   const title = element("h3", { id: "cellwright-key-title" });
-  const field = element("input", {
-    type: "password", class: "jp-mod-styled", autocomplete: "off", spellcheck: "false", id: "cellwright-key-field", "aria-describedby": "cellwright-key-about",
-  });
-  const save = element("button", { type: "submit", class: "primary" }, trans.__("Save key"));
-  const status = element("p", { class: "status", role: "status" });
-  const form = element(
-    "form",
+  const field = keyField(
+    { trans, server: deps.server, busy: (words) => { say(words, words ? "busy" : ""); }, kept: (kept, words) => accepted(kept, words) },
     { class: "part", id: "cellwright-key-form" },
-    element("label", { for: "cellwright-key-field" }, trans.__("API key")),
-    element("div", { class: "row" }, field, save),
-    element("p", { class: "hint", id: "cellwright-key-about" },
-      trans.__("It is tested at once, then kept for you alone: in the system's keyring, or in a file that only you can read. It never goes into a notebook. "),
-      element("a", { href: KEYS_PAGE, target: "_blank", rel: "noopener noreferrer" }, trans.__("Get a key"))),
   );
+  const form = field.node;
+  const status = element("p", { class: "status", role: "status" });
   const clouds = cloudPart({
     trans, server: deps.server,
     say: (text, kind) => { say(text, kind); },
-    fail: (error) => { say(problemText(error, trans), "error"); },
-    kept: (kept, name) => accepted(kept, kept.tried ? trans.__("%1 works, and is saved in your settings (%2).", name, kept.kept_in) : trans.__("%1 is saved in your settings (%2). Its address can't tell whether it accepts the key.", name, kept.kept_in)),
+    kept: (kept, name) => accepted(kept, kept.tried ? trans.__("%1 works. Saved in your settings (%2).", name, kept.kept_in) : trans.__("%1 is saved in your settings (%2). Its address cannot test the key.", name, kept.kept_in)),
   });
   const cloud = clouds.node;
   const demo = element("button", { type: "button", class: "way" }, way(trans.__("Try the demo"), trans.__("A small project and a scripted model: no key, no network")));
@@ -93,30 +85,7 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
     if (part === form) field.focus();
     else void clouds.load();
   };
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    void send();
-  });
   demo.addEventListener("click", () => { void tryDemo(); });
-
-  async function send(): Promise<void> {
-    if (!field.value.trim() || save.disabled) {
-      field.focus();
-      return;
-    }
-    save.disabled = true;
-    say(trans.__("Testing the key…"), "busy");
-    try {
-      const kept = await deps.server.keepKey(field.value.trim());
-      field.value = "";
-      await accepted(kept, kept.tried ? trans.__("The key works, and is kept in %1.", kept.kept_in) : trans.__("The key is kept in %1. Its address can't tell whether it accepts it.", kept.kept_in));
-    } catch (error) {
-      say(problemText(error, trans), "error");
-      field.focus();
-    } finally {
-      save.disabled = false;
-    }
-  }
 
   async function accepted(kept: KeptKey, works: string): Promise<void> {
     const source = await deps.source();
@@ -135,7 +104,8 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
     say(trans.__("Opening the demo…"), "busy");
     try {
       await deps.openNotebook(await deps.server.demo());
-      say(trans.__("The demo is open. Run its cells from top to bottom."));
+      say("");
+      deps.demoOpened();
     } catch (error) {
       say(error instanceof RequestError && error.code === NO_ROUTE ? trans.__("This server has no Cellwright. Run %claude demo in a cell.") : problemText(error, trans), "error");
     } finally {
@@ -150,14 +120,15 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
       node.dataset.reason = reason;
       title.textContent = reason === "asked" ? trans.__("Enter a key") : trans.__("Claude needs a key");
       close.hidden = reason !== "asked";
-      for (const each of [enter, save, field]) each.toggleAttribute("disabled", reason === "refused");
+      enter.disabled = reason === "refused";
+      field.enable(reason !== "refused");
       if (reason === "refused") say(trans.__("Your administrator doesn't allow keys of your own here. Ask them how to reach Claude."));
       if (node.hidden || before !== reason) unfold(reason === "refused" ? null : form);
       node.hidden = false;
     },
     hide() {
       node.hidden = true;
-      field.value = "";
+      field.clear();
       clouds.clear();
       say("");
     },
@@ -179,11 +150,4 @@ function opener(part: HTMLElement, label: string, about: string): HTMLButtonElem
 
 function way(label: string, about: string): HTMLElement {
   return element("span", {}, element("span", { class: "label" }, label), element("span", { class: "about" }, about));
-}
-
-function problemText(error: unknown, trans: Trans): string {
-  if (error instanceof RequestError && error.code === NO_ROUTE) {
-    return trans.__("This server has no Cellwright. Enter the key in a cell with %claude login, or in a terminal with cellwright auth login.");
-  }
-  return error instanceof Error ? error.message : String(error);
 }

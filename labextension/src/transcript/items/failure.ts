@@ -2,7 +2,7 @@
 
 import { button, element } from "../dom";
 import type { PageAction } from "./page_actions";
-import { hasPageActions, request } from "./page_actions";
+import { hasPageActions, keyForm, request } from "./page_actions";
 import type { ErrorInfo } from "../protocol";
 
 type Way = { label: string; act: PageAction };
@@ -19,6 +19,7 @@ const WAYS: Record<string, Way[]> = {
   API_KEY_MISSING: [ENTER_KEY, USE_CLOUD, TRY_DEMO, AGAIN],
   // the cell waits for it, so it cannot be run again
   API_KEY_WANTED: [ENTER_KEY, USE_CLOUD, TRY_DEMO],
+  API_KEY_ASKED: [ENTER_KEY, USE_CLOUD, TRY_DEMO],
   API_KEY_INVALID: [ENTER_KEY, AGAIN],
   CONTEXT_TOO_LONG: [COMPACT, AGAIN],
   BUDGET_EXCEEDED: [SETTINGS, AGAIN],
@@ -26,11 +27,15 @@ const WAYS: Record<string, Way[]> = {
   CONFIG_PARSE_ERROR: [SETTINGS, AGAIN],
 };
 
+/** The cell waits: nothing has failed yet. */
+const WAITING: ReadonlySet<string> = new Set(["API_KEY_WANTED", "API_KEY_ASKED"]);
+
 /** What is wrong, in a few words, by the code; "" where the message says it best. */
 const WORDS: Record<string, string> = {
   API_KEY_MISSING: "Claude needs a key",
   API_KEY_WANTED: "Claude needs a key",
-  API_KEY_INVALID: "The key was not accepted",
+  API_KEY_ASKED: "Claude needs a key",
+  API_KEY_INVALID: "Your key was rejected",
   API_RATE_LIMITED: "Too many requests",
   API_OVERLOADED: "Claude is overloaded",
   API_NETWORK_ERROR: "Claude cannot be reached",
@@ -65,6 +70,15 @@ function messageOf({ code, message }: ErrorInfo, canAct: boolean): HTMLElement[]
 
 /** Fills `node` with what is said of `error`; null: the user has stopped the run. */
 export function fillFailure(node: HTMLElement, error: ErrorInfo | null): void {
+  const form = error?.code === "API_KEY_ASKED" ? keyForm() : undefined;
+  if (form) {
+    const host = element("div", { class: "key-form" });
+    node.replaceChildren(host);
+    node.hidden = false;
+    node.classList.add("wanted");
+    form(host);
+    return;
+  }
   const ways = error === null ? [AGAIN] : (WAYS[error.code] ?? [AGAIN]);
   const canAct = hasPageActions();
   const said = error === null ? [] : [element("b", {}, errorWords(error)), ...messageOf(error, canAct)];
@@ -72,5 +86,5 @@ export function fillFailure(node: HTMLElement, error: ErrorInfo | null): void {
   node.replaceChildren(...said, ...(buttons.length > 0 ? [element("div", { class: "choices" }, ...buttons)] : []));
   node.hidden = said.length + buttons.length === 0;
   node.classList.toggle("stopped", error === null);
-  node.classList.toggle("wanted", error?.code === "API_KEY_WANTED");
+  node.classList.toggle("wanted", error !== null && WAITING.has(error.code));
 }

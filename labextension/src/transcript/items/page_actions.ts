@@ -23,6 +23,21 @@ export function hasPageActions(): boolean {
   return (globalThis as unknown as Record<symbol, unknown>)[READY] === true;
 }
 
+const KEY_FORM = Symbol.for("cellwright.keyForm");
+
+/** Draws the field for a key into a cell's card. */
+export type KeyForm = (host: HTMLElement) => void;
+
+/** The page's way to draw the field for a key; undefined if it has none. */
+export function keyForm(): KeyForm | undefined {
+  return (globalThis as unknown as Record<symbol, KeyForm | undefined>)[KEY_FORM];
+}
+
+/** The page draws it from now on. */
+export function lendKeyForm(form: KeyForm): void {
+  (globalThis as unknown as Record<symbol, KeyForm>)[KEY_FORM] = form;
+}
+
 /** The page does them from now on. */
 export function offerPageActions(): void {
   (globalThis as unknown as Record<symbol, unknown>)[READY] = true;

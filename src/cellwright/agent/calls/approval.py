@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.errors import CellwrightError
-from cellwright.events import AnsweredBy, Preview, QuestionKind, Suggestion
+from cellwright.events import AnsweredBy, FollowingCall, Preview, QuestionKind, Suggestion
 
 if TYPE_CHECKING:
     from cellwright.agent.tool import Tool
@@ -46,7 +46,8 @@ class ToolUse(Struct, frozen=True):
 
     `id`, `name` and `input` are the API's; `decision` says why it is asked for and which rules would allow it, `preview`
     what a person would be shown. `agent_id` is the agent's that makes the call, "" for Claude itself. `kind` is
-    "permission", or what else Claude asks: "question", "plan".
+    "permission", or what else Claude asks: "question", "plan". `following` are the calls of the same message that will be
+    asked about next; `Allow(following=True)` allows them as well.
 
     >>> async def only_tests(use: ToolUse):
     ...     return Allow() if use.input.get("command", "").startswith("pytest") else Deny(f"{use.name} is not for tests")
@@ -60,6 +61,7 @@ class ToolUse(Struct, frozen=True):
     question_id: str = ""
     kind: QuestionKind = "permission"
     agent_id: str = ""
+    following: tuple[FollowingCall, ...] = ()
 
 
 class Allow(Struct, frozen=True):

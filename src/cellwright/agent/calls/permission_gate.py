@@ -335,7 +335,9 @@ class PermissionGate(Struct):
                 Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks, following)
             )
         agent_id = self.session.id if self.above is not None else ""
-        use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id, tool.asks, agent_id)
+        use = ToolUse(
+            tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id, tool.asks, agent_id, following
+        )
         try:
             if tool.asks_together and not forced:
                 answer = await self._answer_or_grant(tool, use, tool_use)

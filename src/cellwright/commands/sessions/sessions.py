@@ -175,7 +175,7 @@ def _listed(found: Sequence[CatalogEntry], call: CommandCall, *, as_tree: bool =
         return Section("Sessions", text=f"No session of {call.conversation.cwd} {what}.")
     current = call.conversation.sessions.started
     here = current.id if current is not None else ""
-    head: Row = ("id", "when", "turns", "cost", "title")
+    head: Row = ("title", "when", "turns", "cost", "id")
     shown = tree_of(found[:SHOWN]) if as_tree else found[:SHOWN]
     rows = [head, *(_row(entry, here) for entry in shown)]
     more = " There are more: say words that were said in it." if len(found) > SHOWN else ""
@@ -189,7 +189,7 @@ def _row(entry: CatalogEntry, here: str) -> Row:
     words = " · ".join(
         part for part in (branch(entry) + entry.title + notes, shown_tags(entry.tags), entry.snippet) if part
     )
-    return entry.id, when(entry.updated), str(entry.turns), price(entry.cost_usd), words
+    return words, when(entry.updated), str(entry.turns), price(entry.cost_usd), entry.id
 
 
 def branch(entry: CatalogEntry) -> str:
@@ -208,5 +208,5 @@ def price(cost_usd: float | None) -> str:
 
 
 def _now_in(title: str, session: Session, more: str = "") -> CommandPage:
-    rows = [("session", "title"), (session.id, title_of(session))]
+    rows = [("title", "session"), (title_of(session), session.id)]
     return CommandPage([Section(title, rows, more)])

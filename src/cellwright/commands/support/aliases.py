@@ -40,7 +40,7 @@ INSTEAD: Mapping[str, str] = {
     "statusline": _LOOKS,
     "subtask": "@agent-general-purpose in a prompt hands a task to an agent; /fork continues in a copy.",
     "terminal-setup": "Alt-Enter begins a new line; so does Enter behind a \\.",
-    "theme": _LOOKS,
+    "theme": "`cellwright config set cellwright.theme NAME` sets the terminal's theme; JupyterLab's theme holds elsewhere.",
     "vim": "The terminal has the keys of its prompt line alone; Ctrl-X Ctrl-E opens your editor.",
 }
 """The things to do in place of commands of Claude Code's that have no meaning here."""

@@ -12,7 +12,7 @@ from cellwright.config.credentials.stored_key import Place, address_of, keep, ke
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import source_of_credential
 from cellwright.model.retry import RequestFailed, failure_of_response
-from cellwright.model.transports.transport import KeyTransport
+from cellwright.model.transports.transport import DEFAULT_BASE_URL, KeyTransport
 
 KEYS_PAGE = "https://platform.claude.com/settings/keys"
 """The page where Anthropic gives keys out."""
@@ -36,12 +36,8 @@ class KeptKey(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Say where the key is."""
-        tried = (
-            f"{self.address} takes the key"
-            if self.tried
-            else f"{self.address} lists no models, so the key is not tried"
-        )
-        return f"{tried}. It is kept in {place_words(self.place)}, and sent to no other address."
+        untried = "" if self.tried else f" {self.address} lists no models, so the key was not tested."
+        return f"Key saved in {place_words(self.place)}. It is sent to {self.address} alone.{untried}"
 
 
 def place_words(place: Place) -> str:
@@ -61,7 +57,7 @@ async def try_and_keep(
     try:
         place = await asyncio.to_thread(keep, key, address)  # a keyring may ask its user to unlock it
     except OSError as error:
-        message = f"The key could not be kept in {note_path()} ({error.strerror}). Nothing was changed."
+        message = f"The key could not be saved in {note_path()} ({error.strerror}). Nothing was changed."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from None
     return KeptKey(place, address, tried, overruled_by(environ, helper))
 
@@ -70,7 +66,7 @@ def key_of(text: str) -> str:
     """The key in what was typed. Raises `CellwrightError`."""
     key = text.strip()
     if not key or len(key) > MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
-        message = "That is not a key: a key is one word of letters, digits and signs. Nothing was sent or kept."
+        message = "This is not a key: a key is one word of letters, digits and signs. Nothing was sent or saved."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     return key
 
@@ -92,13 +88,15 @@ async def _is_taken(key: str, address: str) -> bool:
     if reply.status != 200:
         failure = failure_of_response(reply.status, reply.headers, body, model="", now=time.time())
         if failure.code == ErrorCode.API_KEY_INVALID:
-            raise _not_kept(failure.code, f"{address} rejected this key. Check that you copied all of it.")
+            who = "Anthropic" if address == DEFAULT_BASE_URL else address
+            message = f"{who} rejected this key. Check that you copied all of it; nothing was saved."
+            raise CellwrightError(failure.code, message)
         raise _not_kept(failure.code, transport.redact(failure.message))
     return True
 
 
 def _not_kept(code: ErrorCode, why: str) -> CellwrightError:
-    return CellwrightError(code, f"{why} The key was not kept.")
+    return CellwrightError(code, f"{why} Nothing was saved.")
 
 
 def overruled_by(environ: Mapping[str, str], helper: str | None) -> str:

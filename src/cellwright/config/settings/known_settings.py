@@ -174,6 +174,11 @@ def _key(name: str, check: Check, shape: Shape = "value", folder: Folder = "trus
 
 _DISABLE = one_of("disable")
 
+THEMES = ("auto", "dark", "light", "dark-daltonized", "light-daltonized", "high-contrast", "ansi", "none")
+"""The terminal's themes."""
+
+LAYOUTS = ("comfortable", "compact")
+
 KEYS: dict[Path, Key] = {
     key.path: key
     for key in (
@@ -275,6 +280,9 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.maxParallelTools", whole_number(1, 100)),
         _key("cellwright.toolTimeout", amount_of_seconds),
         _key("cellwright.codeContext", one_of("off", "first-prompt", "every-prompt")),
+        _key("theme", any_text),
+        _key("cellwright.theme", one_of(*THEMES)),
+        _key("cellwright.layout", one_of(*LAYOUTS)),
         _key("cellwright.sessionTitles", one_of("first-words", "model"), folder="own"),
         _key("cellwright.autoCompactShare", share_of_window),
         _key("cellwright.compaction", one_of("api", "prompt")),
@@ -321,7 +329,7 @@ showTurnDuration skillListingBudgetFraction skillListingMaxDescChars skipAutoPer
 skipDangerousModePermissionPrompt skipWebFetchPreflight spellcheck spinnerTipsEnabled spinnerTipsOverride spinnerVerbs
 sshConfigs sshHostAllowlist statusLine strictPluginOnlyCustomization subagentPromptCacheTtl subagentStatusLine
 switchModelsOnFlag syncClaudeAiSkills syntaxHighlightingDisabled teammateDefaultModel teammateMode
-terminalProgressBarEnabled terminalTitleFromRename theme timeFormat timeZone todoFeatureEnabled tui ultracode
+terminalProgressBarEnabled terminalTitleFromRename timeFormat timeZone todoFeatureEnabled tui ultracode
 useAutoModeDuringPlan verbose viewMode vimInsertModeRemaps voice voiceEnabled wheelScrollAccelerationEnabled
 workflowKeywordTriggerEnabled workflowSizeGuideline worktree wslInheritsWindowsSettings
 """

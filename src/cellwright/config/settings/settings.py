@@ -174,6 +174,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     own_credentials: bool = True
     on_denied: str = "ask"
     session_titles: str = "first-words"
+    theme: str = "auto"
+    layout: str = "comfortable"
     auto_compact: bool = True
     auto_compact_window: int | None = None
     auto_compact_share: float = 0.8
@@ -341,6 +343,8 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "compaction": value("cellwright", "compaction"),
         "clear_tool_results": value("cellwright", "clearToolResults"),
         "session_titles": value("cellwright", "sessionTitles"),
+        "theme": value("cellwright", "theme") or value("theme"),
+        "layout": value("cellwright", "layout"),
     }
     return {name: each for name, each in found.items() if each is not None}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.displayed_errors import telling_once
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
+from cellwright.kernel.pages.comm import PageError
+from cellwright.kernel.pages.pages import PageGone, Pages
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.person_wait import wait_for_person
 from cellwright.text import visible_line
@@ -23,8 +26,7 @@ from cellwright.this_process.late_imports import importing
 CARD = f"""\
 **Claude needs a key.** Three ways to continue:
 
-- **Enter a key** %s ([where keys come from]({KEYS_PAGE})). It is tried, kept for you alone outside the notebook, and \
-counts at once.
+- **Enter a key** %s ([get a key]({KEYS_PAGE})). We test it, then store it for you alone, outside the notebook.
 - **Use a cloud, a gateway or a subscription**: before the kernel starts, set `CLAUDE_CODE_USE_BEDROCK=1`, \
 `CLAUDE_CODE_USE_VERTEX=1` or `CLAUDE_CODE_USE_FOUNDRY=1`, or `ANTHROPIC_BASE_URL` with `ANTHROPIC_AUTH_TOKEN`. With a \
 Claude subscription: `%%%%claude --provider claude-code`.
@@ -33,10 +35,12 @@ Claude subscription: `%%%%claude --provider claude-code`.
 IN_THE_FIELD = "in the field below; leave it empty for another way"
 IN_A_CELL = "with `%claude login`"
 
+ASKED = "Enter it here, or choose another way. It is never put into the notebook."
 WANTED = "Enter it in the field below, or leave that empty and choose another way. It is never put into the notebook."
 NONE_YET = "Claude needs a key, and none was entered. `%claude login` asks for one."
 
 MAX_ATTEMPTS = 5
+KEY_CARD_SECONDS = 2.0
 _PROMPT = "API key (hidden; leave it empty to skip): "
 
 
@@ -53,11 +57,11 @@ def offer_to_enter_key(
     options: MagicOptions,
     front_end: FrontEnd,
     environ: Mapping[str, str],
-    was_closed: Callable[[str], bool],
+    pages: Pages,
 ) -> None:
-    """Show the card above the first prompt of somebody who has no key yet, if they can type one.
+    """Show the card above the first prompt of a user who has no key yet, if they can enter one.
 
-    `was_closed` says of a page whether it was closed.
+    A page that draws a field in the card needs no `getpass`: it hands the key to its server, where this kernel finds it.
     """
     # a prompt that may be played from a recording needs no key
     plays = options.replay not in (None, "off") or environ.get("CELLWRIGHT_REPLAY", "off") not in ("", "off")
@@ -65,8 +69,43 @@ def offer_to_enter_key(
         return
     if not conversation.in_force.settings.own_credentials:
         return  # the run says it
-    with _shown_card(lambda: not lacks_key(conversation, options)) as say:
-        _ask(conversation, say, lambda: not lacks_key(conversation, options), lambda: was_closed(front_end.page))
+
+    def is_settled() -> bool:
+        return not lacks_key(conversation, options)
+
+    def page_closed() -> bool:
+        return pages.was_closed(front_end.page)
+
+    if draws_key_card(conversation, front_end, pages):
+        with _shown_card(is_settled, _KEY_ASKED, ASKED):
+            pages.key_later.clear()
+            wait_for_person(_until(pages.key_later), lambda: is_settled() or page_closed())
+        return
+    with _shown_card(is_settled, _KEY_WANTED, WANTED) as say:
+        _ask(conversation, say, is_settled, page_closed)
+
+
+def draws_key_card(conversation: Conversation, front_end: FrontEnd, pages: Pages) -> bool:
+    """Ask the page that ran the cell whether it draws the field for a key.
+
+    It cannot be heard while this thread waits unless the kernel has subshells.
+    """
+    page = pages.that_sent(front_end.page)
+    if page is None or not getattr(front_end.kernel, "_supports_kernel_subshells", False):
+        return False
+    asked = conversation.thread.submit(pages.request(page, "key_card", {}, KEY_CARD_SECONDS))
+    try:
+        return bool(asked.future.result() == {"drawn": True})
+    except (PageError, PageGone):  # it is older than this kernel, or gone
+        return False
+
+
+def _until(event: threading.Event) -> Callable[[], str]:
+    def wait() -> str:
+        event.wait()
+        return ""
+
+    return wait
 
 
 def enter_key(conversation: Conversation, front_end: FrontEnd, was_closed: Callable[[str], bool]) -> None:
@@ -83,7 +122,7 @@ def enter_key(conversation: Conversation, front_end: FrontEnd, was_closed: Calla
 
 
 @contextlib.contextmanager
-def _shown_card(is_settled: Callable[[], bool]) -> Iterator[Callable[[str], None]]:
+def _shown_card(is_settled: Callable[[], bool], code: str, message: str) -> Iterator[Callable[[str], None]]:
     """Show the card while the question is open; what was said last takes its place, and that of the field.
 
     Where no key came of it the card stays, and the cell ends with an error that it has told.
@@ -93,19 +132,19 @@ def _shown_card(is_settled: Callable[[], bool]) -> Iterator[Callable[[str], None
         from IPython.display import clear_output, display
 
     said: list[str] = []
-    handle = display(_bundle(CARD % IN_THE_FIELD, _KEY_WANTED, WANTED), raw=True, display_id=True)
+    handle = display(_bundle(CARD % IN_THE_FIELD, code, message), raw=True, display_id=True)
 
     def say(text: str) -> None:
         said.append(text)
         if handle is not None:
-            handle.update(_bundle(f"{CARD % IN_THE_FIELD}\n\n{text}", _KEY_WANTED, text), raw=True)
+            handle.update(_bundle(f"{CARD % IN_THE_FIELD}\n\n{text}", code, text), raw=True)
 
     try:
         yield say
     finally:
         settled = is_settled()
         if settled:
-            end = _markdown(said[-1] if said else "There is a key now.")
+            end = _markdown(said[-1] if said else "Key found.")
         else:
             end = _bundle(CARD % IN_A_CELL, ErrorCode.API_KEY_MISSING, NONE_YET)
         if handle is not None and _is_prompt_cell(get_ipython()):
@@ -124,6 +163,9 @@ def _is_prompt_cell(shell: Any) -> bool:
     request = shell.kernel.get_parent("shell") if hasattr(shell, "kernel") else {}
     return str(request.get("content", {}).get("code", "")).lstrip().startswith("%%claude")
 
+
+_KEY_ASKED = "API_KEY_ASKED"
+"""The code of the card in which the page draws the field itself."""
 
 _KEY_WANTED = "API_KEY_WANTED"
 """The code of the card while the cell waits: a page that draws it offers no second run."""

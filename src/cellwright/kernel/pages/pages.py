@@ -130,7 +130,9 @@ class Pages:
         self._clock = clock
         self._lock = threading.Lock()
         self._pages: list[PageConnection] = []
-        self._handlers: dict[str, Handler] = {"ping": _pong}
+        self._handlers: dict[str, Handler] = {"ping": _pong, "key_later": self._key_later}
+        self.key_later = threading.Event()
+        """Set when the user wants no key now: the cell that waits for one need not."""
         self._followers: list[Callable[[PageConnection], Awaitable[None]]] = []
         self._waiting: dict[str, tuple[PageConnection, asyncio.Future[Any]]] = {}
         self._ids = itertools.count(1)
@@ -186,6 +188,14 @@ class Pages:
             else:
                 return page
         raise PageGone
+
+    def that_sent(self, session: str) -> PageConnection | None:
+        """The page that messages with this `session` come from; None if it is not connected."""
+        with self._lock:
+            return next((page for page in self._pages if not page.silent and page.sent(session)), None)
+
+    async def _key_later(self, _page: PageConnection, _params: Mapping[str, Any]) -> None:
+        self.key_later.set()
 
     def has_left(self, session: str) -> bool:
         """Return whether the front end connects its pages, and none that is there sends messages with this `session`."""

@@ -17,6 +17,7 @@ from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, QuestionMirror, Questions
 from cellwright.kernel.widgets.bundle import why_no_widget
+from cellwright.terminal.views.look import Look, look_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -52,6 +53,7 @@ def cell_surface(
     widget = for_people and front_end.kernel is not None and not front_end.headless
     notice = why_no_widget() if widget else ""
     in_notebook, widget = widget, widget and not notice
+    look = look_of(conversation.in_force.settings, os.environ)
     # a question on stdout would end up among the JSON
     questions = Questions(
         conversation.jobs,
@@ -62,6 +64,7 @@ def cell_surface(
         mirror=mirror,
         is_watched=is_watched,
         was_closed=lambda: pages.was_closed(front_end.page),
+        look=look,
         seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else READY_TIMEOUT_SECONDS,
     )
 
@@ -87,13 +90,13 @@ def cell_surface(
     elif in_notebook:
         output = RenewedOutput(shell, clean_each, conversation.thread.loop, quiet=quiet, notice=_shown_once(notice))
     else:
-        output = ViewOutput(_view(options, in_terminal=front_end.kernel is None))
+        output = ViewOutput(_view(options, look, in_terminal=front_end.kernel is None))
     somebody = widget or questions.allows_input
     ask_user = questions.can_use_tool if somebody else None
     return CellSurface(output.on_event, questions.can_use_tool, ask_user, output.belongs_to, output=output)
 
 
-def _view(options: MagicOptions, *, in_terminal: bool) -> View:
+def _view(options: MagicOptions, look: Look, *, in_terminal: bool) -> View:
     # most cells show a widget
     from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, JsonView, PlainView
     from cellwright.terminal.views.terminal_text import columns_of, draws
@@ -108,7 +111,7 @@ def _view(options: MagicOptions, *, in_terminal: bool) -> View:
         return PlainView(sys.stdout)
     from cellwright.terminal.views.live_view import live_view  # rich
 
-    return live_view(sys.stdout, shares_screen=True)
+    return live_view(sys.stdout, look, shares_screen=True)
 
 
 _notices_shown: set[str] = set()

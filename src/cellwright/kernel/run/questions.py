@@ -30,6 +30,7 @@ from cellwright.events import AnsweredBy
 from cellwright.kernel.output.protocol import AnswerMessage
 from cellwright.kernel.run.interrupts import EndableWait
 from cellwright.kernel.run.person_wait import LOOK_SECONDS
+from cellwright.terminal.views.look import DEFAULT_LOOK, Look
 from cellwright.text import visible_line
 
 SubmitAnswer = Callable[[AnswerMessage, AnsweredBy], None]
@@ -121,6 +122,7 @@ class Questions(Struct, eq=False):
     mirror: QuestionMirror = _no_mirror
     is_watched: Callable[[], bool] = _nobody_watches
     was_closed: Callable[[], bool] = _stays
+    look: Look = DEFAULT_LOOK
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[str, tuple[ToolUse, Answering]] = field(default_factory=dict)
 
@@ -152,7 +154,7 @@ class Questions(Struct, eq=False):
             # it may have been closed and come again: a question that was shown is not taken away
             return await self._answer_in_time(use, answer) if self.is_watched() else _denied_unasked(use)
         wait = EndableWait()
-        typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use, wait)))
+        typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use, wait, self.look)))
         left = asyncio.ensure_future(self._page_left())
         try:
             ends: set[asyncio.Future[Any]] = {typed, answer, left}
@@ -195,19 +197,19 @@ def _denied_unasked(use: ToolUse) -> Deny:
     return Deny(no_user_text(use), "policy")
 
 
-def _ask_here(use: ToolUse, wait: EndableWait) -> Allow | Deny:
+def _ask_here(use: ToolUse, wait: EndableWait, look: Look) -> Allow | Deny:
     with wait.entered():
-        return ask_by_input(use)
+        return ask_by_input(use, look)
 
 
-def ask_by_input(use: ToolUse) -> Allow | Deny:
+def ask_by_input(use: ToolUse, look: Look = DEFAULT_LOOK) -> Allow | Deny:
     """Ask with `input()` on this thread until there is an answer; nothing typed, or an end of the input, is a no.
 
     Where a front end's input field is cancelled, an empty text comes: asking again would never end.
     """
     # most kernels show a widget
     from cellwright.terminal.question import Asker
-    from cellwright.terminal.views.choose_view import Streams, line_writer
+    from cellwright.terminal.views.choose_view import Streams, line_writer, preview_drawer
 
     # a front end may show the line that is typed far from what was printed
     what = f"{visible_line(use.preview.title).rstrip('?')}? " if use.kind != "question" else ""
@@ -220,7 +222,8 @@ def ask_by_input(use: ToolUse) -> Allow | Deny:
         return typed if typed.strip() or use.kind == "question" else None
 
     streams = Streams(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, environ=os.environ)
-    return Asker(line_writer(streams, sys.stdout), read, "input").ask(use)
+    draw = preview_drawer(sys.stdout, look) if streams.draws_on(sys.stdout) else None
+    return Asker(line_writer(streams, sys.stdout, look), read, "input", draw=draw).ask(use)
 
 
 def _decision(use: ToolUse, answer: AnswerMessage, by: AnsweredBy) -> Allow | Deny:

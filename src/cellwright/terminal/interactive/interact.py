@@ -10,19 +10,19 @@ import os
 import select
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO
 
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError
-from cellwright.terminal.interactive.keys import ESCAPE, key_of
+from cellwright.terminal.exit_codes import said_of
 from cellwright.terminal.interactive.stop_requests import STOPPED
 from cellwright.this_process.temporary_files import scratch_folder
 
 HELP = """\
-Write what Claude is to do. A line that ends with \\ goes on in the next one.
-A line that begins with ! is a command of your own; Claude is told of it with your next prompt.
+Write what Claude should do. A line that ends with \\ continues in the next one.
+A line that begins with ! is a command of your own; Claude sees it with your next prompt.
 Ctrl-C interrupts Claude, or empties the line; Ctrl-D, /exit or /quit leaves; /help lists the commands."""
 
 LEAVE = ("/exit", "/quit")
@@ -31,7 +31,7 @@ LEAVE = ("/exit", "/quit")
 KEYS = """\
 Enter sends, Alt-Enter begins a new line, Tab completes / and @,
 Ctrl-R finds old prompts, Shift-Tab changes the mode, ! begins a command of your own.
-While Claude works: Escape stops it, what you send is told to it, Ctrl-O shows results whole.
+While Claude works: Escape stops it, what you send reaches it with its next step, Ctrl-O shows results whole.
 /help lists the commands, Ctrl-D leaves."""
 
 
@@ -89,7 +89,7 @@ def _run(run: Callable[[str], int], prompt: str, stderr: TextIO) -> int:
     try:
         return run(prompt)
     except CellwrightError as error:
-        print(error, file=stderr)
+        print(said_of(error.code, error.message), file=stderr)
     except KeyboardInterrupt:
         print("Left without waiting for the end.", file=stderr)
     return 0
@@ -102,23 +102,6 @@ class Keyboard(Struct, frozen=True):
     screen: TextIO
     environ: Mapping[str, str]
     complain: Callable[[str], object]
-
-    def key(self, prompt: str, keys: Sequence[str]) -> str | None:
-        """The first of `keys` that is pressed after `prompt`, or Escape; None at the end of the input."""
-        _forget_what_was_typed(self.stdin)
-        self.screen.write(prompt)
-        self.screen.flush()
-        key = key_of(self.stdin, keys)
-        self.screen.write("\n" if key in (None, ESCAPE) else f"{key}\n")
-        self.screen.flush()
-        return key
-
-    def rest(self, prompt: str) -> str | None:
-        """The line that is typed after `prompt`, begun before it perhaps; None at the end of the input."""
-        self.screen.write(prompt)
-        self.screen.flush()
-        typed = self.stdin.readline()
-        return typed.rstrip("\n") if typed else None
 
     def line(self, prompt: str, seconds: float | None = None) -> str | None:
         """The next line that is typed after `prompt`; None at the end of the input.

@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Iterator
 from typing import TextIO
 
 ESCAPE = "\x1b"
 CTRL_O = "\x0f"
 ENTER = "\n"
+UP, DOWN = "\x1b[A", "\x1b[B"
 ERASE = ("\x7f", "\x08")
 
 SEQUENCE_SECONDS = 0.05
@@ -65,37 +67,52 @@ def pressed(stdin: TextIO, seconds: float | None) -> str:
     return _without_sequences(data.decode(errors="replace")).replace("\r", ENTER)
 
 
-def key_of(stdin: TextIO, keys: Collection[str]) -> str | None:
-    """Wait for one of `keys` or Escape, and return it; other keys say nothing. None at the end of the input.
+def next_key(stdin: TextIO) -> str | None:
+    """Wait for a key and return its character, or `UP`, `DOWN`, `ENTER`, `ESCAPE`; None at the end of the input.
 
-    What follows the key stays to be read.
+    To be called within `single_keys`. What follows the key stays to be read; keys without a meaning here are passed over.
     """
-    with contextlib.suppress(OSError), single_keys(stdin):  # a terminal that is gone is an end, too
-        descriptor = stdin.fileno()
-        while True:
-            data = os.read(descriptor, 1)
-            if data in (b"", b"\x04"):
+    descriptor = stdin.fileno()
+    with contextlib.suppress(OSError):  # a terminal that is gone is an end, too
+        while data := os.read(descriptor, 1):
+            if data == b"\x04":
                 return None
-            if data == b"\x1b" and _pass_over_sequence(descriptor):
+            if data == b"\x1b":
+                if key := _rest_of_sequence(descriptor):
+                    return key
                 continue
-            key = data.decode(errors="replace")
-            if key == ESCAPE or key in keys:
-                return key
+            while data[0] >= 0xC0 and len(data) < (2 if data[0] < 0xE0 else 3 if data[0] < 0xF0 else 4):
+                if not (more := os.read(descriptor, 1)):
+                    return None
+                data += more
+            return data.decode(errors="replace").replace("\r", ENTER)
     return None
 
 
-def _pass_over_sequence(descriptor: int) -> bool:
-    """Read the rest of an escape sequence; False where the Escape key was pressed alone."""
+def forget_keys(stdin: TextIO, seconds: float) -> None:
+    """Forget the keys that are pressed within `seconds`. To be called within `single_keys`."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0 and select.select([stdin.fileno()], [], [], left)[0]:
+        if not os.read(stdin.fileno(), READ_BYTES):
+            return
+
+
+def _rest_of_sequence(descriptor: int) -> str:
+    """Read the rest of an escape sequence and return its key; "" for one without a meaning here."""
 
     def follows() -> bool:
         return bool(select.select([descriptor], [], [], SEQUENCE_SECONDS)[0])
 
     if not follows():
-        return False
-    if os.read(descriptor, 1) in (b"[", b"O"):
-        while follows() and not (end := os.read(descriptor, 1)).isalpha() and end not in (b"~", b""):
-            pass
-    return True
+        return ESCAPE
+    if os.read(descriptor, 1) not in (b"[", b"O"):
+        return ""
+    sequence = b""
+    while follows() and (end := os.read(descriptor, 1)):
+        sequence += end
+        if end.isalpha() or end == b"~":
+            break
+    return {b"A": UP, b"B": DOWN}.get(sequence, "")
 
 
 def _without_sequences(text: str) -> str:

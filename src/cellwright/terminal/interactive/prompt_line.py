@@ -20,6 +20,7 @@ from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 PROMPT = "> "
 LABEL_CHARS = 36
-PLACEHOLDER = "What is Claude to do?  /  commands   @  files   !  your own command"
+PLACEHOLDER = "What should Claude do?  /  commands   @  files   !  your own command"
 
 STYLE = Style.from_dict(
     {
@@ -76,6 +77,7 @@ class PromptLine:
         history: Path | None,
         keyboard: Input | None = None,
         screen: Output | None = None,
+        monochrome: bool = False,
     ) -> None:
         self._status = status
         self._session: PromptSession[str] = PromptSession(
@@ -89,6 +91,7 @@ class PromptLine:
             bottom_toolbar=self._toolbar,
             placeholder=[("class:placeholder", PLACEHOLDER)],
             style=STYLE,
+            color_depth=ColorDepth.MONOCHROME if monochrome else None,
             enable_open_in_editor=True,
             input=keyboard,
             output=screen,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,8 @@ from cellwright.permissions.modes import MODE_LABELS
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.terminal.interactive.prompt_line import PromptLine, Suggestion
-from cellwright.text import dollars
+from cellwright.terminal.views.look import Look
+from cellwright.text import dollars, visible_line
 
 if TYPE_CHECKING:
     from cellwright.conversation.conversation import Conversation
@@ -35,7 +36,8 @@ SUGGEST_SECONDS = 5.0
 class SessionLine:
     """Reads the prompts of `conversation`. `page_of` does a command; `options` are those of the next run.
 
-    `keep_history` False leaves no trace on disk; `toggle_details` is Ctrl-O's, and says what holds then.
+    `look` is the session's. `keep_history` False leaves no trace on disk; `toggle_details` is Ctrl-O's, and says what holds
+    then.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class SessionLine:
         toggle_details: Callable[[], bool],
         details: Callable[[], bool],
         keep_history: bool,
+        look: Look,
     ) -> None:
         self._conversation = conversation
         self._options = options
         self._page_of = page_of
         self._keys = keys
+        self._look = look
         self._details = details
         self._files = ProjectFiles(conversation.cwd, lambda: conversation.in_force.settings.respect_gitignore)
         self._line = PromptLine(
@@ -61,11 +65,13 @@ class SessionLine:
             cycle_mode=self._cycle_mode,
             toggle_details=toggle_details,
             history=_history_file(conversation.cwd) if keep_history else None,
+            monochrome=look.theme in ("none", "high-contrast"),
         )
 
     def read(self) -> str:
         """The next prompt, or the command with what was chosen for it. Raises EOFError and KeyboardInterrupt."""
-        print()
+        if not self._look.compact:
+            print()
         draft, self._keys.draft = self._keys.draft, ""
         typed = self._line.read(draft)
         return self._picked(typed.strip()) if typed.strip() in PICKED else typed
@@ -77,7 +83,7 @@ class SessionLine:
             return command  # it says by itself what is wrong
         if len(section.rows) < 2:
             return command
-        rows = [PickerRow(row[0], row[0], "  ".join(cell for cell in row[1:] if cell)) for row in section.rows[1:]]
+        rows = [_picker_row(section.rows[0], row) for row in section.rows[1:]]
         now = next((row[0] for row in section.rows[1:] if row[-1] == "in force"), "")
         taken = pick(section.title, rows, selected=now)
         return "" if taken is None else f"{command} {taken}"
@@ -120,6 +126,15 @@ class SessionLine:
             parts.append(dollars(session.cost_usd))
         parts.append(f"results {'whole' if self._details() else 'in one line'} (Ctrl-O)")
         return MODE_LABELS[mode][0], " · ".join(parts)
+
+
+def _picker_row(head: Sequence[str], row: Sequence[str]) -> PickerRow:
+    """One row to choose, by its id if it has one."""
+    value = row[head.index("id")] if "id" in head else row[0]
+    return PickerRow(value, visible_line(row[0], LABEL_CHARS), "  ".join(cell for cell in row[1:] if cell))
+
+
+LABEL_CHARS = 60
 
 
 def _history_file(cwd: Path) -> Path:

@@ -103,8 +103,9 @@ def _path(path: Path | str) -> str:
 def _print_blocks(entries: Sequence[CatalogEntry], *, with_folder: bool) -> None:
     for entry in entries:
         session, updated, turns, cost, *rest = _cells(entry, with_folder=with_folder)
-        print(session)
-        for line in (f"{updated}  {turns} turns  {cost}", *rest):
+        title, *more = rest
+        print(title)
+        for line in (f"{updated}  {turns} turns  {cost}", *more, session):
             print(f"  {line}")
 
 
@@ -114,20 +115,21 @@ def _print_table(entries: Sequence[CatalogEntry], *, with_folder: bool) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, show_edge=False)
-    for name in ("session", "when"):
-        table.add_column(name, no_wrap=True)
+    table.add_column("title", overflow="fold")
+    table.add_column("when", no_wrap=True)
     for name in ("turns", "cost"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("title", overflow="fold")
     if with_folder:
         table.add_column("folder", overflow="fold")
+    table.add_column("session", no_wrap=True)
     for entry in entries:
-        *cells, title = _cells(entry, with_folder=False)[:5]
+        session, *cells, title = _cells(entry, with_folder=False)[:5]
         about = Text(title, style="bold")
         if entry.snippet:
             about = Text.assemble(about, "\n", *_with_hits(_snippet(entry)))
         # as Text: what a session is called draws nothing
-        table.add_row(*map(Text, cells), about, *([Text(_path(entry.cwd))] if with_folder else []))
+        folder = [Text(_path(entry.cwd))] if with_folder else []
+        table.add_row(about, *map(Text, cells), *folder, Text(session))
     Console(highlight=False).print(table)
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.terminal.interactive.keys import reads_keys
+from cellwright.terminal.views.look import DEFAULT_LOOK, Look
 from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
 from cellwright.terminal.views.terminal_text import Style, can_ask, columns_of, draws
 from cellwright.text import visible
 
 if TYPE_CHECKING:
+    from cellwright.events import Preview
     from cellwright.terminal.claude_code.output import ClaudeOutput
-    from cellwright.terminal.question import Asker, Write
+    from cellwright.terminal.question import Asker, OfferedAnswer, Write
 
 
 class Streams(Struct, frozen=True, kw_only=True):
@@ -39,6 +42,7 @@ def make_view(
     all_messages: bool = False,
     details: bool = False,
     unfolds: bool = False,
+    look: Look = DEFAULT_LOOK,
 ) -> View:
     """The view for one run; `claude` says what Claude Code's formats need, and with `all_messages` its JSON has them all.
 
@@ -60,11 +64,16 @@ def make_view(
         return PlainView(streams.stdout)
     from cellwright.terminal.views.live_view import live_view  # rich: imported while the first request is on its way
 
-    return live_view(streams.stdout, details=details, unfolds=unfolds)
+    return live_view(streams.stdout, look, details=details, unfolds=unfolds)
 
 
 def asker_maker(
-    streams: Streams, output_format: str, *, quiet: bool, answer_seconds: float | None = None
+    streams: Streams,
+    output_format: str,
+    *,
+    quiet: bool,
+    answer_seconds: float | None = None,
+    look: Look = DEFAULT_LOOK,
 ) -> Callable[[], Asker] | None:
     """Return the maker of the one who asks, when there is a question; None where nobody can be asked.
 
@@ -73,26 +82,50 @@ def asker_maker(
     # stdout is the answer's alone when it goes to a program
     screens = [streams.stdout, streams.stderr] if output_format == "text" and not quiet else [streams.stderr]
     screen = can_ask(streams.stdin, *screens)
-    return functools.partial(_asker, streams, screen, answer_seconds) if screen is not None else None
+    return functools.partial(_asker, streams, screen, answer_seconds, look) if screen is not None else None
 
 
-def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None) -> Asker:
+def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look: Look) -> Asker:
     from cellwright.terminal.interactive.interact import Keyboard  # most runs ask nothing
     from cellwright.terminal.question import Asker
 
-    write = line_writer(streams, screen)
+    write = line_writer(streams, screen, look)
     keyboard = Keyboard(streams.stdin, screen, streams.environ, lambda problem: write(problem, "error"))
     read_in_time = functools.partial(keyboard.line, seconds=answer_seconds)
-    press = keyboard.key if reads_keys(streams.stdin) and streams.draws_on(screen) else None
-    return Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time, press, keyboard.rest)
+    asker = Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time)
+    if not streams.draws_on(screen):
+        return asker
+    asker = replace(asker, draw=preview_drawer(screen, look), compact=look.compact)
+    if not reads_keys(streams.stdin):
+        return asker
+    from cellwright.terminal.interactive.answer_menu import choose
+    from cellwright.terminal.views.themes import theme_named
+
+    def choose_one(answers: Sequence[OfferedAnswer], hint: str) -> tuple[str, str] | None:
+        return choose(answers, hint, streams.stdin, screen, theme_named(look.theme), compact=look.compact)
+
+    return replace(asker, choose=choose_one)
 
 
-def line_writer(streams: Streams, screen: TextIO) -> Write:
+def preview_drawer(screen: TextIO, look: Look) -> Callable[[Preview], None]:
+    """Draw the whole of a call on `screen`: a diff as code, a command or code in the colours of its language."""
+    from cellwright.terminal.views.diff_view import drawn_preview  # rich
+    from cellwright.terminal.views.themes import theme_named
+
+    theme = theme_named(look.theme)
+
+    def draw(preview: Preview) -> None:
+        theme.console(screen).print(drawn_preview(preview, theme, compact=look.compact))
+
+    return draw
+
+
+def line_writer(streams: Streams, screen: TextIO, look: Look = DEFAULT_LOOK) -> Write:
     """Write the lines of a question on `screen`, in their styles where it can be drawn on."""
     if streams.draws_on(screen):
         from cellwright.terminal.views.live_view import styled_writer
 
-        return styled_writer(screen)
+        return styled_writer(screen, look)
 
     def write(line: str, style: Style) -> None:
         print(line, file=screen, flush=True)

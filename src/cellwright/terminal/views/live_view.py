@@ -49,7 +49,10 @@ from cellwright.events import (
 )
 from cellwright.model.models import model_shown
 from cellwright.terminal.views import run_lines
-from cellwright.terminal.views.terminal_text import Style, harmless, style_of_diff_line
+from cellwright.terminal.views.diff_view import DiffView
+from cellwright.terminal.views.look import DEFAULT_LOOK, Look
+from cellwright.terminal.views.terminal_text import Style, harmless
+from cellwright.terminal.views.themes import Theme, theme_named
 from cellwright.text import lazy_pattern, visible, visible_line
 
 _FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})(.*)")
@@ -105,18 +108,6 @@ class MarkdownBlocks:
         if found and found[1].startswith(self._fence) and not found[2].strip():
             self._fence = ""
 
-
-STYLES: dict[Style, str] = {
-    "": "",
-    "title": "bold",
-    "dim": "dim",
-    "warning": "yellow",
-    "error": "red",
-    "good": "green",
-    "added": "green",
-    "removed": "red",
-    "hunk": "cyan",
-}
 
 DRAW_SECONDS = 0.08
 """Drawn more often, nobody would see the difference."""
@@ -174,6 +165,8 @@ class LiveView(Struct):
     """
 
     console: Console
+    theme: Theme = field(default_factory=lambda: theme_named(DEFAULT_LOOK.theme))
+    compact: bool = False
     shares_screen: bool = False
     details: bool = False
     unfolds: bool = False
@@ -229,7 +222,7 @@ class LiveView(Struct):
             case ModeChanged():
                 self._print(f"Mode: {event.mode}", "hunk")
             case Steered(state="waiting"):
-                self._print(f"Claude is told with its next step: {visible_line(event.text, 1_000)}", "dim")
+                self._print(f"Queued for the next step: {visible_line(event.text, 1_000)}", "dim")
             case Steered(state="delivered"):
                 self._print(f"You: {visible_line(event.text, 1_000)}", "hunk")
             case Retrying():
@@ -320,28 +313,32 @@ class LiveView(Struct):
         if run_lines.shows_in_the_list(event):
             return
         _, style = run_lines.STATUS[event.status]
-        line = Text(f"{MARKS[event.status]} ", STYLES[style])
-        line.append(run_lines.call_title(running.call) if running else event.name, "bold")
-        line.append(f" · {run_lines.outcome(event)}", "dim" if event.status == "success" else STYLES[style])
+        line = Text.assemble((f"{MARKS[event.status]} ", self.theme.styles[style]))
+        line.append(run_lines.ended_title(running.call, event) if running else event.name, "bold")
+        told: Style = "dim" if event.status == "success" else style
+        line.append(f" · {run_lines.outcome(event)}", self.theme.styles[told])
         agent = running.agent if running is not None else None
         if agent is not None:
-            line.append(f" · {agent.facts()}", "dim")
-        lines = [line]
+            line.append(f" · {agent.facts()}", self.theme.styles["dim"])
+        lines: list[RenderableType] = [line]
         if what := run_lines.complaint(event):
-            lines.append(Text(f"  {what}", STYLES[style]))
+            lines.append(Text(f"  {what}", self.theme.styles[style]))
         if self.details and running is not None and agent is not None:
             lines += [Text(f"  {step}", "dim") for step in running.output.splitlines()]
         if self.details:
             lines += [Text(f"  {line}", "dim") for line in run_lines.result_lines(event)]
-        for diff_line in () if self._asked_diffs.have(event) else run_lines.diff_lines(event):
-            lines.append(Text(f"  {diff_line}", STYLES[style_of_diff_line(diff_line)]))
+        diff = "" if self._asked_diffs.have(event) else run_lines.diff_of(event)
+        if diff:
+            path = run_lines.path_of(running.call) if running is not None else ""
+            limit = run_lines.MAX_DIFF_LINES
+            lines.append(DiffView(diff, self.theme, path, max_lines=limit, compact=self.compact))
         self._print_above(Group(*lines))
 
     def _todos_changed(self, event: TodosChanged) -> None:
         head, *lines = run_lines.todo_lines(self._todos, event.todos, TODO_MARKS)
         self._todos = event.todos
-        styled = [Text(line, STYLES[TODO_STYLES[line.lstrip()[0]]]) for line in lines]
-        self._print_above(Group(Text(head, STYLES["title"]), *styled))
+        styled = [Text(line, self.theme.styles[TODO_STYLES[line.lstrip()[0]]]) for line in lines]
+        self._print_above(Group(Text(head, self.theme.styles["title"]), *styled))
 
     def _retry(self, event: Retrying) -> None:
         # what is on the screen stays, greyed: nobody loses what they are reading
@@ -371,10 +368,10 @@ class LiveView(Struct):
 
     def _print_markdown(self, text: str) -> None:
         is_first, self._printed_text = not self._printed_text, True
-        self._print_above(_Block(text, is_first))
+        self._print_above(_Block(text, is_first or self.compact))
 
     def _print(self, line: str, style: Style) -> None:
-        self._print_above(Text(line, STYLES[style]))
+        self._print_above(Text(line, self.theme.styles[style]))
 
     def _print_above(self, finished: RenderableType) -> None:
         """Print what stays, and what moves again below it: in one write, so that nothing is seen to jump."""
@@ -415,7 +412,7 @@ class LiveView(Struct):
         if not self._blocks.tail.strip():
             return Group(*status)
         height = max(3, self.console.height - len(status) - 2)
-        return Group(_Block(self._blocks.tail, not self._printed_text, height), *status)
+        return Group(_Block(self._blocks.tail, self.compact or not self._printed_text, height), *status)
 
     def _status(self) -> list[Text]:
         if self.shares_screen:
@@ -443,24 +440,33 @@ def _running_lines(running: _Running, now: float, details: bool) -> list[Text]:
     return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
 
 
-def live_view(out: TextIO, *, shares_screen: bool = False, details: bool = False, unfolds: bool = False) -> LiveView:
+def live_view(
+    out: TextIO,
+    look: Look = DEFAULT_LOOK,
+    *,
+    shares_screen: bool = False,
+    details: bool = False,
+    unfolds: bool = False,
+) -> LiveView:
     """A view that draws on the terminal `out`."""
-    return LiveView(Console(file=out, highlight=False), shares_screen, details, unfolds)
+    theme = theme_named(look.theme)
+    return LiveView(theme.console(out), theme, look.compact, shares_screen, details, unfolds)
 
 
-def styled_writer(out: TextIO) -> Callable[[str, Style], None]:
+def styled_writer(out: TextIO, look: Look = DEFAULT_LOOK) -> Callable[[str, Style], None]:
     """Writes lines on the terminal `out` in their styles."""
-    console = Console(file=out, highlight=False)
+    theme = theme_named(look.theme)
+    console = theme.console(out)
 
     def write(line: str, style: Style) -> None:
-        console.print(Text(line, STYLES[style]))
+        console.print(Text(line, theme.styles[style]))
 
     return write
 
 
-def draw_page(page: CommandPage, out: TextIO) -> None:
+def draw_page(page: CommandPage, out: TextIO, look: Look = DEFAULT_LOOK) -> None:
     """Draw a command's page on which Claude answers as its other answers are."""
-    console = Console(file=out, highlight=False)
+    console = theme_named(look.theme).console(out)
     for index, section in enumerate(page.sections):
         if index:
             console.print()

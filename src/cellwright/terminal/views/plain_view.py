@@ -201,7 +201,7 @@ class CallLines:
         call = self._calls.pop(event.tool_use_id, None)
         if run_lines.shows_in_the_list(event):
             return
-        self._print(f"* {run_lines.call_title(call) if call else event.name}: {run_lines.outcome(event)}")
+        self._print(f"* {run_lines.ended_title(call, event) if call else event.name}: {run_lines.outcome(event)}")
         if what := run_lines.complaint(event):
             self._print(f"  {what}")
         for line in run_lines.diff_lines(event):

@@ -20,7 +20,7 @@ from cellwright.events import (
     TurnChanged,
 )
 from cellwright.terminal.views.terminal_text import Style
-from cellwright.text import dollars, visible_line
+from cellwright.text import counted, dollars, visible_line
 from cellwright.tools.planning.todos import LIST_TOOLS, describe_progress
 
 STATUS: dict[ToolStatus, tuple[str, Style]] = {
@@ -132,8 +132,73 @@ def call_title(call: Call) -> str:
     return visible_line(call.step)
 
 
+def ended_title(call: Call, end: ToolEnd) -> str:
+    """The title of a call that has ended: of a search that succeeded, what was looked for."""
+    tool_input = call.tool_use["input"]
+    sought = tool_input.get("pattern") or tool_input.get("query")
+    if call.name not in SEARCHES or end.status != "success" or not isinstance(sought, str):
+        return call_title(call)
+    where = tool_input.get("path")
+    place = f" in {visible_line(where, 60)}" if isinstance(where, str) and where not in ("", ".") else ""
+    return f"{SEARCHES[call.name]} “{visible_line(sought, 80)}”{place}"
+
+
+SEARCHES = {
+    "Grep": "Searched for",
+    "Glob": "Looked for files",
+    "SemanticSearch": "Searched for",
+    "WebSearch": "Searched the web for",
+}
+"""A search in words, by its tool."""
+
+_COUNTED = {
+    "Glob": ("totalMatches", "file"),
+    "SemanticSearch": ("total", "hit"),
+    "WebSearch": ("total", "hit"),
+    "FindReferences": ("total", "hit"),
+    "FindDefinitions": ("total", "hit"),
+}
+"""The field of a result that counts, and what it counts."""
+
+
+def found(end: ToolEnd) -> str:
+    """Count in words what a read or a search gave; "" for any other call."""
+    result = end.structured
+    if end.status != "success" or not isinstance(result, Mapping):
+        return ""
+    if end.name in _COUNTED:
+        field, noun = _COUNTED[end.name]
+        number = result.get(field)
+        return (counted(number, noun) if number else f"no {noun}s") if isinstance(number, int) else ""
+    return _read(end.name, result)
+
+
+def _read(name: str, result: Mapping[str, Any]) -> str:
+    match name, result:
+        case "Read", {"kind": "text", "first": int(first), "last": int(last), "total": int(total)}:
+            return counted(total, "line") if last - first + 1 >= total else f"lines {first}–{last} of {total}"
+        case "Read", {"kind": str(kind), "size": int(size)}:
+            return f"{kind}, {size:,} bytes"
+        case "NotebookRead", {"cells": list(cells), "total": int(total)}:
+            return counted(total, "cell") if len(cells) == total else f"{len(cells)} of {counted(total, 'cell')}"
+        case "Grep", {"numFiles": 0}:
+            return "no hits"
+        case "Grep", {"mode": "content", "numMatches": int(hits), "numFiles": int(files)}:
+            return f"{counted(hits, 'hit')} in {counted(files, 'file')}"
+        case "Grep", {"numFiles": int(files)}:
+            return counted(files, "file")
+        case _:
+            return ""
+
+
+SHOWN_SECONDS = 1.0
+"""A shorter read or search names no time."""
+
+
 def outcome(end: ToolEnd) -> str:
     """Describe how a call ended and how long it took."""
+    if what := found(end):
+        return f"{what}, {seconds(end.duration_ms / 1000)}" if end.duration_ms >= SHOWN_SECONDS * 1000 else what
     word, _ = STATUS[end.status]
     return word if end.status == "denied" else f"{word}, {seconds(end.duration_ms / 1000)}"
 
@@ -148,10 +213,20 @@ def complaint(end: ToolEnd) -> str:
     return visible_line(shown[0], 200) if shown else ""
 
 
+def diff_of(end: ToolEnd) -> str:
+    """The change that the call made, as a unified diff; "" for none."""
+    return str((end.display or {}).get("diff") or "")
+
+
+def path_of(call: Call) -> str:
+    """The file that the call names; "" for none."""
+    tool_input = call.tool_use["input"]
+    return str(tool_input.get("file_path") or tool_input.get("notebook_path") or "")
+
+
 def diff_lines(end: ToolEnd) -> list[str]:
     """The lines of the change that the call made, at most `MAX_DIFF_LINES`, and how many more there are."""
-    diff = str((end.display or {}).get("diff") or "")
-    lines = [visible_line(line, 1_000) if line.strip() else line for line in diff.splitlines()]
+    lines = [visible_line(line, 1_000) if line.strip() else line for line in diff_of(end).splitlines()]
     if len(lines) > MAX_DIFF_LINES:
         lines = [*lines[:MAX_DIFF_LINES], f"… {len(lines) - MAX_DIFF_LINES} more lines"]
     return lines
@@ -193,7 +268,7 @@ def context_line(event: ContextAttached) -> str:
     if not titles:
         return ""
     more = f" and {len(titles) - MAX_TITLES} more" if len(titles) > MAX_TITLES else ""
-    return f"Told: {', '.join(titles[:MAX_TITLES])}{more} ({event.tokens:,} tokens)"
+    return f"Context sent: {', '.join(titles[:MAX_TITLES])}{more} ({event.tokens:,} tokens)"
 
 
 def retry(event: Retrying) -> str:

@@ -1,0 +1,116 @@
+"""The answers to a question, to choose from: a key takes one at once, arrows and Enter another, Escape is a no.
+
+An answer that takes words is written where it stands; Enter and Escape send it with what was written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TextIO
+
+from msgspec import Struct
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.text import Text
+
+from cellwright.terminal.interactive.keys import (
+    DOWN,
+    ENTER,
+    ERASE,
+    ESCAPE,
+    UP,
+    forget_keys,
+    next_key,
+    single_keys,
+)
+from cellwright.terminal.question import OfferedAnswer
+from cellwright.terminal.views.themes import Theme
+
+READY_SECONDS = 0.3
+"""As in the browser: a key that was on its way to something else is no answer."""
+
+
+class _Menu(Struct):
+    rows: Sequence[OfferedAnswer]
+    hint: str
+    theme: Theme
+    compact: bool
+    is_ready: bool = False
+    selected: int = 0
+    written: str | None = None
+
+    def draw(self) -> RenderableType:
+        lines: list[RenderableType] = []
+        for number, row in enumerate(self.rows):
+            chosen = number == self.selected
+            line = Text(
+                f"{'❯' if chosen else ' '} {row.key}  {row.label}", self.theme.styles["title" if chosen else ""]
+            )
+            if chosen and self.written is not None:
+                line.append(f"  {row.words}: {self.written}▏")
+            lines.append(line)
+            if row.about and (chosen or not self.compact):
+                lines.append(Padding(Text(row.about, self.theme.styles["dim"]), (0, 0, 0, 5)))
+        hint = "Enter sends it, with or without words." if self.written is not None else self.hint
+        return Group(*lines, Text(hint if self.is_ready else "…", self.theme.styles["dim"]))
+
+    def press(self, key: str) -> tuple[str, str] | None:
+        """Do what the key does; the answer with its words once there is one."""
+        row = self.rows[self.selected]
+        if self.written is not None:
+            if key in (ENTER, ESCAPE):
+                return row.key, self.written.strip()
+            if key in ERASE:
+                self.written = self.written[:-1]
+            elif key.isprintable():
+                self.written += key
+            return None
+        if key == ESCAPE or (key == "n" and all(each.key != key for each in self.rows)):
+            return ESCAPE, ""
+        if key in (UP, DOWN):
+            self.selected = (self.selected + (1 if key == DOWN else -1)) % len(self.rows)
+            return None
+        if key != ENTER:
+            meant = self.rows[0].key if key == "y" else key.lower()
+            places = [number for number, each in enumerate(self.rows) if each.key == meant]
+            if not places:
+                return None
+            self.selected = places[0]
+            row = self.rows[self.selected]
+        if row.words:
+            self.written = ""
+            return None
+        return row.key, ""
+
+
+def choose(
+    rows: Sequence[OfferedAnswer], hint: str, stdin: TextIO, screen: TextIO, theme: Theme, *, compact: bool = False
+) -> tuple[str, str] | None:
+    """Show the answers and return the key of the one that is taken, and what was written with it.
+
+    `ESCAPE` stands for the no without words, None for the end of the input. Raises `KeyboardInterrupt`.
+    """
+    menu = _Menu(rows, hint, theme, compact)
+    taken = None
+    with contextlib.suppress(OSError), _live(theme.console(screen), menu) as live, single_keys(stdin):
+        forget_keys(stdin, READY_SECONDS)
+        menu.is_ready = True
+        live.update(menu.draw(), refresh=True)
+        while taken is None and (key := next_key(stdin)) is not None:
+            taken = menu.press(key)
+            live.update(menu.draw(), refresh=True)
+    return taken
+
+
+def _live(console: Console, menu: _Menu) -> Live:
+    return Live(
+        menu.draw(),
+        console=console,
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        vertical_overflow="visible",
+    )

@@ -1,0 +1,305 @@
+"""A unified diff drawn as code: line numbers of both sides, colours of the language, changed words marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Literal
+
+from msgspec import Struct, field
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
+from pygments.util import ClassNotFound
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.style import Style as RichStyle
+from rich.syntax import SyntaxTheme
+from rich.text import Text
+
+from cellwright.events import Preview
+from cellwright.terminal.views.themes import Theme
+from cellwright.text import lazy_pattern, visible
+
+_HUNK = lazy_pattern(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
+_WORDS = lazy_pattern(r"\w+|\s+|[^\w\s]")
+
+MAX_WORDS = 250
+MAX_PAIRS = 900
+MIN_ALIKE = 0.25
+"""Lines that have less in common are not one line, changed."""
+
+MAX_CODE_CHARS = 200_000
+"""A longer text is drawn without the colours of its language."""
+
+Side = Literal[" ", "+", "-"]
+Span = tuple[int, int]
+
+
+class _Line(Struct):
+    """A line of code with its numbers in the text before and after; `changed` are the characters that differ."""
+
+    side: Side
+    text: str
+    before: int | None
+    after: int | None
+    changed: list[Span] = field(default_factory=list)
+
+
+class _Note(Struct, frozen=True):
+    """A line that is no code: a file's name, what is left out, or no newline at the end."""
+
+    text: str
+    is_title: bool = False
+
+
+class DiffView(Struct, frozen=True):
+    """Draws `diff` with each line indented by `indent`; of more than `max_lines` the rest is counted.
+
+    `path` names the language if the diff names no file.
+    """
+
+    diff: str
+    theme: Theme
+    path: str = ""
+    indent: str = "  "
+    max_lines: int | None = None
+    compact: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        parts = _parsed(self.diff.rstrip("\n"), compact=self.compact)
+        left_out = 0
+        if self.max_lines is not None and len(parts) > self.max_lines:
+            parts, left_out = parts[: self.max_lines], len(parts) - self.max_lines
+        lines = [part for part in parts if isinstance(part, _Line)]
+        mark_changed_words(lines)
+        digits = max((len(str(number)) for line in lines for number in (line.before, line.after) if number), default=1)
+        coloured = _coloured(parts, self.path, self.theme.code)
+        width = options.max_width
+        for part in parts:
+            if isinstance(part, _Note):
+                style = self.theme.styles["title" if part.is_title else "dim"]
+                yield Text(f"{self.indent}{part.text}", style, no_wrap=True, overflow="ellipsis")
+            else:
+                yield from self._line(part, next(coloured), digits, width)
+        if left_out:
+            yield Text(f"{self.indent}… {left_out} more lines", self.theme.styles["dim"])
+
+    def _line(self, line: _Line, code: Text, digits: int, width: int) -> Iterator[Text]:
+        styles, theme = self.theme.styles, self.theme
+        numbers = " ".join(f"{number or '':>{digits}}" for number in (line.before, line.after))
+        sign = "−" if line.side == "-" else line.side
+        use = {"+": "added", "-": "removed"}.get(line.side)
+        behind = {"+": theme.added, "-": theme.removed}.get(line.side, "")
+        gutter = Text(self.indent)
+        gutter.append(f"{numbers} ", styles["dim"])
+        gutter.append(f"{sign} ", f"bold {styles[use]}" if use else "")  # type: ignore[index]
+        for start, end in line.changed:
+            code.stylize(theme.added_words if line.side == "+" else theme.removed_words, start, end)
+        room = max(10, width - gutter.cell_len)
+        for number, piece in enumerate(_folded(code, room)):
+            if behind:
+                piece.pad_right(room - piece.cell_len)
+                piece.stylize_before(behind)
+            shown = gutter.copy() if number == 0 else Text(" " * gutter.cell_len)
+            yield shown.append_text(piece)
+
+
+class CodeView(Struct, frozen=True):
+    """Draws code or a text line by line behind a bar, in the colours of `language` ("" for none)."""
+
+    text: str
+    theme: Theme
+    language: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = visible(self.text.rstrip("\n")).split("\n")
+        lexer = lexer_of(self.language) if len(self.text) <= MAX_CODE_CHARS else None
+        for line in coloured_lines(lines, lexer, self.theme.code):
+            for piece in _folded(line, max(10, options.max_width - 4)):
+                yield Text.assemble(("  │ ", self.theme.styles["dim"]), piece)
+
+
+def drawn_preview(preview: Preview, theme: Theme, *, compact: bool) -> DiffView | CodeView:
+    """The whole of what a call does, as it is drawn."""
+    if preview.kind == "diff":
+        return DiffView(preview.detail, theme, preview.path, compact=compact)
+    return CodeView(preview.detail, theme, {"command": "bash", "code": "python", "text": ""}[preview.kind])
+
+
+def _folded(text: Text, width: int) -> Iterator[Text]:
+    """Cut `text` into pieces of at most `width` columns; no space of it is lost."""
+    text.expand_tabs(4)
+    cuts, room = [], width
+    for index, character in enumerate(text.plain):
+        size = cell_len(character)
+        if size > room:
+            cuts.append(index)
+            room = width
+        room -= size
+    yield from text.divide(cuts) if cuts else [text]
+
+
+def _parsed(diff: str, *, compact: bool) -> list[_Line | _Note]:
+    hunks: list[list[_Line | _Note]] = []
+    parts: list[_Line | _Note] = []
+    before = after = 0
+    lines = [visible(line) for line in diff.split("\n")]
+    of_several = sum(map(_begins_file, lines, lines[1:])) > 1
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        if number + 1 < len(lines) and _begins_file(line, lines[number + 1]):
+            name = lines[number + 1 if not lines[number + 1].endswith("/dev/null") else number][4:]
+            hunks.append([_Note(name.removeprefix("b/").removeprefix("a/"), is_title=True)] if of_several else [])
+            number += 2
+            parts = hunks[-1]
+            continue
+        if found := _HUNK.match(line):
+            is_next = bool(hunks) and any(isinstance(part, _Line) for part in hunks[-1])
+            hunks.append([_Note("⋯")] if is_next else [])
+            parts, before, after = hunks[-1], int(found[1]), int(found[2])
+        elif line.startswith("\\"):
+            parts.append(_Note(line[2:]))
+        else:
+            side: Side = "+" if line[:1] == "+" else "-" if line[:1] == "-" else " "
+            text = line[1:] if line[:1] in ("+", "-", " ") else line
+            parts.append(_Line(side, text, before if side != "+" else None, after if side != "-" else None))
+            before, after = before + (side != "+"), after + (side != "-")
+        number += 1
+    return [part for hunk in hunks for part in _without_blank_ends(hunk, context=1 if compact else None)]
+
+
+def _begins_file(line: str, following: str) -> bool:
+    return line.startswith("--- ") and following.startswith("+++ ")
+
+
+def _without_blank_ends(hunk: Sequence[_Line | _Note], *, context: int | None) -> Iterator[_Line | _Note]:
+    """Leave out empty context lines at both ends of a hunk, and those further than `context` from a change."""
+    changes = [number for number, part in enumerate(hunk) if not isinstance(part, _Line) or part.side != " "]
+    told = [
+        number
+        for number, part in enumerate(hunk)
+        if not isinstance(part, _Line) or part.side != " " or part.text.strip()
+    ]
+    for number, part in enumerate(hunk):
+        if context is not None and not any(abs(number - change) <= context for change in changes):
+            continue
+        if told and (told[0] <= number <= told[-1] or isinstance(part, _Note)):
+            yield part
+
+
+def _coloured(parts: Sequence[_Line | _Note], path: str, code: SyntaxTheme) -> Iterator[Text]:
+    """Return each line's text in the colours of its language; both sides of a file are read as a whole."""
+    texts: dict[int, Text] = {}
+    files: list[tuple[str, list[_Line]]] = [(path, [])]
+    for part in parts:
+        if isinstance(part, _Note):
+            if part.is_title:
+                files.append((part.text, []))
+        else:
+            files[-1][1].append(part)
+    for name, lines in files:
+        lexer = lexer_of(name) if sum(len(line.text) for line in lines) <= MAX_CODE_CHARS else None
+        for left_out in ("+", "-"):  # the side after comes last, and is the one that context lines show
+            side = [line for line in lines if line.side != left_out]
+            for line, text in zip(side, coloured_lines([line.text for line in side], lexer, code), strict=True):
+                texts[id(line)] = text
+    return iter([texts[id(part)] for part in parts if isinstance(part, _Line)])
+
+
+def lexer_of(name: str) -> Lexer | None:
+    """Return the lexer for a file, or a language, by its name; None if it is unknown."""
+    path = re.sub(r"#.*", "", name)
+    try:
+        if path.endswith(".ipynb"):
+            return get_lexer_by_name("python", stripnl=False)
+        if "." in path or "/" in path:
+            return get_lexer_for_filename(path, stripnl=False)
+        return get_lexer_by_name(path, stripnl=False) if path else None
+    except ClassNotFound:
+        return None
+
+
+def coloured_lines(lines: Sequence[str], lexer: Lexer | None, theme: SyntaxTheme) -> list[Text]:
+    """Return `lines` in the colours of their language, without a background."""
+    if lexer is None or not lines:
+        return [Text(line) for line in lines]
+    found = [Text()]
+    for token, value in lexer.get_tokens("\n".join(lines)):
+        style = theme.get_style_for_token(token)
+        ink = RichStyle(color=style.color, bold=style.bold, italic=style.italic, dim=style.dim)
+        for number, piece in enumerate(value.split("\n")):
+            if number:
+                found.append(Text())
+            found[-1].append(piece, ink)
+    # a lexer may end a text with a newline of its own, or change what it cannot read
+    found = found[: len(lines)]
+    same = len(found) == len(lines) and all(text.plain == line for text, line in zip(found, lines, strict=True))
+    return found if same else [Text(line) for line in lines]
+
+
+def mark_changed_words(lines: Sequence[_Line]) -> None:
+    """Mark the words by which an added line differs from the removed one that it takes the place of."""
+    at = 0
+    while at < len(lines):
+        removed = _run(lines, at, "-")
+        added = _run(lines, at + len(removed), "+")
+        for before, after in _pairs(removed, added):
+            before.changed, after.changed = _changed(_words(before.text), _words(after.text))
+        at += len(removed) + len(added) or 1
+
+
+def _run(lines: Sequence[_Line], at: int, side: Side) -> list[_Line]:
+    end = at
+    while end < len(lines) and lines[end].side == side:
+        end += 1
+    return list(lines[at:end])
+
+
+def _pairs(removed: Sequence[_Line], added: Sequence[_Line]) -> list[tuple[_Line, _Line]]:
+    """The lines that became each other, in order: those that together have most in common."""
+    if not removed or not added or len(removed) * len(added) > MAX_PAIRS:
+        return []
+    rows, columns = len(removed), len(added)
+    alike = [[_likeness(before.text, after.text) for after in added] for before in removed]
+    best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    for row in reversed(range(rows)):
+        for column in reversed(range(columns)):
+            own = alike[row][column]
+            paired = own + best[row + 1][column + 1] if own > MIN_ALIKE else 0.0
+            best[row][column] = max(paired, best[row + 1][column], best[row][column + 1])
+    found, row, column = [], 0, 0
+    while row < rows and column < columns:
+        if best[row][column] == best[row + 1][column]:
+            row += 1
+        elif best[row][column] == best[row][column + 1]:
+            column += 1
+        else:
+            found.append((removed[row], added[column]))
+            row, column = row + 1, column + 1
+    return found
+
+
+def _likeness(before: str, after: str) -> float:
+    return SequenceMatcher(str.isspace, _words(before), _words(after), autojunk=False).ratio()
+
+
+def _words(text: str) -> list[str]:
+    return [found[0] for found in _WORDS.finditer(text)][:MAX_WORDS]
+
+
+def _changed(before: Sequence[str], after: Sequence[str]) -> tuple[list[Span], list[Span]]:
+    spans: tuple[list[Span], list[Span]] = ([], [])
+    blocks = SequenceMatcher(str.isspace, before, after, autojunk=False).get_matching_blocks()
+    for side, words in enumerate((before, after)):
+        starts = [0]
+        for word in words:
+            starts.append(starts[-1] + len(word))
+        at = 0
+        for block in blocks:
+            begin, end = starts[at], starts[block[side]]
+            if any(not word.isspace() for word in words[at : block[side]]):
+                spans[side].append((begin, end))
+            at = block[side] + block.size
+    return spans

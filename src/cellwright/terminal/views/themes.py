@@ -1,0 +1,166 @@
+"""The colours of each theme: lines, code, diffs, and what Claude writes.
+
+`dark` and `light` have colours of their own, for terminals with that background; what stands behind text keeps its hue where
+a terminal has 256 colours. `ansi` has the terminal's sixteen, which
+its user has chosen. `high-contrast` adds nothing but bold, underlined and reversed text to them, `none` has no colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TextIO
+
+from msgspec import Struct
+from pygments.token import Comment, Keyword, Literal, Name, Operator
+from rich.console import Console
+from rich.style import Style as RichStyle
+from rich.syntax import ANSISyntaxTheme, PygmentsSyntaxTheme, SyntaxTheme
+from rich.theme import Theme as RichTheme
+
+from cellwright.terminal.views.look import ThemeName
+from cellwright.terminal.views.terminal_text import Style
+
+_PLAIN_CODE = ANSISyntaxTheme({})
+
+
+class Theme(Struct, frozen=True, kw_only=True):
+    """Styles by their use. `added` and `removed` are those of a diff's lines, of their signs, and of words that changed."""
+
+    styles: Mapping[Style, str]
+    code: SyntaxTheme = _PLAIN_CODE
+    markdown: Mapping[str, str] = {}
+    added: str = ""
+    removed: str = ""
+    added_words: str = "bold underline"
+    removed_words: str = "bold underline"
+    is_coloured: bool = True
+
+    def console(self, out: TextIO) -> Console:
+        """Return a console that draws in this theme on `out`."""
+        theme = RichTheme(dict(self.markdown)) if self.markdown else None
+        return Console(file=out, highlight=False, theme=theme, no_color=not self.is_coloured)
+
+
+def _ansi_code() -> SyntaxTheme:
+    return ANSISyntaxTheme(
+        {
+            tuple(token): RichStyle.parse(style)
+            for token, style in (
+                (Comment, "dim italic"),
+                (Keyword, "magenta"),
+                (Operator.Word, "magenta"),
+                (Name.Builtin, "cyan"),
+                (Name.Function, "blue"),
+                (Name.Class, "blue"),
+                (Name.Decorator, "blue"),
+                (Literal.String, "cyan"),
+                (Literal.Number, "cyan"),
+            )
+        }
+    )
+
+
+_ANSI_STYLES: Mapping[Style, str] = {
+    "": "",
+    "title": "bold",
+    "dim": "dim",
+    "warning": "yellow",
+    "error": "red",
+    "good": "green",
+    "added": "green",
+    "removed": "red",
+    "hunk": "cyan",
+}
+
+_MARKDOWN = {
+    # neither of these is readable on every background: rich sets them on black
+    "markdown.code": "bold cyan",
+    "markdown.code_block": "cyan",
+}
+
+
+def _own(styles: Mapping[Style, str], accent: str) -> dict[str, object]:
+    markdown = {
+        "markdown.code": f"bold {accent}",
+        "markdown.code_block": accent,
+        "markdown.h2": f"bold {accent}",
+        "markdown.h3": "bold",
+        "markdown.h4": "italic",
+        "markdown.list": accent,
+        "markdown.item.number": accent,
+        "markdown.link": f"underline {accent}",
+        "markdown.link_url": f"underline {accent}",
+        "markdown.block_quote": "italic",
+        "markdown.table.border": styles["dim"],
+        "markdown.table.header": "bold",
+    }
+    return {"styles": {**_ANSI_STYLES, **styles}, "markdown": markdown}
+
+
+def _dark(good: str, bad: str, **lines: str) -> Theme:
+    styles: dict[Style, str] = {"dim": "#9a9a9a", "warning": "#e5b567", "error": bad, "good": good, "hunk": "#7aa2f7"}
+    own = _own({**styles, "added": good, "removed": bad}, "#7fc8d8")
+    return Theme(code=PygmentsSyntaxTheme("github-dark"), **own, **lines)  # type: ignore[arg-type]
+
+
+def _light(good: str, bad: str, **lines: str) -> Theme:
+    styles: dict[Style, str] = {"dim": "#5f5f5f", "warning": "#8a5a00", "error": bad, "good": good, "hunk": "#1a5fb4"}
+    own = _own({**styles, "added": good, "removed": bad}, "#0b6375")
+    return Theme(code=PygmentsSyntaxTheme("default"), **own, **lines)  # type: ignore[arg-type]
+
+
+@cache
+def theme_named(name: ThemeName) -> Theme:
+    """Return the theme of this name."""
+    match name:
+        case "dark":
+            added, removed = "on #12321c", "on #431c1f"
+            words = {"added_words": "bold on #008700", "removed_words": "bold on #870000"}
+            return _dark("#7ec98f", "#f28b82", added=added, removed=removed, **words)
+        case "dark-daltonized":
+            added, removed = "on #00005f", "on #5f5f00"
+            words = {"added_words": "bold on #005faf", "removed_words": "bold on #875f00"}
+            return _dark("#7ab8f5", "#f0a868", added=added, removed=removed, **words)
+        case "light":
+            added, removed = "on #d7ffd7", "on #ffd7d7"
+            words = {"added_words": "bold on #87d787", "removed_words": "bold on #ffafaf"}
+            return _light("#1a6b33", "#a4161a", added=added, removed=removed, **words)
+        case "light-daltonized":
+            added, removed = "on #d7d7ff", "on #ffffd7"
+            words = {"added_words": "bold on #87afff", "removed_words": "bold on #ffd75f"}
+            return _light("#0b5394", "#8a4b00", added=added, removed=removed, **words)
+        case "ansi":
+            return Theme(
+                styles=_ANSI_STYLES,
+                code=_ansi_code(),
+                markdown=_MARKDOWN,
+                added_words="bold not dim underline green",
+                removed_words="bold not dim underline red",
+            )
+        case "high-contrast":
+            bold: dict[Style, str] = {
+                "dim": "",
+                "warning": "bold",
+                "error": "bold reverse",
+                "good": "bold",
+                "hunk": "bold",
+            }
+            styles: dict[Style, str] = {**_ANSI_STYLES, **bold, "added": "bold", "removed": "bold"}
+            markdown = dict.fromkeys(("markdown.code", "markdown.h2", "markdown.h3", "markdown.table.header"), "bold")
+            plain = dict.fromkeys(("markdown.code_block", "markdown.list", "markdown.table.border"), "none")
+            return Theme(
+                styles=styles, markdown={**markdown, **plain}, added_words="bold reverse", removed_words="bold reverse"
+            )
+        case "none":
+            inks: dict[Style, str] = {
+                "warning": "bold",
+                "error": "bold",
+                "good": "",
+                "hunk": "",
+                "added": "bold",
+                "removed": "bold",
+            }
+            return Theme(
+                styles={**_ANSI_STYLES, **inks}, markdown={**_MARKDOWN, "markdown.code": "bold"}, is_coloured=False
+            )
