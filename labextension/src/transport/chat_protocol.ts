@@ -19,6 +19,8 @@ export type Run = {
   turn: number | null;
   asked: number;
   background: boolean;
+  /** So far all of it comes from a recording. */
+  replayed?: boolean;
 };
 
 export type CurrentSession = {
