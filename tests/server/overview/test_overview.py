@@ -22,7 +22,7 @@ def kernels(server: JupyterServer) -> dict[str, dict]:
 def test_it_shows_what_asks_tells_pages_and_stops_it(server: JupyterServer, model: MessagesServer) -> None:
     plain, kernel = server.kernel(), server.kernel()
     assert server.execute(plain, "begun = True").wait() == "ok"
-    address = f'{server.url.replace("http", "ws", 1)}/api/events/subscribe'
+    address = f"{server.url.replace('http', 'ws', 1)}/api/events/subscribe"
     events = create_connection(address, header=[f"Authorization: token {TOKEN}"], timeout=60)
     assert kernels(server) == {}, "no kernel has Cellwright yet"
 

@@ -33,6 +33,7 @@ from cellwright.kernel.chat.comm_target import PROTOCOL
 from cellwright.kernel.chat.completions import serve_completions
 from cellwright.kernel.chat.connections import PanelConnection
 from cellwright.kernel.chat.conversation_log import LoggedRun
+from cellwright.kernel.chat.manage import serve_manage
 from cellwright.kernel.chat.overview import overview_or_none, serve_overview
 from cellwright.kernel.chat.panel_state import ChatState, serve_choices, serve_context, serve_log
 from cellwright.kernel.chat.past_turns import PastTurns
@@ -64,6 +65,7 @@ ROOMS: Sequence[Callable[[Chat], None]] = (
     serve_start,
     serve_log,
     serve_overview,
+    serve_manage,
     serve_tool_calls,
     serve_undo,
 )

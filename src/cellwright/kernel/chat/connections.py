@@ -271,7 +271,7 @@ class Connections:
 
 
 def _read_view(view: object) -> View:
-    return view if view in ("lines", "overview") else "ops"  # type: ignore[return-value]
+    return view if view in ("lines", "overview") else "ops"
 
 
 def _read_positions(hello: Message) -> dict[str, int]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_server.auth.decorator import authorized
 from tornado.web import authenticated
 
 from cellwright.server.overview.overview import SessionsOverview
-from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, may_read
+from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, may_read, may_use_kernels
 from cellwright.server.runs.runs import ClientRuns
-
-may_use_kernels = authorized("execute", resource="kernels")
 
 
 class OverviewRoute(CellwrightRoute):
