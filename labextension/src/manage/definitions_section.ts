@@ -1,7 +1,7 @@
 /** Skills and agents: listed, added, edited, switched by a rule, deleted. */
 
 import type { Act, Screen } from "./parts";
-import { areaField, choiceField, confirmBelow, form, list, openBelow, opener, row, section, textField } from "./parts";
+import { areaField, choiceField, confirmBelow, form, list, openBelow, openers, row, section, textField } from "./parts";
 import type { DefinitionRow } from "./report";
 
 type Kind = "skill" | "agent";
@@ -12,7 +12,7 @@ export function definitionsSection(screen: Screen, kind: Kind): HTMLElement[] {
   const title = kind === "skill" ? trans.__("Skills and commands") : trans.__("Agents");
   const add = kind === "skill" ? trans.__("Add a skill…") : trans.__("Add an agent…");
   return [
-    opener(add, `${kind} add`, (close) => addForm(screen, kind, close)),
+    openers({ label: add, key: `${kind} add`, make: (close) => addForm(screen, kind, close) }),
     section(title, list(rows.map((each) => definitionRow(screen, kind, each)), trans.__("None."))),
   ];
 }

@@ -41,7 +41,7 @@ class ManageView implements Disposable {
     const { trans } = deps;
     this.tabs = [
       { name: trans.__("Rules"), draw: rulesSection },
-      { name: trans.__("MCP servers"), draw: serversSection },
+      { name: trans.__("MCP"), draw: serversSection },
       { name: trans.__("Skills"), draw: (screen) => definitionsSection(screen, "skill") },
       { name: trans.__("Agents"), draw: (screen) => definitionsSection(screen, "agent") },
       { name: trans.__("Plugins"), draw: pluginsSection },

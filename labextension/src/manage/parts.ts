@@ -150,10 +150,19 @@ export function confirmBelow(trans: Trans, at: HTMLElement, question: string, wr
   at.querySelector<HTMLElement>("button")?.focus();
 }
 
-/** A button that opens a form below itself. */
-export function opener(label: string, key: string, make: (close: () => void) => HTMLElement): HTMLElement {
+export type Opener = { readonly label: string; readonly key: string; make(close: () => void): HTMLElement };
+
+/** Buttons side by side, each of which opens its form below them, in the place of another's. */
+export function openers(...content: readonly Opener[]): HTMLElement {
   const below = element("div", { class: "below" });
-  return element("div", { class: "opener" }, opening(label, { "data-key": key }, () => { openBelow(below, make); }), below);
+  let open = "";
+  const buttons = content.map((each) =>
+    opening(each.label, { "data-key": each.key }, () => {
+      if (open !== each.key) below.replaceChildren();
+      open = each.key;
+      openBelow(below, (close) => each.make(close));
+    }));
+  return element("div", {}, element("div", { class: "openers" }, ...buttons), below);
 }
 
 /** A button that takes the focus in every browser: what it opens gives it back. */

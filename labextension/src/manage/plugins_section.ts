@@ -1,7 +1,7 @@
 /** Plugins: switched and removed here; what brings new code is installed and updated in the conversation, which asks. */
 
 import type { Act, Screen } from "./parts";
-import { confirmBelow, form, list, opener, row, section, textField } from "./parts";
+import { confirmBelow, form, list, openers, row, section, textField } from "./parts";
 import type { PluginRow } from "./report";
 
 export function pluginsSection(screen: Screen): HTMLElement[] {
@@ -9,10 +9,16 @@ export function pluginsSection(screen: Screen): HTMLElement[] {
   const { rows, marketplaces } = screen.report().plugins;
   const markets = marketplaces.map((name) => row(trans, { key: `market ${name}`, title: name }));
   return [
-    opener(trans.__("Install a plugin…"), "plugin install", (close) =>
-      commandForm(screen, trans.__("Install a plugin"), trans.__("NAME@MARKETPLACE, a folder or a repository"), "/plugin install", trans.__("Review in the conversation"), close)),
-    opener(trans.__("Add a marketplace…"), "plugin market", (close) =>
-      commandForm(screen, trans.__("Add a marketplace"), trans.__("A folder or a repository"), "/plugin marketplace add", trans.__("Add in the conversation"), close)),
+    openers(
+      {
+        label: trans.__("Install a plugin…"), key: "plugin install",
+        make: (close) => commandForm(screen, trans.__("Install a plugin"), trans.__("NAME@MARKETPLACE, a folder or a repository"), "/plugin install", trans.__("Review in the conversation"), close),
+      },
+      {
+        label: trans.__("Add a marketplace…"), key: "plugin market",
+        make: (close) => commandForm(screen, trans.__("Add a marketplace"), trans.__("A folder or a repository"), "/plugin marketplace add", trans.__("Add in the conversation"), close),
+      },
+    ),
     section(trans.__("Plugins"), list(rows.map((each) => pluginRow(screen, each)), trans.__("No plugins are installed."))),
     section(trans.__("Marketplaces"), list(markets, trans.__("No marketplaces are known."))),
   ];

@@ -4,7 +4,7 @@ import type { JsonObject } from "../json";
 import { element } from "../transcript/dom";
 import type { Trans } from "../translation";
 import type { Screen } from "./parts";
-import { areaField, choiceField, code, confirmBelow, form, list, opener, output, row, section, textField } from "./parts";
+import { areaField, choiceField, code, confirmBelow, form, list, openers, output, row, section, textField } from "./parts";
 import type { Report, RuleRow, Scope, Why } from "./report";
 
 export function rulesSection(screen: Screen): HTMLElement[] {
@@ -22,8 +22,10 @@ export function rulesSection(screen: Screen): HTMLElement[] {
   return [
     ...trustNotes(report, trans),
     element("ul", { class: "items" }, mode),
-    opener(trans.__("Add a rule…"), "rule add", (close) => addForm(screen, close)),
-    opener(trans.__("Why is a call allowed or asked about?"), "rule why", () => whyForm(screen)),
+    openers(
+      { label: trans.__("Add a rule…"), key: "rule add", make: (close) => addForm(screen, close) },
+      { label: trans.__("Why was this asked?"), key: "rule why", make: (close) => whyForm(screen, close) },
+    ),
     ...groups,
   ];
 }
@@ -83,14 +85,14 @@ const MAIN_FIELD: Readonly<Record<string, string>> = {
   Bash: "command", Python: "code", Read: "file_path", Write: "file_path", Edit: "file_path", WebFetch: "url", WebSearch: "query", Skill: "skill", Agent: "subagent_type",
 };
 
-function whyForm(screen: Screen): HTMLElement {
+function whyForm(screen: Screen, close: () => void): HTMLElement {
   const { trans } = screen;
   const tool = textField(trans.__("Tool"), { required: "", list: "cw-manage-tools" }, "Bash");
   const tools = element("datalist", { id: "cw-manage-tools" }, ...Object.keys(MAIN_FIELD).map((name) => element("option", { value: name })));
   const input = areaField(trans.__("Command, path, code, or the whole input as JSON"), "", 2);
   const answer = output();
   const node = form(trans, {
-    label: trans.__("Why is a call allowed or asked about?"), fields: [tool, input], submit: trans.__("Explain"), writes: () => "", close: () => { answer.say(); },
+    label: trans.__("Why is a call allowed, asked about or denied?"), fields: [tool, input], submit: trans.__("Explain"), writes: () => "", close,
     send: async () => {
       const found = (await screen.read("why", { tool: tool.input.value, input: inputOf(tool.input.value, input.input.value) })) as Why | null;
       if (found) answer.say(...explained(found, trans));

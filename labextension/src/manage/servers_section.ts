@@ -2,7 +2,7 @@
 
 import { element } from "../transcript/dom";
 import type { Act, Screen } from "./parts";
-import { areaField, choiceField, code, confirmBelow, form, list, openBelow, opener, output, row, section, textField } from "./parts";
+import { areaField, choiceField, code, confirmBelow, form, list, openBelow, openers, output, row, section, textField } from "./parts";
 import type { Scope, ServerRow } from "./report";
 import { scopeChoices } from "./rules_section";
 
@@ -10,8 +10,10 @@ export function serversSection(screen: Screen): HTMLElement[] {
   const { trans } = screen;
   const { servers } = screen.report();
   return [
-    opener(trans.__("Add a server…"), "server add", (close) => addForm(screen, close)),
-    opener(trans.__("Paste JSON…"), "server paste", (close) => pasteForm(screen, close)),
+    openers(
+      { label: trans.__("Add a server…"), key: "server add", make: (close) => addForm(screen, close) },
+      { label: trans.__("Paste JSON…"), key: "server paste", make: (close) => pasteForm(screen, close) },
+    ),
     section(trans.__("MCP servers"), list(servers.map((each) => serverRow(screen, each)), trans.__("No MCP servers are configured."))),
   ];
 }

@@ -3,7 +3,7 @@
 import type { PanelSettings } from "../panel_view";
 import { button, element } from "../transcript/dom";
 import type { Field, Screen } from "./parts";
-import { choiceField, code, confirmBelow, form, list, openBelow, opener, row, section, textField } from "./parts";
+import { choiceField, code, confirmBelow, form, list, openBelow, openers, row, section, textField } from "./parts";
 import type { SettingRow } from "./report";
 
 /** Those of this page, which need no kernel. */
@@ -42,7 +42,7 @@ export function settingsSection(screen: Screen): HTMLElement[] {
     panelSection(screen),
     section(
       trans.__("Claude's settings here"),
-      opener(trans.__("Set a setting…"), "setting add", (close) => settingForm(screen, textField(trans.__("Setting"), { required: "", list: "cw-manage-settings" }), "", close)),
+      openers({ label: trans.__("Set a setting…"), key: "setting add", make: (close) => settingForm(screen, textField(trans.__("Setting"), { required: "", list: "cw-manage-settings" }), "", close) }),
       list(rows.map((each) => settingRow(screen, each)), trans.__("Nothing is set.")),
       names,
     ),

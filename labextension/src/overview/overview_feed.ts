@@ -68,6 +68,11 @@ export class OverviewFeed {
     onNews(() => { if (this.users) void this.refresh(); });
   }
 
+  /** True while somebody sees the rows. */
+  get isLookedAt(): boolean {
+    return this.watchers > 0;
+  }
+
   /** Keeps the rows up to date until what it gives is called; `looks`: somebody sees them. */
   use(listener: () => void, looks: boolean): () => void {
     this.listeners.add(listener);
@@ -127,6 +132,6 @@ export function inOrder(rows: readonly KernelRow[]): KernelRow[] {
 
 /** The notebook's name, else the session's or the kernel's. */
 export function nameOf({ path, type, session_name: name, name: spec }: KernelRow): string {
-  if (path && type === "notebook") return path;
+  if (path && type === "notebook") return path.slice(path.lastIndexOf("/") + 1);
   return name || path || spec;
 }

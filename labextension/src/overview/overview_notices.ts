@@ -31,7 +31,7 @@ export function overviewNotices(feed: OverviewFeed, deps: OverviewNoticeDeps): (
         known.set(key, run.state);
         // what began before this page looked is known from the first look on
         const isNew = before === undefined ? run.asked >= since : before !== run.state;
-        if (isNew && !isSeen(row, run, deps)) tellOf(row, run, deps);
+        if (isNew && !isSeen(row, run, feed, deps)) tellOf(row, run, deps);
       }
     }
     for (const key of known.keys()) if (!here.has(key)) known.delete(key);
@@ -45,11 +45,11 @@ function tellOf(row: KernelRow, run: OverviewRun, deps: OverviewNoticeDeps): voi
   if (news) deps.tell(news, row);
 }
 
-/** The panel gives notice of its own kernel; a run of a cell is seen at the cell; a replay is no news. */
-function isSeen(row: KernelRow, run: OverviewRun, deps: OverviewNoticeDeps): boolean {
+/** The panel gives notice of its own kernel; a run is seen at its cell and on the screen of all sessions; a replay is no news. */
+function isSeen(row: KernelRow, run: OverviewRun, feed: OverviewFeed, deps: OverviewNoticeDeps): boolean {
   if (run.replayed || row.id === deps.panelKernel()) return true;
   const { page, notebook } = deps.isSeen(row.id);
-  return page && notebook && !run.background && run.place.startsWith("[");
+  return page && (feed.isLookedAt || (notebook && !run.background && run.place.startsWith("[")));
 }
 
 function runsOf({ overview }: KernelRow): readonly OverviewRun[] {

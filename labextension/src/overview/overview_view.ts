@@ -16,7 +16,7 @@ class OverviewView implements Disposable {
   private readonly feed: OverviewFeed;
   private readonly status = element("p", { class: "status", role: "status" });
   private readonly problem = element("p", { class: "problem", role: "alert", hidden: "" });
-  private readonly list = element("ul", { class: "kernels" });
+  private readonly list = element("ul", { class: "rows" });
   private readonly desktop: HTMLInputElement;
   private readonly release: () => void;
   private readonly ticking: ReturnType<typeof setInterval>;
@@ -88,10 +88,10 @@ class OverviewView implements Disposable {
       class: "name", "data-key": `${row.id} open`, title: trans.__("Open %1", name),
     });
     const cost = overview?.session.cost_usd;
-    const facts = [row.name, cost ? dollars(cost) : ""].filter((each) => each);
+    const facts = [folderOf(row), row.name, cost ? dollars(cost) : ""].filter((each) => each);
     const title = overview?.session.title && revealed(overview.session.title);
     const head = element("div", { class: "head" }, open, element("span", { class: "facts" }, facts.join(" · ")));
-    const item = element("li", { class: "kernel", "data-state": stateOf(row) }, head);
+    const item = element("li", { class: "kernel-row", "data-state": stateOf(row) }, head);
     if (title) item.append(element("p", { class: "title" }, title));
     if (!overview) item.append(element("p", { class: "quiet" }, row.state === "busy" ? trans.__("A cell is running; the session shows when it is done.") : trans.__("Connecting…")));
     else item.append(this.lines(row, overview, name));
@@ -191,6 +191,11 @@ function stateOf({ overview }: KernelRow): "asking" | "working" | "idle" {
   return overview?.runs.length || overview?.tasks.length ? "working" : "idle";
 }
 
+/** Tells notebooks of one name apart. */
+function folderOf({ path, type }: KernelRow): string {
+  return type === "notebook" && path.includes("/") ? revealed(path.slice(0, path.lastIndexOf("/"))) : "";
+}
+
 function placed(run: OverviewRun): string {
   return run.place.startsWith("[") ? `${run.place} ${revealed(run.title)}` : revealed(run.title);
 }
@@ -200,5 +205,6 @@ export function statusOf(rows: readonly KernelRow[], loaded: boolean, words: (te
   if (!rows.length) return words("No kernel of this server has loaded Cellwright yet.");
   const asking = rows.reduce((sum, { overview }) => sum + (overview?.questions.length ?? 0), 0);
   const working = rows.filter((row) => stateOf(row) === "working").length;
-  return words("%1 waiting for you · %2 at work · %3 kernels", asking, working, rows.length);
+  const kernels = rows.length === 1 ? words("1 kernel") : words("%1 kernels", rows.length);
+  return words("%1 waiting for you · %2 at work · %3", asking, working, kernels);
 }

@@ -70,7 +70,7 @@ describe("Manage", () => {
     expect(host.textContent).toContain("Locked: Set by your administrator.");
     expect(button("Remove the rule WebFetch")).toBeUndefined();
     expect(host.textContent).toContain("not in effect until you trust it");
-    tab("MCP servers");
+    tab("MCP");
     button("Edit the server docs").click();
     await expectAccessible(host);
   });
@@ -103,7 +103,7 @@ describe("Manage", () => {
 
   it("says why a call asks", async () => {
     const { host, chat, button, fill, submit } = await scene();
-    button("Why is a call allowed or asked about?").click();
+    button("Why was this asked?").click();
     fill(/^Command, path/, "make all");
     await submit();
     expect(chat.last("manage_read")).toEqual({ what: "why", tool: "Bash", input: { command: "make all" } });
@@ -112,7 +112,7 @@ describe("Manage", () => {
 
   it("adds, edits and approves servers: a folder's only as it was shown", async () => {
     const { host, chat, tab, button, fill, submit } = await scene();
-    tab("MCP servers");
+    tab("MCP");
     button("Edit the server docs").click();
     expect(host.querySelector("textarea")?.value).toContain('"X-Key": "••••••"');
     await submit();

@@ -35,7 +35,7 @@ def test_a_question_of_a_notebook_that_is_closed_is_seen_and_answered(notebook, 
     page.evaluate(CLOSE)
     run_command(page, "cellwright:show-all-sessions")
     view = page.locator(".cw-overview")
-    row = view.locator(".kernel[data-state='asking']")
+    row = view.locator(".kernel-row[data-state='asking']")
     expect(row).to_contain_text("notebook.ipynb")
     expect(row).to_contain_text("echo built > tables.txt")
     expect(row).to_contain_text("waiting for approval · ")
@@ -50,7 +50,7 @@ def test_a_question_of_a_notebook_that_is_closed_is_seen_and_answered(notebook, 
     file = (book.lab.root / book.path).with_name("tables.txt")
     eventually(file.exists)
     run_command(page, "cellwright:show-all-sessions")
-    expect(view.locator(".kernel[data-state='idle']")).to_contain_text("ended ")
+    expect(view.locator(".kernel-row[data-state='idle']")).to_contain_text("ended ")
 
 
 def test_a_rule_and_a_server_are_added_by_clicks_in_the_file_that_is_named(notebook, model, page):
@@ -71,12 +71,12 @@ def test_a_rule_and_a_server_are_added_by_clicks_in_the_file_that_is_named(noteb
     expect(view.locator(".item", has_text="Bash(pytest *)")).to_contain_text("shell commands that match `pytest *`")
     assert json.loads(settings.read_text()) == {"permissions": {"allow": ["Bash(pytest *)"]}}
     check_accessible(view)
-    view.get_by_role("button", name="Why is a call allowed or asked about?").click()
+    view.get_by_role("button", name="Why was this asked?").click()
     view.get_by_label("Command, path").fill("pytest -q tides")
     view.get_by_role("button", name="Explain").click()
     expect(view.locator(".output")).to_contain_text("Allowed")
     picture(book, "manage-rules")
-    view.get_by_role("tab", name="MCP servers").click()
+    view.get_by_role("tab", name="MCP").click()
     expect(view.locator(".item", has_text="tide-gauge")).to_contain_text("waits for your approval")
     view.get_by_role("button", name="Paste JSON…").click()
     view.get_by_label("JSON, as").fill('{"mcpServers": {"weather": {"url": "https://weather.example/mcp", "headers": {"X-Key": "hush"}}}}')
