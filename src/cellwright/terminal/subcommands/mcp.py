@@ -207,7 +207,7 @@ def _remove(options: argparse.Namespace) -> int:
     places = {scope: server_place(scope, cwd, os.environ) for scope in scopes}
     there = {scope: place for scope, place in places.items() if options.name in servers_at(place)}
     if not there:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is no MCP server {options.name} to take out.")
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"MCP server {options.name} was not found.")
     if len(there) > 1:
         message = f"{options.name} stands in several places: say --scope {' or '.join(there)}. Nothing was changed."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
