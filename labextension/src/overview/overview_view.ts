@@ -92,7 +92,8 @@ class OverviewView implements Disposable {
     const title = overview?.session.title && revealed(overview.session.title);
     const head = element("div", { class: "head" }, open, element("span", { class: "facts" }, facts.join(" · ")));
     const item = element("li", { class: "kernel-row", "data-state": stateOf(row) }, head);
-    if (title) item.append(element("p", { class: "title" }, title));
+    // a session that nobody has named has the name of its prompt
+    if (title && title !== (overview.runs[0] ?? overview.last)?.title) item.append(element("p", { class: "session-title" }, title));
     if (!overview) item.append(element("p", { class: "quiet" }, row.state === "busy" ? trans.__("A cell is running; the session shows when it is done.") : trans.__("Connecting…")));
     else item.append(this.lines(row, overview, name));
     return item;

@@ -1,4 +1,4 @@
-"""All sessions on one screen, and what is configured, by clicks: a question of a notebook that is closed, a rule, a server."""
+"""All sessions on one screen, and settings by clicks: a question of a notebook that is closed, a rule, a server."""
 
 import json
 
@@ -79,7 +79,8 @@ def test_a_rule_and_a_server_are_added_by_clicks_in_the_file_that_is_named(noteb
     view.get_by_role("tab", name="MCP").click()
     expect(view.locator(".item", has_text="tide-gauge")).to_contain_text("waits for your approval")
     view.get_by_role("button", name="Paste JSON…").click()
-    view.get_by_label("JSON, as").fill('{"mcpServers": {"weather": {"url": "https://weather.example/mcp", "headers": {"X-Key": "hush"}}}}')
+    weather = {"url": "https://weather.example/mcp", "headers": {"X-Key": "hush"}}
+    view.get_by_label("JSON, as").fill(json.dumps({"mcpServers": {"weather": weather}}))
     view.get_by_role("button", name="Add", exact=True).click()
     item = view.locator(".item", has_text="weather")
     item.get_by_role("button", name="Edit").click()

@@ -181,6 +181,8 @@ export class Panel implements Disposable {
     const opened = (this.opened = { name, mounted: null as Disposable | null });
     this.view.hidden = false;
     this.runs.node.hidden = true;
+    // the view has the keyboard, also where the composer comes later
+    if (this.pendingText === "") this.pendingText = null;
     whenLoaded(this.page.parts.view(name), this.view, this.page.trans, (mount) => {
       if (this.opened === opened) opened.mounted = mount(this.view, this.chat, this.deps);
     });

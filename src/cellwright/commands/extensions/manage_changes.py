@@ -1,4 +1,4 @@
-"""What the screen "Manage" changes: each change is one file that the screen has named, written at once and whole.
+"""The changes of the screen "Manage": each writes one file that the screen has named, at once and whole.
 
 Only the user's click reaches this: the panel asks for it, never Claude, and no program over REST. What a folder supplies
 is enabled by the same approvals as elsewhere.

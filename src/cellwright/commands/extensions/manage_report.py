@@ -1,4 +1,4 @@
-"""What the screen "Manage" shows: rules, MCP servers, skills, agents and plugins, each with the file that says so.
+"""The content of the screen "Manage": rules, MCP servers, skills, agents and plugins, each with the file that says so.
 
 Values that may be secret never leave the process: of servers the names of variables and headers are shown.
 """
@@ -43,7 +43,7 @@ _LOCKS: Mapping[str, str] = {
 
 
 def manage_report(conversation: Conversation) -> dict[str, Any]:
-    """What is configured for the conversation's folder. It reads files; nothing is started or asked."""
+    """Report the configuration of the conversation's folder. It reads files; nothing is started or asked."""
     conversation.mcp.refresh()
     trust = conversation.in_force.trust
     report: dict[str, Any] = {
@@ -171,7 +171,7 @@ _EVERY: Mapping[str, str] = {
 
 
 def rule_meaning(text: str) -> str:
-    """What a rule matches, in words; the problem for one that cannot be read."""
+    """Say in words which calls a rule matches; the problem for one that cannot be read."""
     try:
         rule = parse_rule(text)
     except CellwrightError as error:
@@ -274,7 +274,7 @@ def _servers(conversation: Conversation) -> list[dict[str, Any]]:
 
 
 def shown_description(conversation: Conversation, name: str) -> list[str]:
-    """What a server that waits for approval runs and reaches, without secrets."""
+    """The lines that describe a server that waits for approval, without secrets."""
     lines: list[str] = JsonRedaction(conversation.redaction).clean(conversation.mcp.described(name))
     return lines
 
@@ -340,7 +340,7 @@ def _label(file: Path, scope: str) -> str:
 
 
 def _switch(conversation: Conversation, tool: str, name: str) -> dict[str, Any]:
-    """Whether a deny rule switches a skill or an agent off, and why that cannot be changed here."""
+    """Find the deny rules that switch a skill or an agent off, and why they cannot be changed here."""
     rule = f"{tool}({name})"
     entries = [
         entry

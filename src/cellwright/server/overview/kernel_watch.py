@@ -35,7 +35,7 @@ class KernelWatch:
     def __init__(self, kernels: Any, kernel_id: str, changed: Callable[[], None]) -> None:
         self.kernel_id = kernel_id
         self.overview: Mapping[str, Any] | None = None
-        """What the kernel said last; None before it has said anything."""
+        """The kernel's last message; None before the first."""
         self.present = False
         """True when the kernel has loaded Cellwright."""
         self._kernels = kernels
