@@ -286,7 +286,7 @@ class TestOneBadMessage:
         assert played.go_on("first").text == "one"
         assert played.go_on("second").text == "two"
         assert played.go_on("third").text == "three"
-        assert any("goes on from where it was accepted last" in notice.message for notice in played.of(Notice))
+        assert any("continues from the last accepted message" in notice.message for notice in played.of(Notice))
         sent = played.bodies[4]["messages"]
         assert [message["role"] for message in sent] == ["user", "assistant", "user", "assistant", "user", "user"]
         note, prompt = sent[-1]["content"]

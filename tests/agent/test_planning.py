@@ -191,7 +191,7 @@ def test_with_nobody_to_ask_the_plan_is_the_answer(planned):
     scene = planned([EXIT, ASK, say(PLAN)], None)
     plan, question = (result["content"] for result in scene.results())
     assert "give the plan as your answer" in plan
-    assert "say in your answer what you assumed" in question
+    assert "state your assumptions in your answer" in question
     assert [answer.by for answer in scene.of(Answered)] == ["policy", "policy"]
 
 

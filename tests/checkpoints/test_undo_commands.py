@@ -126,7 +126,7 @@ def test_where_everything_has_changed_since_nothing_is_asked(work):
     there = work([write("a.py", "one\n")])
     there.say()
     there.put("a.py", "mine\n")
-    assert "`force` also takes back what has changed since" in there.type("/undo")
+    assert "`force` also undoes what has changed since" in there.type("/undo")
     assert not there.asked
     assert there.read("a.py") == "mine\n"
 
@@ -135,7 +135,7 @@ def test_nobody_to_ask_means_that_it_is_only_said(work):
     there = work([write("a.py", "one\n")])
     there.say()
     page = there.type("/undo", None)
-    assert "There was nobody to ask, so nothing was changed" in page
+    assert "Nobody could answer, so nothing was changed" in page
     assert "will be deleted" in page
     assert there.read("a.py") == "one\n"
     assert "Undone" in there.type("/undo yes", None)

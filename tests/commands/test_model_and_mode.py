@@ -63,7 +63,7 @@ def test_what_cannot_be_chosen_is_refused(talk: Talk) -> None:
         ("/mode bypassPermissions", "switched off"),
         ("/mode wild", "There is no permission mode"),
         ("/effort enormous", "Unknown effort"),
-        ("/output-style rude", "There is no output style"),
+        ("/output-style rude", "Output style 'rude' was not found"),
     ):
         with pytest.raises(CellwrightError) as refused:
             talk.page(command)

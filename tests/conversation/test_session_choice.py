@@ -80,7 +80,7 @@ def test_without_tools_for_one_prompt(talk: Talk) -> None:
     assert without.session_id != first.session_id
     after = talk.say("three")
     assert talk.tools_sent == usual
-    assert "Other tools than before" in talk.notices[0]
+    assert "The tools have changed" in talk.notices[0]
     assert len(talk.server.requests[-1].body["messages"]) == 7
     assert talk.say("four").session_id == after.session_id
 
@@ -136,7 +136,7 @@ def test_a_result_that_the_api_refuses_does_not_stay_in_the_way(talk: Talk) -> N
 
     talk.refused = 1
     assert talk.say("one", tools=(broken,), builtin_tools=False).ok
-    assert "goes on from where it was accepted last" in talk.notices[-1]
+    assert "continues from the last accepted message" in talk.notices[-1]
     assert "You called LS" in str(talk.server.requests[-1].body["messages"][-1]["content"])
     assert talk.say("two", tools=(broken,), builtin_tools=False).ok
 

@@ -163,5 +163,5 @@ def test_what_another_call_has_changed_while_it_waited_is_judged_again(place):
         asyncio.run(agent.run("Go.", session, on_event))
     results = [str(result["content"]) for result in session.messages[2]["content"]]
     assert ran == ["first", "src/x"]
-    assert "what it names has changed" in results[1]
+    assert "its target has changed" in results[1]
     assert f"{place.home}/outside/x" in results[1]

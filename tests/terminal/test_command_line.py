@@ -254,7 +254,7 @@ def test_a_conversation_goes_on(messages_server: Server, command_for: For) -> No
     server = messages_server([say("One."), say("Two."), say("Three.")])
     command = command_for(server)
     first = command.run("--continue", "first")
-    assert "this is a new one" in first.stderr
+    assert "started a new one" in first.stderr
     command.run("--continue", "second")
     whole = json.loads(command.run("--output-format", "json", "other session").stdout)
     assert len(server.requests[1].body["messages"]) == 3

@@ -47,7 +47,7 @@ def test_another_model_takes_over_for_the_rest_of_the_prompt(
     command = command_for(server)
     done = command.run("go", CELLWRIGHT_MAX_RETRIES="5")
     assert (done.returncode, done.stdout) == (0, "Done.\n")
-    assert "goes on with this prompt" in done.stderr
+    assert "continues with this prompt" in done.stderr
     assert models(server) == [f"claude-{name}-5-5" for name in asked]
     command.run("--continue", "and now")
     assert models(server)[-1] == "claude-opus-5-5"

@@ -212,7 +212,7 @@ def test_a_changed_hook_asks_again_and_does_not_run_meanwhile(messages_server: S
     (command.folder / "ran").unlink()
     settings(command.folder, hooks=hook("UserPromptSubmit"), env={"A": "1"})
     done = command.run("go")
-    assert "Trust what is new" in done.stderr
+    assert "Trust the changes" in done.stderr
     assert "hook UserPromptSubmit: runs touch ran" in done.stderr
     assert "variable A" not in done.stderr
     assert not (command.folder / "ran").exists()

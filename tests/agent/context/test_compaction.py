@@ -204,7 +204,7 @@ def test_where_the_model_cannot_sum_up_the_next_one_does(play):
     assert done
     assert all(event.cost_usd for event in done)
     told = [event.message for event in played.of(Notice)]
-    assert [notice for notice in told if "claude-sonnet-5-5 goes on with this prompt" in notice] == told
+    assert [notice for notice in told if "claude-sonnet-5-5 continues with this prompt" in notice] == told
     assert len(told) == 1, "once for the rest of the run"
     assert {body["model"] for body in played.bodies[-3:]} == {"claude-sonnet-5-5"}
 

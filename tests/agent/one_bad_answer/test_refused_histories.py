@@ -72,7 +72,7 @@ def test_the_last_answer_is_left_out_if_it_is_at_fault(scene, tmp_path, words, s
     session = begun(tmp_path, user(text("one")), assistant(text("a POISONED answer")), usage=True)
     played = scene(refusing(r'"assistant"[^]]*POISONED', words, status), session=session)
     assert played.go_on("two").text == "fine"
-    assert "goes on from where it was accepted last: 1 message(s) are left out" in told(played)
+    assert "continues from the last accepted message: 1 message(s) are left out" in told(played)
     assert words in told(played)
     sent = played.bodies[-1]["messages"]
     assert [message["role"] for message in sent] == ["user", "user"]
@@ -96,7 +96,7 @@ def test_a_picture_that_is_refused_is_put_in_words(scene, tmp_path, words):
     played = scene(refusing('"image"', words), session=begun(tmp_path))
     played.session = Session.create(tmp_path, None)
     assert played.go_on([text("look"), picture()]).text == "fine"
-    assert "goes on without the picture" in told(played)
+    assert "continues without the picture" in told(played)
     [message] = played.bodies[-1]["messages"]
     assert [block["type"] for block in message["content"]] == ["text", "text"]
     assert played.go_on("more").text == "fine"
@@ -126,7 +126,7 @@ def test_of_a_conversation_that_was_never_accepted_the_user_s_words_are_kept(sce
     session = begun(tmp_path, user(text("one")), assistant(text("a POISONED answer")), user(text("and")))
     played = scene(refusing(r'"assistant"'), session=session)
     assert played.go_on("two").text == "fine"
-    assert "goes on with your words alone: 3 message(s) are left out" in told(played)
+    assert "continues with your message alone: 3 message(s) are left out" in told(played)
     [message] = played.bodies[-1]["messages"]
     assert "The user said: one" in message["content"][0]["text"]
     assert message["content"][-1]["text"] == "two"

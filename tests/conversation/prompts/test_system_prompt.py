@@ -82,7 +82,7 @@ def test_another_system_prompt_goes_on_in_a_fork(talk: Talk) -> None:
     assert talk.conversation.sessions.current.id == first
     talk.say("again", append_system_prompt="Be brief.")
     assert talk.conversation.sessions.current.id != first
-    assert any("Another system prompt than before" in notice for notice in talk.notices)
+    assert any("The system prompt has changed" in notice for notice in talk.notices)
     talk.say("again", system_prompt="You are a poet.")
     assert talk.system == "You are a poet."
     assert not talk.server.rejected

@@ -283,7 +283,7 @@ def test_words_reach_the_run_that_goes_on_and_can_be_taken_back(talk: Talk, gate
     states = [(event.text, event.state) for event in events if isinstance(event, Steered)]
     assert ("Never mind.", "withdrawn") in states
     assert ("And tests.", "delivered") in states
-    with pytest.raises(CellwrightError, match="Claude is not working, so there is nothing to tell"):
+    with pytest.raises(CellwrightError, match="Claude is not working. Send a prompt"):
         talk.steer("Too late.")
 
 
@@ -344,7 +344,7 @@ def test_tasks_stops_one_or_all(talk: Talk, gate: Gate):
     with pytest.raises(CancelledError):
         second.future.result(60)
     assert not first.done
-    with pytest.raises(CellwrightError, match="What goes on: run-1, run-3"):
+    with pytest.raises(CellwrightError, match="Running: run-1, run-3"):
         talk.page("/tasks stop run-9")
     with pytest.raises(CellwrightError, match="stop ID"):
         talk.page("/tasks end run-1")
@@ -360,7 +360,7 @@ def test_steer_is_a_command_too(talk: Talk, gate: Gate):
     first = talk.start("one")
     gate.wait_until_reached()
     assert "“one”" in talk.page("/steer Use tabs.")
-    with pytest.raises(CellwrightError, match="needs the words"):
+    with pytest.raises(CellwrightError, match="needs a message"):
         talk.page("/steer")
     gate.open()
     assert first.future.result(60).text == "In tabs."
@@ -375,7 +375,7 @@ def test_a_call_that_waits_for_the_users_cell_does_not_run_out_of_time(talk: Tal
         return await jobs.call(lambda: "seen")
 
     def hear(event: Event) -> None:
-        if isinstance(event, ToolProgress) and "your cell has ended" in event.message:
+        if isinstance(event, ToolProgress) and "Waiting for your cell" in event.message:
             told.set()
 
     talk.server.add(use("look"), say("Fine."))

@@ -56,7 +56,7 @@ def test_groups_are_taken_wherever_tools_are_chosen_by_name(tmp_path: Path) -> N
     assert {tool.name for tool in builtin_tools("@read", cwd=tmp_path)} == READING - {"Variables"}
     assert {tool.name for tool in builtin_tools("@search", "Write", cwd=tmp_path)} >= {"Write", "CallChain"}
     assert builtin_tools("@kernel", cwd=tmp_path) == ()
-    with pytest.raises(CellwrightError, match="no tool named @serch"):
+    with pytest.raises(CellwrightError, match="Tool @serch was not found"):
         builtin_tools("@serch", cwd=tmp_path)
     file = tmp_path / "a.md"
     file.write_text('---\nname: a\ndescription: A.\ntools: "@serch"\n---\n', "utf-8")

@@ -66,7 +66,7 @@ def test_a_no_leaves_everything(kernel: NotebookKernel, model: MessagesServer, p
 def test_where_nobody_can_be_asked(kernel: NotebookKernel, model: MessagesServer, project: Path):
     notes = edit_notes(kernel, model, project)
     cell = kernel.run("%claude /undo", cell_id=None)
-    assert "There was nobody to ask, so nothing was changed" in cell.outputs[-1]["text/plain"]
+    assert "Nobody could answer, so nothing was changed" in cell.outputs[-1]["text/plain"]
     assert notes.read_text() == "beta\n"
     kernel.run("%claude /undo yes", cell_id=None)
     assert notes.read_text() == "alpha\n"

@@ -163,7 +163,7 @@ def test_drift_is_told_and_fails_where_replay_is_strict(recorded, kernel_in, tmp
     assert "bees.txt is there already, with another content" in plain
     assert (tmp_path / "bees.txt").read_text() == "mine\n"
     strict = kernel.run(f"%%claude --replay strict --mode acceptEdits\n{WORK.partition(chr(10))[2]}")
-    assert strict.reply["evalue"].startswith("EXECUTION_ERROR: What was recorded does not hold any more")
+    assert strict.reply["evalue"].startswith("EXECUTION_ERROR: The recording no longer matches")
     assert server.all_requests == []
 
 

@@ -122,7 +122,7 @@ def test_a_fork_whose_session_is_gone_says_so(project: Path, catalog: Catalog) -
     fork.close()
     catalog.entries()
     path_of(session).unlink()
-    with pytest.raises(CellwrightError, match=f"goes on from the session {session.id}, which is gone") as caught:
+    with pytest.raises(CellwrightError, match=f"continues the session {session.id}, which is gone") as caught:
         Session.load(path_of(fork))
     assert caught.value.code == ErrorCode.SESSION_CORRUPTED
     assert str(path_of(session)) in caught.value.message

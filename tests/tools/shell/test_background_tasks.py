@@ -126,7 +126,7 @@ def test_task_stop_ends_it_and_all_that_it_started(shell: Shell, command: str) -
 
 def test_a_task_that_is_not_known_is_an_error_that_names_what_there_is(shell: Shell) -> None:
     async def scene() -> None:
-        with pytest.raises(ToolError, match="no background task 'bash-0'") as caught:
+        with pytest.raises(ToolError, match="Background task 'bash-0' was not found") as caught:
             await shell.call("TaskStop", task_id="bash-0")
         assert caught.value.code == ErrorCode.INVALID_PARAMETERS
 

@@ -59,7 +59,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
       settings: () => SETTINGS, cell: () => null, onCell: () => () => undefined, serverRoot: "", memory: localStorage,
     },
     settings: () => SETTINGS,
-    kernels: () => [{ label: "The current notebook's", chosen: true, choose: vi.fn() }, { label: "other.ipynb", about: "Python 3", chosen: false, choose: chosen }],
+    kernels: () => [{ label: "Follow the active notebook", chosen: true, choose: vi.fn() }, { label: "other.ipynb", about: "Python 3", chosen: false, choose: chosen }],
     startKernel: vi.fn(),
     server: { key: () => Promise.resolve(null), keepKey: () => Promise.reject(new Error("not here")), clouds: () => Promise.resolve([]), keepCloud: () => Promise.reject(new Error("not here")), demo: () => Promise.reject(new Error("not here")), overview: () => Promise.reject(new Error("not here")), stopTask: () => Promise.resolve() },
     notebookFacts: () => ({ cells: 3, code: 2, ran: 2, hasProse: true, failed: { count: 4, error: "KeyError" }, table: { count: 2 } }),
@@ -108,7 +108,7 @@ describe("the panel says where it is", () => {
     kernel.focus();
     press(kernel, "ArrowDown");
     expect(kernel.getAttribute("aria-expanded")).toBe("true");
-    expect(document.activeElement?.textContent).toContain("The current notebook's");
+    expect(document.activeElement?.textContent).toContain("Follow the active notebook");
     await real(() => expectAccessible(host));
     press(document.activeElement ?? kernel, "ArrowDown");
     (document.activeElement as HTMLElement).click();

@@ -164,12 +164,12 @@ def test_code_waits_until_the_users_cell_has_ended_and_its_card_says_so(
     users = kernel.begin(until_file("go-on", wait) + "\norder.append('user')")
     kernel.wait_for(printed("begun"), users)
     gate.open()
-    assert "your cell has ended" in page.wait_for_op("output", cell)["text"]
+    assert "Waiting for your cell" in page.wait_for_op("output", cell)["text"]
     (project / "go-on").touch()
     kernel.finish(users)
     assert "Done." in kept(kernel, cell)["text/markdown"]
     assert kernel.value("order") == "['user', 'claude']"
-    assert "your cell has ended" not in json.dumps(results(model))
+    assert "Waiting for your cell" not in json.dumps(results(model))
 
 
 def test_a_cell_that_is_sent_while_claudes_code_runs_waits_for_it(
