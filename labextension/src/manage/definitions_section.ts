@@ -40,7 +40,7 @@ function definitionActs(screen: Screen, kind: Kind, each: DefinitionRow): Act[] 
     acts.push({
       label: trans.__("Switch off"), key: "switch", about: trans.__("Switch %1 off", name),
       run: (at) => {
-        confirmBelow(trans, at, trans.__("Switch %1 off for you, with the deny rule %2?", name, rule), screen.report().files.user, trans.__("Switch off"), () =>
+        confirmBelow(screen, at, trans.__("Switch %1 off for you, with the deny rule %2?", name, rule), screen.report().files.user, trans.__("Switch off"), () =>
           screen.change("switch_definition", { kind, name, on: false }));
       },
     });
@@ -48,7 +48,7 @@ function definitionActs(screen: Screen, kind: Kind, each: DefinitionRow): Act[] 
     acts.push({
       label: trans.__("Switch on"), key: "switch", about: trans.__("Switch %1 on", name),
       run: (at) => {
-        confirmBelow(trans, at, trans.__("Remove the deny rule %1?", rule), offBy.file, trans.__("Switch on"), () =>
+        confirmBelow(screen, at, trans.__("Remove the deny rule %1?", rule), offBy.file, trans.__("Switch on"), () =>
           screen.change("switch_definition", { kind, name, on: true, scope: offBy.scope }));
       },
     });
@@ -66,7 +66,7 @@ function definitionActs(screen: Screen, kind: Kind, each: DefinitionRow): Act[] 
     {
       label: trans.__("Delete"), key: "delete", about: trans.__("Delete %1", name),
       run: (at) => {
-        confirmBelow(trans, at, trans.__("Delete the file of %1?", name), each.file, trans.__("Delete"), () => screen.change("drop_definition", { kind, name }));
+        confirmBelow(screen, at, trans.__("Delete the file of %1?", name), each.file, trans.__("Delete"), () => screen.change("drop_definition", { kind, name }));
       },
     },
   );
@@ -76,7 +76,7 @@ function definitionActs(screen: Screen, kind: Kind, each: DefinitionRow): Act[] 
 function editForm(screen: Screen, kind: Kind, each: DefinitionRow, text: string, close: () => void): HTMLElement {
   const { trans } = screen;
   const field = areaField(trans.__("Text of %1", each.name), text, Math.min(20, text.split("\n").length + 1));
-  return form(trans, {
+  return form(screen, {
     label: trans.__("Edit %1", each.name), fields: [field], submit: trans.__("Save"), writes: () => each.file, close,
     send: async () => (await screen.change("put_definition", { kind, name: each.name, text: field.input.value })) !== null,
   });
@@ -88,7 +88,7 @@ function addForm(screen: Screen, kind: Kind, close: () => void): HTMLElement {
   const description = textField(trans.__("When Claude should use it"), { required: "" });
   const body = areaField(kind === "skill" ? trans.__("Instructions") : trans.__("System prompt"), "", 6);
   const scope = choiceField(trans.__("For whom"), [["user", trans.__("You, in all projects")], ["project", trans.__("Everybody in this project")]]);
-  return form(trans, {
+  return form(screen, {
     label: kind === "skill" ? trans.__("Add a skill") : trans.__("Add an agent"), fields: [name, description, body, scope], submit: trans.__("Add"), close,
     writes: () => fileOf(screen.report().definition_folders[scope.input.value as "user" | "project"], kind, name.input.value.trim()),
     send: async () => {

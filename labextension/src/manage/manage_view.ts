@@ -9,6 +9,7 @@ import css from "./manage.css";
 import type { Screen } from "./parts";
 import { pluginsSection } from "./plugins_section";
 import type { Done, Report } from "./report";
+import { shownPath } from "./report";
 import { rulesSection } from "./rules_section";
 import { serversSection } from "./servers_section";
 import { panelSection, settingsSection } from "./settings_section";
@@ -118,7 +119,7 @@ class ManageView implements Disposable {
     const { trans } = this.deps;
     setText(this.status, trans.__("Saving…"));
     const done = (await this.attempt(() => this.chat.request("manage_change", { what, ...params }, TIMEOUT_MS))) as Done | null;
-    setText(this.status, done ? (done.file ? trans.__("Saved in %1", done.file) : trans.__("Done")) : "");
+    setText(this.status, done ? (done.file ? trans.__("Saved in %1", shownPath(done.report, done.file)) : trans.__("Done")) : "");
     // the form that asked for it goes first, and gives the focus back
     if (done) queueMicrotask(() => { this.take(done.report); });
     return done;

@@ -6,6 +6,7 @@ import { button, element, freshId, setText } from "../transcript/dom";
 import { revealed } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { Done, Report } from "./report";
+import { shownPath } from "./report";
 
 /** The screen as its sections see it. */
 export type Screen = {
@@ -95,7 +96,7 @@ export type FormContent = {
 };
 
 /** A form that says which file it writes before it writes it. Escape closes it. */
-export function form(trans: Trans, content: FormContent): HTMLFormElement {
+export function form({ trans, report }: Pick<Screen, "trans" | "report">, content: FormContent): HTMLFormElement {
   const { label, fields, submit } = content;
   const close = (): void => { content.close(); };
   const file = element("p", { class: "writes" });
@@ -103,7 +104,7 @@ export function form(trans: Trans, content: FormContent): HTMLFormElement {
   const node = element("form", { "aria-label": label }, ...fields.map((field) => field.node), file, element("div", { class: "acts" }, ok, button(trans.__("Cancel"), close)));
   const draw = (): void => {
     const place = content.writes();
-    file.replaceChildren(...(place ? [trans.__("Writes "), code(place)] : []));
+    file.replaceChildren(...(place ? [trans.__("Writes "), code(shownPath(report(), place))] : []));
   };
   node.addEventListener("input", draw);
   node.addEventListener("change", draw);
@@ -143,9 +144,9 @@ export function openBelow(at: HTMLElement, make: (close: () => void) => HTMLElem
 }
 
 /** Asks once more, with the file that will be written. */
-export function confirmBelow(trans: Trans, at: HTMLElement, question: string, writes: string, yes: string, run: () => Promise<unknown>): void {
+export function confirmBelow(screen: Pick<Screen, "trans" | "report">, at: HTMLElement, question: string, writes: string, yes: string, run: () => Promise<unknown>): void {
   openBelow(at, (close) =>
-    form(trans, { label: question, fields: [{ node: element("p", {}, question) }], submit: yes, writes: () => writes, close, send: async () => (await run()) !== null }),
+    form(screen, { label: question, fields: [{ node: element("p", {}, question) }], submit: yes, writes: () => writes, close, send: async () => (await run()) !== null }),
   );
   at.querySelector<HTMLElement>("button")?.focus();
 }

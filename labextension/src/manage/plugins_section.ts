@@ -43,7 +43,7 @@ function pluginActs(screen: Screen, { id, enabled }: PluginRow): Act[] {
   const file = screen.report().files.user;
   const change = (verb: string, label: string, question: string): Act => ({
     label, key: verb === "remove" ? "remove" : "switch", about: `${label}: ${id}`,
-    run: (at) => { confirmBelow(trans, at, question, file, label, () => screen.change("change_plugin", { verb, id })); },
+    run: (at) => { confirmBelow(screen, at, question, file, label, () => screen.change("change_plugin", { verb, id })); },
   });
   return [
     enabled
@@ -56,7 +56,7 @@ function pluginActs(screen: Screen, { id, enabled }: PluginRow): Act[] {
 
 function commandForm(screen: Screen, label: string, what: string, command: string, submit: string, close: () => void): HTMLElement {
   const field = textField(what, { required: "" });
-  return form(screen.trans, {
+  return form(screen, {
     label, fields: [field], submit, writes: () => "", close,
     send: async () => {
       await screen.command(`${command} ${field.input.value.trim()}`);

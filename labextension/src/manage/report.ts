@@ -54,6 +54,7 @@ export type PluginRow = {
 };
 export type Report = {
   readonly cwd: string;
+  readonly home: string;
   readonly files: Readonly<Record<Scope, string>>;
   readonly trust: { readonly folder: string; readonly trusted: boolean; readonly waiting: readonly string[]; readonly held_back: readonly string[] };
   readonly mode: { readonly value: string; readonly from: string; readonly locked: string };
@@ -70,3 +71,8 @@ export type Report = {
 /** What a change gives: the file that was written, and what holds now. */
 export type Done = { readonly file: string; readonly link?: string; readonly report: Report };
 export type Why = { readonly behavior: "allow" | "ask" | "deny"; readonly reason: string; readonly rule: string; readonly from: string; readonly suggestions: readonly string[] };
+
+/** A path as people write it: below their home with `~`. */
+export function shownPath({ home }: Pick<Report, "home">, path: string): string {
+  return home && path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path;
+}

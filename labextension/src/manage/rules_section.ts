@@ -6,6 +6,7 @@ import type { Trans } from "../translation";
 import type { Screen } from "./parts";
 import { areaField, choiceField, code, confirmBelow, form, list, openers, output, row, section, textField } from "./parts";
 import type { Report, RuleRow, Scope, Why } from "./report";
+import { shownPath } from "./report";
 
 export function rulesSection(screen: Screen): HTMLElement[] {
   const { trans } = screen;
@@ -50,7 +51,7 @@ function ruleRow(screen: Screen, each: RuleRow): HTMLElement {
   const remove = {
     label: trans.__("Remove"), key: "remove", about: trans.__("Remove the rule %1", each.rule),
     run: (at: HTMLElement) => {
-      confirmBelow(trans, at, trans.__("Remove %1?", each.rule), each.file, trans.__("Remove"), () =>
+      confirmBelow(screen, at, trans.__("Remove %1?", each.rule), each.file, trans.__("Remove"), () =>
         screen.change("remove_rule", { scope: each.scope, behavior: each.behavior, rule: each.rule, file: each.file }));
     },
   };
@@ -73,7 +74,7 @@ function addForm(screen: Screen, close: () => void): HTMLElement {
   const behavior = choiceField(trans.__("What happens"), [["allow", trans.__("Allow")], ["ask", trans.__("Ask")], ["deny", trans.__("Deny")]]);
   const rule = textField(trans.__("Rule"), { placeholder: "Bash(pytest *)", required: "" });
   const scope = choiceField(trans.__("For whom"), scopeChoices(trans));
-  return form(trans, {
+  return form(screen, {
     label: trans.__("Add a rule"), fields: [behavior, rule, scope], submit: trans.__("Add"), close,
     writes: () => screen.report().files[scope.input.value as Scope],
     send: async () => (await screen.change("add_rule", { scope: scope.input.value, behavior: behavior.input.value, rule: rule.input.value })) !== null,
@@ -91,11 +92,11 @@ function whyForm(screen: Screen, close: () => void): HTMLElement {
   const tools = element("datalist", { id: "cw-manage-tools" }, ...Object.keys(MAIN_FIELD).map((name) => element("option", { value: name })));
   const input = areaField(trans.__("Command, path, code, or the whole input as JSON"), "", 2);
   const answer = output();
-  const node = form(trans, {
+  const node = form(screen, {
     label: trans.__("Why is a call allowed, asked about or denied?"), fields: [tool, input], submit: trans.__("Explain"), writes: () => "", close,
     send: async () => {
       const found = (await screen.read("why", { tool: tool.input.value, input: inputOf(tool.input.value, input.input.value) })) as Why | null;
-      if (found) answer.say(...explained(found, trans));
+      if (found) answer.say(...explained(found, screen.report(), trans));
       return false;
     },
   });
@@ -114,10 +115,10 @@ export function inputOf(tool: string, text: string): JsonObject {
   return { [MAIN_FIELD[tool] ?? "command"]: text };
 }
 
-function explained({ behavior, reason, rule, from, suggestions }: Why, trans: Trans): HTMLElement[] {
+function explained({ behavior, reason, rule, from, suggestions }: Why, report: Report, trans: Trans): HTMLElement[] {
   const verdict = { allow: trans.__("Allowed"), ask: trans.__("Asks for your approval"), deny: trans.__("Denied") }[behavior];
   const lines = [element("p", { class: "verdict", "data-state": behavior }, verdict), element("p", {}, reason)];
-  if (rule) lines.push(element("p", {}, trans.__("Rule "), code(rule), ...(from ? [trans.__(" in "), code(from)] : [])));
+  if (rule) lines.push(element("p", {}, trans.__("Rule "), code(rule), ...(from ? [trans.__(" in "), code(shownPath(report, from))] : [])));
   if (suggestions.length) lines.push(element("p", {}, trans.__("Would be allowed by "), ...suggestions.flatMap((each, at) => (at ? [", ", code(each)] : [code(each)]))));
   return lines;
 }

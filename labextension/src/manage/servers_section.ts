@@ -4,6 +4,7 @@ import { element } from "../transcript/dom";
 import type { Act, Screen } from "./parts";
 import { areaField, choiceField, code, confirmBelow, form, list, openBelow, openers, output, row, section, textField } from "./parts";
 import type { Scope, ServerRow } from "./report";
+import { shownPath } from "./report";
 import { scopeChoices } from "./rules_section";
 
 export function serversSection(screen: Screen): HTMLElement[] {
@@ -26,7 +27,7 @@ function serverRow(screen: Screen, each: ServerRow): HTMLElement {
     title: each.name,
     badge: each.state,
     state: each.state === "connected" ? "good" : each.state === "failed" || each.state === "blocked" ? "bad" : "",
-    lines: [...(each.address ? [code(each.address)] : []), [each.from && trans.__("From %1", each.from), tools].filter((line) => line).join(" · ")],
+    lines: [...(each.address ? [code(each.address)] : []), [each.from && trans.__("From %1", shownPath(screen.report(), each.from)), tools].filter((line) => line).join(" · ")],
     problem: each.locked === each.problem ? "" : each.problem,
     locked: each.locked,
     acts: each.locked && !each.enabled ? [] : serverActs(screen, each),
@@ -48,7 +49,7 @@ function serverActs(screen: Screen, each: ServerRow): Act[] {
     if (each.signs_in) {
       add(trans.__("Sign in…"), "sign in", trans.__("Sign in to %1", name), (at) => { openBelow(at, (close) => signInForm(screen, name, close)); });
       add(trans.__("Sign out"), "sign out", trans.__("Sign out of %1", name), (at) => {
-        confirmBelow(trans, at, trans.__("Sign out of %1 and delete its tokens?", name), "", trans.__("Sign out"), () => screen.change("sign_out", { name }));
+        confirmBelow(screen, at, trans.__("Sign out of %1 and delete its tokens?", name), "", trans.__("Sign out"), () => screen.change("sign_out", { name }));
       });
     }
   }
@@ -57,7 +58,7 @@ function serverActs(screen: Screen, each: ServerRow): Act[] {
     const file = screen.report().server_files[scope];
     add(trans.__("Edit…"), "edit", trans.__("Edit the server %1", name), (at) => { openBelow(at, (close) => editForm(screen, name, scope, entry, close)); });
     add(trans.__("Remove"), "remove", trans.__("Remove the server %1", name), (at) => {
-      confirmBelow(trans, at, trans.__("Remove %1?", name), file, trans.__("Remove"), () => screen.change("drop_server", { name, scope }));
+      confirmBelow(screen, at, trans.__("Remove %1?", name), file, trans.__("Remove"), () => screen.change("drop_server", { name, scope }));
     });
   }
   return acts;
@@ -70,7 +71,7 @@ function isScope(scope: string): scope is Scope {
 function editForm(screen: Screen, name: string, scope: Scope, entry: string, close: () => void): HTMLElement {
   const { trans } = screen;
   const text = areaField(trans.__("Entry. What is hidden (••••••) stays as it is unless you replace it."), entry, Math.min(14, entry.split("\n").length + 1));
-  return form(trans, {
+  return form(screen, {
     label: trans.__("Edit the server %1", name), fields: [text], submit: trans.__("Save"), close,
     writes: () => screen.report().server_files[scope],
     send: async () => (await screen.change("put_server", { name, scope, entry: text.input.value, replace: true })) !== null,
@@ -82,7 +83,7 @@ function pasteForm(screen: Screen, close: () => void): HTMLElement {
   const text = areaField(trans.__("JSON, as the server's documentation shows it"), "", 6);
   const name = textField(trans.__("Name, if the JSON has none"));
   const scope = choiceField(trans.__("For whom"), scopeChoices(trans), "local");
-  return form(trans, {
+  return form(screen, {
     label: trans.__("Add a server from JSON"), fields: [text, name, scope], submit: trans.__("Add"), close,
     writes: () => screen.report().server_files[scope.input.value as Scope],
     send: async () => (await screen.change("put_server", { name: name.input.value, scope: scope.input.value, entry: text.input.value })) !== null,
@@ -96,7 +97,7 @@ function addForm(screen: Screen, close: () => void): HTMLElement {
   const target = textField(trans.__("Address, or program with its arguments"), { required: "", placeholder: "https://example.com/mcp" });
   const secrets = areaField(trans.__("Headers or variables, one NAME=VALUE a line (optional)"), "", 2);
   const scope = choiceField(trans.__("For whom"), scopeChoices(trans), "local");
-  return form(trans, {
+  return form(screen, {
     label: trans.__("Add a server"), fields: [name, kind, target, secrets, scope], submit: trans.__("Add"), close,
     writes: () => screen.report().server_files[scope.input.value as Scope],
     send: async () => {
@@ -121,8 +122,8 @@ export function entryOf(kind: string, target: string, pairs: string): Record<str
 function approveForm(screen: Screen, { name, pending, from }: ServerRow, close: () => void): HTMLElement {
   const { trans } = screen;
   const lines = element("ul", { class: "plain" }, ...pending.map((line) => element("li", {}, code(line))));
-  const about = element("div", {}, element("p", {}, trans.__("%1 supplies this server. It runs with your rights, and Claude reads what it says.", from)), lines);
-  return form(trans, {
+  const about = element("div", {}, element("p", {}, trans.__("%1 supplies this server. It runs with your rights, and Claude reads what it says.", shownPath(screen.report(), from))), lines);
+  return form(screen, {
     label: trans.__("Approve the server %1", name), fields: [{ node: about }], submit: trans.__("Approve"), writes: () => "", close,
     send: async () => (await screen.change("approve_server", { name, seen: [...pending] })) !== null,
   });
@@ -132,7 +133,7 @@ function signInForm(screen: Screen, name: string, close: () => void): HTMLElemen
   const { trans } = screen;
   const answer = output();
   const address = textField(trans.__("If the browser is on another machine: the address it was sent to in the end"), { type: "url" });
-  const node = form(trans, {
+  const node = form(screen, {
     label: trans.__("Sign in to %1", name), fields: [{ node: answer.node }, address], submit: trans.__("Finish"), writes: () => "", close,
     send: async () => (await screen.change("sign_in", { name, address: address.input.value })) !== null,
   });

@@ -63,7 +63,7 @@ function settingRow(screen: Screen, each: SettingRow): HTMLElement {
       },
       {
         label: trans.__("Unset"), key: "unset", about: trans.__("Unset %1", each.key),
-        run: (at) => { confirmBelow(trans, at, trans.__("Unset %1?", each.key), screen.report().files.user, trans.__("Unset"), () => screen.change("set_setting", { key: each.key, value: null })); },
+        run: (at) => { confirmBelow(screen, at, trans.__("Unset %1?", each.key), screen.report().files.user, trans.__("Unset"), () => screen.change("set_setting", { key: each.key, value: null })); },
       },
     ],
   });
@@ -72,7 +72,7 @@ function settingRow(screen: Screen, each: SettingRow): HTMLElement {
 function settingForm(screen: Screen, key: Field | string, value: string, close: () => void): HTMLElement {
   const { trans } = screen;
   const text = textField(trans.__("Value: a text, or JSON"), { required: "" }, value);
-  return form(trans, {
+  return form(screen, {
     label: trans.__("Set a setting"), fields: typeof key === "string" ? [text] : [key, text], submit: trans.__("Save"), close,
     writes: () => screen.report().files.user,
     send: async () => (await screen.change("set_setting", { key: typeof key === "string" ? key : key.input.value.trim(), value: text.input.value })) !== null,

@@ -9,6 +9,7 @@ import { expectAccessible, mounted, OneChat } from "../sidebar/panel_scene";
 
 const REPORT: Report = {
   cwd: "/home/ada/shop",
+  home: "/home/ada",
   files: { user: "/home/ada/.claude/settings.json", project: "/home/ada/shop/.claude/settings.json", local: "/home/ada/shop/.claude/settings.local.json" },
   trust: { folder: "/home/ada/shop", trusted: false, waiting: ["allow rule Bash(make *)"], held_back: [] },
   mode: { value: "default", from: "", locked: "" },
@@ -78,9 +79,9 @@ describe("Manage", () => {
   it("names the file before it writes a rule, for each scope", async () => {
     const { host, chat, button, fill, submit } = await scene();
     button("Add a rule…").click();
-    expect(host.querySelector(".writes")?.textContent).toBe("Writes /home/ada/.claude/settings.json");
+    expect(host.querySelector(".writes")?.textContent).toBe("Writes ~/.claude/settings.json");
     fill(/^For whom/, "project");
-    expect(host.querySelector(".writes")?.textContent).toBe("Writes /home/ada/shop/.claude/settings.json");
+    expect(host.querySelector(".writes")?.textContent).toBe("Writes ~/shop/.claude/settings.json");
     fill(/^Rule$/, "Bash(make *)");
     await submit();
     expect(chat.last("manage_change")).toEqual({ what: "add_rule", scope: "project", behavior: "allow", rule: "Bash(make *)" });
@@ -92,7 +93,7 @@ describe("Manage", () => {
     const { host, chat, button, submit } = await scene("settings.json is not valid JSON.");
     button("Remove the rule Bash(pytest *)").click();
     expect(chat.last("manage_change")).toBeUndefined();
-    expect(host.querySelector("form")?.textContent).toContain("Writes /home/ada/.claude/settings.json");
+    expect(host.querySelector("form")?.textContent).toContain("Writes ~/.claude/settings.json");
     await submit();
     expect(chat.last("manage_change")).toMatchObject({ what: "remove_rule", rule: "Bash(pytest *)", scope: "user" });
     expect(host.querySelector("[role=alert]")?.textContent).toBe("settings.json is not valid JSON.");

@@ -16,7 +16,7 @@ from cellwright.config.mcp.written_servers import SCOPES, masked_entry, server_p
 from cellwright.config.plugins.installed_plugins import read_installed
 from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.layers import SettingsEntry
-from cellwright.config.settings.settings_files import local_settings_file
+from cellwright.config.settings.settings_files import home_folder, local_settings_file
 from cellwright.config.skills.skill import Skill
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import mode_of
@@ -48,6 +48,7 @@ def manage_report(conversation: Conversation) -> dict[str, Any]:
     trust = conversation.in_force.trust
     report: dict[str, Any] = {
         "cwd": str(conversation.cwd),
+        "home": str(home_folder(conversation.in_force.environ)),
         "files": {scope: str(file) for scope, file in settings_files(conversation).items()},
         "trust": {
             "folder": str(trust.folder),
