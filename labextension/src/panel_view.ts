@@ -1,6 +1,7 @@
 /** The parts of the panel that are built elsewhere: each is loaded when it is first needed, and mounted into an element. */
 
 import type { Composer, ComposerDeps } from "./composer/composer_deps";
+import type { KernelRow, OverviewFeed, OverviewRun } from "./overview/overview_feed";
 import type { Trans } from "./translation";
 import type { Chat } from "./transport/chat";
 
@@ -15,7 +16,11 @@ export type PanelSettings = {
   readonly whileRunning: "steer" | "queue";
   readonly context: "none" | "auto" | "code" | "cells" | "full";
   readonly fontSize: number;
+  readonly density: "comfortable" | "compact";
 };
+
+/** Goes to what runs in a kernel of the server: its notebook, or the panel with its conversation. */
+export type GoToKernel = (row: KernelRow, where: "notebook" | "panel", run: OverviewRun | null) => Promise<void>;
 
 /** A command of JupyterLab, by its label, and the keys that run it; `inPanel`: only there. */
 export type Shortcut = { readonly label: string; readonly keys: string; readonly inPanel: boolean };
@@ -36,6 +41,9 @@ export type PanelDeps = {
   run(command: string, args?: Record<string, unknown>): Promise<unknown>;
   /** The keys of our commands, as the user has set them. */
   shortcuts(): readonly Shortcut[];
+  setSetting<Name extends keyof PanelSettings>(name: Name, value: PanelSettings[Name]): void;
+  overview(): OverviewFeed;
+  readonly goToKernel: GoToKernel;
 };
 
 /** Fills `host` with a part of the panel; `dispose` takes it away again. */
@@ -44,4 +52,4 @@ export type Mount = (host: HTMLElement, chat: Chat, deps: PanelDeps) => Disposab
 export type MountComposer = (host: HTMLElement, chat: Chat, deps: ComposerDeps) => Composer;
 
 /** Views that take the transcript's place while they are open. */
-export type ViewName = "sessions" | "help" | "log";
+export type ViewName = "sessions" | "help" | "log" | "overview" | "manage";

@@ -14,7 +14,7 @@ WRITING = frozenset(
         *("write_text", "write_bytes", "mkdir", "makedirs", "symlink_to", "hardlink_to", "touch", "mkstemp", "mkdtemp"),
         *("NamedTemporaryFile", "TemporaryDirectory", "copytree", "copyfile", "copy2", "make_private_folder"),
         *("write_atomic", "write_atomically", "write_together", "write_file", "make_folders", "open_to_append"),
-        *("set_value", "add_allow_rules"),
+        *("set_value", "add_allow_rules", "change_rules"),
     }
 )
 WRITES = re.compile(r"O_(CREAT|WRONLY|RDWR|APPEND)|_NEW\b|_INTO\b|\bflags\b|'[wax]b?\+?'")
@@ -22,7 +22,8 @@ WRITES = re.compile(r"O_(CREAT|WRONLY|RDWR|APPEND)|_NEW\b|_INTO\b|\bflags\b|'[wa
 BELOW_A_PROJECT = """
 agent/recording/recorder.py commands/sessions/export.py config/settings/edit.py config/settings/settings.py
 conversation/prompt_map/answer_store.py conversation/runs/worktree.py telemetry/tool_log.py
-tools/planning/exit_plan_mode.py agent/recording/recorded_edits.py terminal/subcommands/mcp.py
+tools/planning/exit_plan_mode.py agent/recording/recorded_edits.py config/mcp/written_servers.py
+commands/extensions/manage_changes.py
 """
 """Each goes through `sessions/project_writes.py`."""
 

@@ -7,7 +7,9 @@ import type { KernelInfo } from "../transport/chat";
 import type { OwnKernel } from "./own_kernel";
 
 /** `own`: the kernel of the panel's own; a path: that notebook's; null: whichever notebook is the current one. */
-export type PinnedKernel = "own" | { readonly notebook: string } | null;
+export type PinnedKernel = "own" | { readonly notebook: string } | OtherKernel | null;
+/** A kernel of the server that this page shows no notebook of, and the connection that was made to it. */
+export type OtherKernel = { readonly kernel: Kernel.IKernelConnection; readonly path: string | null };
 export type KernelOption = { readonly label: string; readonly about: string; readonly chosen: boolean; choose(): void };
 type Store = { connect(kernel: Kernel.IKernelConnection | null, place: KernelInfo | null): void };
 type ChosenKernel = { kernel: Kernel.IKernelConnection; place: KernelInfo };
@@ -41,11 +43,16 @@ export class KernelChoice {
 
   /** The notebook that the conversation is about; null where it is about none that is open. */
   get notebook(): NotebookPanel | null {
-    if (this.pinned === "own") return null;
-    if (this.pinned) return this.panels().find(({ context }) => this.pinned !== "own" && context.path === this.pinned?.notebook) ?? null;
+    const { pinned } = this;
+    if (pinned) return this.pinnedNotebook(pinned);
     const current = this.tracker?.currentWidget ?? null;
     if (!this.lastNotebook || this.lastNotebook.isDisposed || (this.follows() && current)) this.lastNotebook = current;
     return this.lastNotebook;
+  }
+
+  private pinnedNotebook(pinned: NonNullable<PinnedKernel>): NotebookPanel | null {
+    if (pinned === "own" || "kernel" in pinned) return null;
+    return this.panels().find(({ context }) => context.path === pinned.notebook) ?? null;
   }
 
   /** Finds the kernel that is meant now, and goes to it. */
@@ -58,9 +65,24 @@ export class KernelChoice {
   }
 
   choose(pinned: PinnedKernel): void {
+    this.leaveOther();
     this.pinned = pinned;
     this.lastNotebook = null;
     this.update();
+  }
+
+  /** Goes to a kernel of the server: by its notebook where that is open here, else by a connection of its own. */
+  chooseKernel(id: string, name: string, path: string | null): void {
+    const panel = this.panels().find((each) => this.kernelOf(each)?.id === id);
+    if (panel) this.choose({ notebook: panel.context.path });
+    else if (this.own.current?.kernel?.id === id) this.choose("own");
+    else {
+      const kernel = this.services.kernels.connectTo({ model: { id, name } });
+      this.choose({ kernel, path });
+      kernel.statusChanged.connect((_, status) => {
+        if (status === "dead" && otherKernel(this.pinned)?.kernel === kernel) this.choose(null);
+      });
+    }
   }
 
   /** The kernels to choose from, for a menu. `start` starts the panel's own kernel. */
@@ -76,13 +98,32 @@ export class KernelChoice {
     const own: KernelOption = {
       label: this.own.current ? words.own : words.start,
       about: this.own.current ? `/${this.own.folder}` : "",
-      chosen: here !== null && here.place.notebook === null,
+      chosen: here !== null && here.kernel === this.own.current?.kernel,
       choose: start,
     };
-    return [...notebooks, own];
+    const other = otherKernel(this.pinned);
+    return [...notebooks, ...(other ? [this.optionOf(other)] : []), own];
+  }
+
+  private optionOf({ kernel, path }: OtherKernel): KernelOption {
+    return { label: path === null ? this.display(kernel) : baseName(path), about: this.display(kernel), chosen: true, choose: () => undefined };
+  }
+
+  /** The connection was made for the panel alone. */
+  private leaveOther(): void {
+    const other = otherKernel(this.pinned);
+    if (!other) return;
+    this.pinned = null;
+    this.update();
+    other.kernel.dispose();
   }
 
   private found(): ChosenKernel | null {
+    const other = otherKernel(this.pinned);
+    if (other) {
+      const { kernel, path } = other;
+      return { kernel, place: { kernelId: kernel.id, name: this.display(kernel), notebook: path } };
+    }
     const panel = this.notebook;
     const kernel = panel && this.kernelOf(panel);
     if (panel && kernel) return { kernel, place: { kernelId: kernel.id, name: this.display(kernel), notebook: panel.context.path } };
@@ -117,9 +158,13 @@ export class KernelChoice {
 
   /** A notebook that was chosen and is of another name now is not there under the old one. */
   private renamed(): void {
-    if (this.pinned && this.pinned !== "own" && !this.notebook) this.pinned = null;
+    if (this.pinned && this.pinned !== "own" && !otherKernel(this.pinned) && !this.notebook) this.pinned = null;
     this.update();
   }
+}
+
+function otherKernel(pinned: PinnedKernel): OtherKernel | null {
+  return pinned && pinned !== "own" && "kernel" in pinned ? pinned : null;
 }
 
 /** The demo's notebook says so of itself: who opens it is told from the start that its model is scripted. */

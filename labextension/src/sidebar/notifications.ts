@@ -7,7 +7,8 @@ import type { Trans } from "../translation";
 import type { Chat } from "../transport/chat";
 import type { Run, RunState } from "../transport/chat_protocol";
 
-export type RunNotification = { readonly title: string; readonly body: string; readonly run: string; readonly urgent: boolean };
+/** `kernel` and `run` say what it is about: other pages of this browser know the run by them, too. */
+export type RunNotification = { readonly title: string; readonly body: string; readonly run: string; readonly kernel: string; readonly urgent: boolean };
 
 export type RunNotificationDeps = {
   readonly trans: Trans;
@@ -26,8 +27,8 @@ export function watchRuns(chat: Chat, deps: RunNotificationDeps): () => void {
     for (const { run } of chat.runs) {
       const before = known.get(run.id);
       known.set(run.id, run.state);
-      if (before === undefined || before === run.state || ENDED_STATES.includes(before)) continue;
-      const news = notificationFor(run, deps.trans);
+      if (!isNews(run, before)) continue;
+      const news = notificationFor(run.state, run.prompt, run.id, chat.kernelInfo?.kernelId ?? "", deps.trans);
       if (news && isUnseen(run, deps.visibility())) deps.tell(news);
     }
     const here = new Set(chat.runs.map(({ run }) => run.id));
@@ -37,21 +38,27 @@ export function watchRuns(chat: Chat, deps: RunNotificationDeps): () => void {
   return chat.subscribe(look);
 }
 
+/** A replay is none, nor is what was over when it was seen first. */
+function isNews({ state, replayed }: Run, before: RunState | undefined): boolean {
+  return before !== undefined && before !== state && !ENDED_STATES.includes(before) && replayed !== true;
+}
+
 /** A run of a cell is seen at the cell, the others in the panel alone. */
 function isUnseen(run: Run, { page, panel }: { page: boolean; panel: boolean }): boolean {
   if (!page) return true;
   return !panel && (run.background || !run.place.startsWith("["));
 }
 
-function notificationFor({ state, prompt, id }: Run, trans: Trans): RunNotification | null {
-  const body = prompt.length > SHOWN_CHARS ? `${prompt.slice(0, SHOWN_CHARS)}…` : prompt;
+/** Gives the words for a run that asks or has ended; null for any other. */
+export function notificationFor(state: RunState, words: string, run: string, kernel: string, trans: Trans): RunNotification | null {
+  const body = words.length > SHOWN_CHARS ? `${words.slice(0, SHOWN_CHARS)}…` : words;
   switch (state) {
     case "asking":
-      return { title: trans.__("Claude waits for your answer"), body, run: id, urgent: true };
+      return { title: trans.__("Claude waits for your answer"), body, run, kernel, urgent: true };
     case "done":
-      return { title: trans.__("Claude is done"), body, run: id, urgent: false };
+      return { title: trans.__("Claude is done"), body, run, kernel, urgent: false };
     case "failed":
-      return { title: trans.__("Claude could not finish"), body, run: id, urgent: true };
+      return { title: trans.__("Claude could not finish"), body, run, kernel, urgent: true };
     case "waiting":
     case "running":
     case "interrupted":
@@ -67,17 +74,35 @@ const NOTIFICATION_MS = 10_000;
 
 type Desktop = typeof globalThis.Notification;
 
-/** Tells `news` as the settings want it; `open` goes to the run. */
+/** Tells `news` as the settings want it, in one place: on the desktop, else in the page. `open` goes to the run. */
 export function showNotification(news: RunNotification, settings: PanelSettings, trans: Trans, open: () => void): void {
   if (settings.notifications === "never") return;
+  const desktop = browserNotifications();
+  const isInFront = document.hasFocus() && !document.hidden;
+  if (wantsDesktop(settings) && desktop?.permission === "granted" && !isInFront) {
+    inOnePage(news, () => { showOnDesktop(desktop, news, open); });
+    return;
+  }
   const message = `${news.title}: ${news.body}`;
   const actions = [{ label: trans.__("Show"), callback: open }];
   // what waits for an answer stays until it is seen
   if (news.urgent) Notification.warning(message, { autoClose: false, actions });
   else Notification.info(message, { autoClose: NOTIFICATION_MS, actions });
-  const desktop = browserNotifications();
-  const isInFront = document.hasFocus() && !document.hidden;
-  if (wantsDesktop(settings) && desktop?.permission === "granted" && !isInFront) showOnDesktop(desktop, news, open);
+}
+
+/** Several pages of a browser may know of the same run: the first that comes shows it. */
+function inOnePage({ kernel, run, title }: RunNotification, show: () => void): void {
+  // pages that are not served safely have neither notifications nor locks
+  const locks = (navigator as { locks?: LockManager }).locks;
+  if (!locks) {
+    show();
+    return;
+  }
+  void locks.request(`cellwright ${kernel} ${run} ${title}`, { ifAvailable: true }, async (lock) => {
+    if (!lock) return;
+    show();
+    await new Promise((resolve) => setTimeout(resolve, NOTIFICATION_MS));
+  });
 }
 
 /** Asks for the browser's permission where the settings want what needs it: once for each time that it is switched on. */
@@ -124,9 +149,9 @@ function wantsDesktop({ notifications, desktopNotifications }: PanelSettings): b
   return desktopNotifications && notifications !== "never";
 }
 
-function showOnDesktop(desktop: Desktop, { title, body, run }: RunNotification, open: () => void): void {
+function showOnDesktop(desktop: Desktop, { title, body, run, kernel }: RunNotification, open: () => void): void {
   // the newest of a run takes the place of the one before, and is heard like that one
-  const options: NotificationOptions & { renotify: boolean } = { body, tag: `cellwright-${run}`, renotify: true };
+  const options: NotificationOptions & { renotify: boolean } = { body, tag: `cellwright-${kernel}-${run}`, renotify: true };
   const shown = new desktop(title, options);
   shown.onclick = () => {
     window.focus();

@@ -1,14 +1,17 @@
 /** The sidebar's composition: the store, the choice of a kernel, the widget, and the panel's parts. */
 
-import type { INotebookTracker } from "@jupyterlab/notebook";
+import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { NotebookActions } from "@jupyterlab/notebook";
 import type { Kernel, ServiceManager } from "@jupyterlab/services";
 
 import { serverRoot } from "../page";
+import type { KernelRow, OverviewRun } from "../overview/overview_feed";
+import { OVERVIEW_EVENT, OverviewFeed } from "../overview/overview_feed";
 import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
 import { ChatStore } from "../transport/chat_store";
 import { RequestError } from "../transport/rpc";
+import type { ServerApi } from "../transport/server_api";
 import { serverApi } from "../transport/server_api";
 import { activeCell, goToCell, onActiveCell, promptCell } from "./active_cell";
 import { KernelChoice } from "./kernel_choice";
@@ -17,6 +20,9 @@ import { OwnKernel } from "./own_kernel";
 import type { MenuItem } from "./panel/header";
 import type { Panel, PanelHost, PanelParts } from "./panel/panel";
 import { PANEL_ID, PanelWidget } from "./panel_widget";
+
+/** The time that a run's card may take to come when the panel goes to another kernel. */
+const RUN_TIMEOUT_MS = 20_000;
 
 /** The page as the sidebar sees it. */
 export type SidebarHost = {
@@ -34,6 +40,9 @@ export type SidebarHost = {
   tell(message: string): void;
   /** Settles when the page has opened what it had open before. */
   readonly restored: Promise<void>;
+  setSetting(name: string, value: unknown): void;
+  /** Calls `listener` at each event of the server with this schema. */
+  onServerEvent(schema: string, listener: () => void): void;
   /** A kernel that runs no notebook works for Claude. */
   kernelStarted(kernel: Kernel.IKernelConnection): void;
 };
@@ -41,12 +50,16 @@ export type SidebarHost = {
 export class Sidebar {
   readonly store: ChatStore;
   readonly widget: PanelWidget;
+  readonly overview: OverviewFeed;
+  private readonly server: ServerApi;
   private readonly ownKernel: OwnKernel;
   private readonly kernelChoice: KernelChoice;
   /** True once it is known which kernels this page has. */
   private settled = false;
 
   constructor(private readonly host: SidebarHost) {
+    this.server = serverApi(host.services.serverSettings);
+    this.overview = new OverviewFeed(this.server, (listener) => { host.onServerEvent(OVERVIEW_EVENT, listener); });
     const { services, tracker, trans } = host;
     this.store = new ChatStore(host.frontEnd, () => this.ownKernel.start(host.folder()));
     this.ownKernel = new OwnKernel(services, sessionStorage, () => { this.ownChanged(); });
@@ -77,6 +90,48 @@ export class Sidebar {
   /** From one part of the panel to the next. */
   async goToRegion(step: 1 | -1): Promise<void> {
     (await this.widget.ready).goToRegion(step);
+  }
+
+  /** Goes to the notebook of a kernel, at the run's cell, or to the panel with that kernel's conversation. */
+  async goToKernel(row: KernelRow, where: "notebook" | "panel", run: OverviewRun | null): Promise<void> {
+    const path = row.type === "notebook" && row.path ? row.path : null;
+    if (where === "notebook" && path !== null) {
+      await this.host.run("docmanager:open", { path: this.openPath(row.id) ?? path });
+      if (run) goToCell(this.openPanel(row.id), run.place);
+      return;
+    }
+    this.kernelChoice.chooseKernel(row.id, row.name, path);
+    const panel = await this.open();
+    if (run && (await this.hasRun(row.id, run.id))) panel.show(run.id);
+  }
+
+  /** Waits until the panel has that run of the kernel that it goes to; false when it does not come. */
+  private hasRun(kernel: string, run: string): Promise<boolean> {
+    const { store } = this;
+    const isThere = (): boolean => store.kernelInfo?.kernelId === kernel && store.runs.some((each) => each.run.id === run);
+    return new Promise((resolve) => {
+      const settle = (found: boolean): void => {
+        clearTimeout(timer);
+        stop();
+        resolve(found);
+      };
+      const timer = setTimeout(() => { settle(false); }, RUN_TIMEOUT_MS);
+      const stop = store.subscribe(() => { if (isThere()) settle(true); });
+      if (isThere()) settle(true);
+    });
+  }
+
+  private openPanel(kernel: string): NotebookPanel | null {
+    return this.host.tracker?.find((panel) => panel.sessionContext.session?.kernel?.id === kernel) ?? null;
+  }
+
+  private openPath(kernel: string): string | undefined {
+    return this.openPanel(kernel)?.context.path;
+  }
+
+  /** True if the notebook of that kernel is in sight. */
+  showsNotebook(kernel: string): boolean {
+    return this.openPanel(kernel)?.isVisible === true;
   }
 
   /** Interrupts what runs. */
@@ -144,7 +199,7 @@ export class Sidebar {
       settings: () => page.settings(),
       kernels: () => this.kernels(),
       startKernel: () => { this.startKernel(); },
-      server: serverApi(page.services.serverSettings),
+      server: this.server,
       isSettled: () => this.isSettled,
       notebookFacts: () => notebookFacts(choice.notebook),
       more: () => this.more(),
@@ -162,6 +217,11 @@ export class Sidebar {
       run: (command, args) => page.run(command, args),
       shortcuts: () => page.shortcuts(),
       tell: (message) => { page.tell(message); },
+      forViews: {
+        setSetting: (name, value) => { page.setSetting(name, value); },
+        overview: () => this.overview,
+        goToKernel: (row, where, run) => this.goToKernel(row, where, run),
+      },
     };
   }
 
@@ -205,6 +265,10 @@ export const panelParts: PanelParts = {
         return (await import("./views/help")).mountHelp;
       case "log":
         return (await import("./views/log_view")).mountLogView;
+      case "overview":
+        return (await import("../overview/overview_view")).mountOverview;
+      case "manage":
+        return (await import("../manage/manage_view")).mountManage;
     }
   },
   transcript: async () => (await import("../transcript/view")).view,

@@ -17,6 +17,8 @@ import { reportUnsavedDocuments } from "../documents/unsaved_documents";
 import { showAnswer } from "../notebook/answers/show_answer";
 import { visiblePanel } from "../notebook/cell_asks/visible_panel";
 import { notebookLinks } from "../notebook/notebook_links";
+import { overviewNotices } from "../overview/overview_notices";
+import { addOverviewStatus } from "../overview/overview_status";
 import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
 import { transOf } from "../translation";
@@ -27,11 +29,43 @@ import { claudeIcon, PANEL_ID } from "./panel_widget";
 import { Sidebar } from "./sidebar";
 import { addStatusItem } from "./status_bar";
 
+const SETTINGS_ID = "cellwright:panel";
 const WARNING_MS = 8_000;
+/** The first look at other kernels comes after the page's own start. */
+const FIRST_LOOK_MS = 3_000;
+
+/** Keeps an eye on kernels that the panel does not show, while the settings want notices. */
+class Elsewhere {
+  private release: (() => void) | null = null;
+  private begun = false;
+
+  constructor(
+    private readonly sidebar: Sidebar,
+    private readonly settings: () => PanelSettings,
+    private readonly changed: () => void,
+  ) {}
+
+  begin(): void {
+    setTimeout(() => {
+      this.begun = true;
+      this.look();
+    }, FIRST_LOOK_MS);
+  }
+
+  /** The settings were read, or are others now. */
+  look(): void {
+    const wanted = this.begun && this.settings().notifications !== "never";
+    if (wanted && !this.release) this.release = this.sidebar.overview.use(this.changed, false);
+    else if (!wanted && this.release) {
+      this.release();
+      this.release = null;
+    }
+  }
+}
 
 export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
   // the settings stand in the schema of this name
-  id: "cellwright:panel",
+  id: SETTINGS_ID,
   description: "A panel in which you talk with Claude in the kernel of your notebook.",
   autoStart: true,
   optional: [
@@ -46,8 +80,9 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     if (!app) return;
     const { commands, serviceManager, shell } = app;
     const trans = transOf(translator);
-    const settings = panelSettings(registry, "cellwright:panel", () => {
+    const settings = panelSettings(registry, SETTINGS_ID, () => {
       permission.look();
+      elsewhere.look();
       store.notify();
     });
     const permission = new DesktopPermission(settings);
@@ -61,6 +96,12 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
       folder: () => folderOf(browser, tracker),
       shortcuts: () => shortcutsOf(commands),
       tell: (message) => { Notification.warning(message, { autoClose: WARNING_MS }); },
+      setSetting: (name, value) => {
+        registry?.set(SETTINGS_ID, name, value as never).catch((error: unknown) => { Notification.warning(String(error), { autoClose: WARNING_MS }); });
+      },
+      onServerEvent: (schema, listener) => {
+        serviceManager.events.stream.connect((_, emission) => { if (emission.schema_id === schema) listener(); });
+      },
       kernelStarted: (kernel) => {
         // what is open here is worked on here
         reportUnsavedDocuments(kernel);
@@ -83,6 +124,24 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
       const isThere = widget.isVisible && store.connection === "connected" && store.kernelInfo?.kernelId === kernelId;
       return isThere ? { chat: store, follow: () => { void widget.ready.then((panel) => { panel.toEnd(); }); } } : null;
     };
+    const status = addOverviewStatus(statusBar, trans, () => { void run(COMMANDS.overview); });
+    const notices = overviewNotices(sidebar.overview, {
+      trans,
+      panelKernel: () => store.kernelInfo?.kernelId ?? null,
+      isSeen: (kernel) => ({ page: !document.hidden && document.hasFocus(), notebook: sidebar.showsNotebook(kernel) }),
+      tell: (news, row) => {
+        showNotification(news, settings(), trans, () => {
+          const at = [...(row.overview?.runs ?? []), ...(row.overview?.last ? [row.overview.last] : [])].find(({ id }) => id === news.run);
+          void sidebar.goToKernel(row, at?.background === false && at.state !== "asking" ? "notebook" : "panel", at ?? null);
+        });
+      },
+    });
+    const elsewhere = new Elsewhere(sidebar, settings, () => {
+      notices();
+      status(sidebar.overview.rows.filter(({ id }) => id !== store.kernelInfo?.kernelId));
+    });
+    // the page's own start comes first
+    void app.restored.then(() => { elsewhere.begin(); });
     watchRuns(store, {
       trans,
       visibility: () => ({ page: !document.hidden && document.hasFocus(), panel: widget.isVisible }),
@@ -126,6 +185,8 @@ export const COMMANDS = {
   open: "cellwright:open-panel",
   newSession: "cellwright:new-session",
   sessions: "cellwright:show-sessions",
+  overview: "cellwright:show-all-sessions",
+  manage: "cellwright:manage",
   stop: "cellwright:stop",
   help: "cellwright:show-help",
   log: "cellwright:show-log",
@@ -160,6 +221,8 @@ export function addCommands(commands: CommandRegistry, sidebar: Sidebar, trans: 
   add(COMMANDS.open, trans.__("Show Claude"), () => sidebar.open());
   add(COMMANDS.newSession, trans.__("New Claude Session"), async () => { (await sidebar.open()).newSession(); }, connected);
   add(COMMANDS.sessions, trans.__("Claude Sessions"), async () => { (await sidebar.open()).open("sessions"); }, connected);
+  add(COMMANDS.overview, trans.__("All Claude Sessions"), async () => { (await sidebar.open()).open("overview"); });
+  add(COMMANDS.manage, trans.__("Manage Claude: Rules, MCP Servers, Skills, Agents, Plugins"), async () => { (await sidebar.open()).open("manage"); });
   add(COMMANDS.stop, trans.__("Stop Claude"), () => { sidebar.stop(); }, () => store.state?.current != null);
   add(COMMANDS.help, trans.__("Claude Help"), async () => { (await sidebar.open()).open("help"); });
   add(COMMANDS.log, trans.__("Claude Log"), async () => { (await sidebar.open()).open("log"); });
@@ -186,6 +249,7 @@ const DEFAULTS: PanelSettings = {
   whileRunning: "steer",
   context: "auto",
   fontSize: 13,
+  density: "comfortable",
 };
 
 /** The settings of the plugin `id` as they stand at each call; `changed` is called when they are others. */

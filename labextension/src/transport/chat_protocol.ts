@@ -20,6 +20,8 @@ export type Run = {
   turn: number | null;
   asked: number;
   background: boolean;
+  /** So far all of it comes from a recording. */
+  replayed?: boolean;
   /** The action on a cell that was asked for; absent in runs of another kind of kernel. */
   action?: (CellActionRequest & { path: string; id: string }) | null;
 };

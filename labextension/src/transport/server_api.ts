@@ -2,6 +2,7 @@
 
 import type { ServerConnection } from "@jupyterlab/services";
 
+import type { OverviewReport, OverviewServer } from "../overview/overview_feed";
 import { RequestError } from "./rpc";
 
 /** `source`: what gives the key, null where nothing does. */
@@ -19,7 +20,7 @@ export type CloudForm = {
   readonly settings: readonly string[];
 };
 
-export type ServerApi = {
+export type ServerApi = OverviewServer & {
   /** Null where the server has no Cellwright. */
   key(): Promise<KeyReport | null>;
   /** Rejects with RequestError, its message for the user. */
@@ -57,5 +58,7 @@ export function serverApi(settings: ServerConnection.ISettings): ServerApi {
     clouds: async () => ((await ask("GET", "cloud")) as { clouds: CloudForm[] }).clouds,
     keepCloud: async (id, values, key) => (await ask("PUT", "cloud", { id, values, key })) as KeptKey,
     demo: async () => ((await ask("POST", "demo")) as { path: string }).path,
+    overview: async () => (await ask("GET", "overview")) as OverviewReport,
+    stopTask: async (kernel, id) => { await ask("POST", `kernels/${encodeURIComponent(kernel)}/stop`, { id }); },
   };
 }

@@ -53,7 +53,17 @@ class OneTracker implements NotebookTracker {
   }
 }
 
+/** A connection that is made for the panel alone. */
+class FarKernel extends OneKernel {
+  left = false;
+
+  dispose(): void {
+    this.left = true;
+  }
+}
+
 class OneServer {
+  readonly connected: FarKernel[] = [];
   readonly running: SessionModel[] = [];
   readonly started: { path: string; type: string; kernel: { name: string } }[] = [];
   specs: Services["kernelspecs"]["specs"] = {
@@ -73,6 +83,13 @@ class OneServer {
           return Promise.resolve(this.session({ id: `session-${started.length}`, path: options.path, type: options.type }));
         },
         connectTo: ({ model }) => this.session(model),
+      },
+      kernels: {
+        connectTo: ({ model }) => {
+          const kernel = new FarKernel(model.id);
+          this.connected.push(kernel);
+          return kernel;
+        },
       },
       kernelspecs: { ready: Promise.resolve(), specs: this.specs },
     };
@@ -171,6 +188,26 @@ describe("which kernel", () => {
     first.context.path = "c.ipynb";
     first.context.pathChanged.emit(undefined);
     expect(now()).toEqual(["b", "b.ipynb"]);
+  });
+});
+
+describe("a kernel that the list of all sessions names", () => {
+  it("is its notebook's where that is open here, else one with a connection of the panel's, until it dies or is left", () => {
+    const { tracker, choice, now, server } = scene();
+    tracker.open(new OnePanel("a.ipynb", new OneKernel("a")));
+    tracker.open(new OnePanel("b.ipynb", new OneKernel("b")));
+    choice.activate();
+    choice.chooseKernel("a", "python3", "a.ipynb");
+    expect([choice.pinned, now()]).toEqual([{ notebook: "a.ipynb" }, ["a", "a.ipynb"]]);
+    choice.chooseKernel("far", "python3", "far.ipynb");
+    expect(now()).toEqual(["far", "far.ipynb"]);
+    expect(choice.options({ own: "Own", start: "Start" }, () => undefined).find(({ chosen }) => chosen)?.label).toBe("far.ipynb");
+    const [far] = server.connected;
+    choice.choose({ notebook: "b.ipynb" });
+    expect([now(), far?.left]).toEqual([["b", "b.ipynb"], true]);
+    choice.chooseKernel("far", "python3", null);
+    server.connected[1]?.statusChanged.emit("dead");
+    expect([choice.pinned, now()]).toEqual([null, ["b", "b.ipynb"]]);
   });
 });
 

@@ -8,7 +8,7 @@ import { transOf } from "../../src/translation";
 import { Notification as InPage } from "../support/jupyterlab/apputils";
 
 const trans = transOf(null);
-const news: RunNotification = { title: "Claude is done", body: "How is the tide?", run: "r1", urgent: false };
+const news: RunNotification = { title: "Claude is done", body: "How is the tide?", run: "r1", kernel: "k1", urgent: false };
 const desired: PanelSettings = { ...panelSettings(null, "", () => undefined)(), desktopNotifications: true };
 
 class OnDesktop {

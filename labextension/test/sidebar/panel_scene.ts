@@ -4,6 +4,7 @@ import axe from "axe-core";
 import { expect } from "vitest";
 
 import type { Json, JsonObject } from "../../src/json";
+import { OverviewFeed } from "../../src/overview/overview_feed";
 import type { Disposable, Mount, PanelDeps } from "../../src/panel_view";
 import type { Chat } from "../../src/transport/chat";
 import type { ChatState, PanelMessage, SessionEntry } from "../../src/transport/chat_protocol";
@@ -84,6 +85,8 @@ export class OnePanel {
   closed = 0;
   composed = "";
   known = new Set<string>();
+  readonly gone: [kernel: string, where: string, run: string | null][] = [];
+  overview = new OverviewFeed({ overview: () => Promise.reject(new Error("no server")), stopTask: () => Promise.resolve() }, () => undefined);
   settings: ReturnType<PanelDeps["settings"]> = {
     notifications: "away",
     desktopNotifications: false,
@@ -92,6 +95,7 @@ export class OnePanel {
     whileRunning: "steer",
     context: "auto",
     fontSize: 13,
+    density: "comfortable",
   };
 
   readonly deps: PanelDeps = {
@@ -101,6 +105,12 @@ export class OnePanel {
     close: () => { this.closed++; },
     compose: (text) => void (this.composed = text),
     show: () => undefined,
+    setSetting: (name, value) => { this.settings = { ...this.settings, [name]: value }; },
+    overview: () => this.overview,
+    goToKernel: (row, where, run) => {
+      this.gone.push([row.id, where, run?.id ?? null]);
+      return Promise.resolve();
+    },
     announce: (text) => void this.announced.push(text),
     run: (command, args) => {
       this.commands.push([command, args]);

@@ -78,5 +78,6 @@ export type Services = {
     startNew(options: { path: string; name: string; type: string; kernel: { name: string } }): Promise<SessionConnection>;
     connectTo(options: { model: SessionModel }): SessionConnection;
   };
+  readonly kernels: { connectTo(options: { model: { id: string; name: string } }): ChatKernel };
   readonly kernelspecs: { readonly ready: Promise<void>; readonly specs: Specs | null };
 };

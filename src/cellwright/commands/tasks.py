@@ -31,7 +31,7 @@ async def tasks_page(call: CommandCall) -> CommandPage:
     verb, *ids = call.text.split()
     if verb != "stop" or len(ids) != 1:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{USAGE} Nothing was stopped.")
-    stopped = await _stop_all(call.conversation) if ids == ["all"] else [await _stop(call.conversation, ids[0])]
+    stopped = await _stop_all(call.conversation) if ids == ["all"] else [await stop_task(call.conversation, ids[0])]
     return CommandPage([Section("Stopped", [("", ""), *stopped], "" if stopped else "Nothing is running.")])
 
 
@@ -77,7 +77,8 @@ def _shell_row(task: BackgroundTask) -> Row:
     return (task.id, visible_line(task.run.command), state, str(task.output_file or ""))
 
 
-async def _stop(conversation: Conversation, task_id: str) -> Row:
+async def stop_task(conversation: Conversation, task_id: str) -> Row:
+    """Stop a run, a command or an agent by its ID. Raises CellwrightError INVALID_PARAMETERS when none has it."""
     for run in conversation.runs.active:
         if run.id == task_id and run.task is not None:
             run.task.cancel()
@@ -105,10 +106,10 @@ async def _stop_shell(task: BackgroundTask) -> Row:
 
 async def _stop_all(conversation: Conversation) -> list[Row]:
     # the last first: else each would have its turn for a moment
-    runs = [await _stop(conversation, run.id) for run in reversed(conversation.runs.active)]
+    runs = [await stop_task(conversation, run.id) for run in reversed(conversation.runs.active)]
     shell = [await _stop_shell(task) for task in background_tasks().all() if not task.run.ended.done()]
     working = [each.id for each in conversation.subagents.background if not each.task.done()]
-    return [*runs, *shell, *[await _stop(conversation, agent_id) for agent_id in working]]
+    return [*runs, *shell, *[await stop_task(conversation, agent_id) for agent_id in working]]
 
 
 def _duration(seconds: float) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from cellwright.server.admin.administration import Administration
     from cellwright.server.notebooks.notebook_link import PageOf
+    from cellwright.server.overview.overview import SessionsOverview
     from cellwright.server.routes.mcp import UsersMcpServers
     from cellwright.server.runs.runs import ClientRuns
 
@@ -73,6 +74,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
     ).tag(config=True)
 
     runs: ClientRuns | None = None
+    overview: SessionsOverview | None = None
     administration: Administration | None = None
     mcp_servers: UsersMcpServers | None = None
 
@@ -89,6 +91,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         # a server that starts without the extension pays for none of this
         from cellwright.server.admin import administration
         from cellwright.server.listed_models import ListedModels
+        from cellwright.server.overview.overview import SessionsOverview
         from cellwright.server.routes.routes import no_such_route, routes
         from cellwright.server.routes.sessions import SessionFiles
         from cellwright.server.runs.run_reports import RunReports
@@ -103,7 +106,9 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         proxy = self.administration.proxy
         listed = ListedModels(proxy.upstream if proxy is not None else None)
         sessions = SessionFiles(root, everywhere=self.sessions_outside_root)
-        self.handlers.extend(routes(self.runs, sessions, listed, proxied=self.anthropic_proxy))
+        kernels, notebooks = server["kernel_manager"], server["session_manager"]
+        self.overview = SessionsOverview(kernels, notebooks, server.get("event_logger"))
+        self.handlers.extend(routes(self.runs, sessions, listed, self.overview, proxied=self.anthropic_proxy))
         self.handlers.extend(administration.routes(self.administration, self.runs))
         self.handlers.append(no_such_route(self.runs))
         if self.mcp_server:
@@ -147,6 +152,8 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
     async def stop_extension(self) -> None:
         if self.mcp_servers is not None:
             await self.mcp_servers.close()
+        if self.overview is not None:
+            await self.overview.close()
         if self.runs is not None:
             await self.runs.close()
         if self.administration is not None:

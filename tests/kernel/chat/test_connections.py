@@ -15,7 +15,9 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Notice, Preview, TextDelta
 from cellwright.kernel.chat.connections import MAX_CONNECTIONS, PING_SECONDS, QUIET_SECONDS, PanelConnection
 from cellwright.kernel.chat.conversation_log import CHARS_KEPT, RUNS_KEPT, LineLog, LoggedRun, past_run
+from cellwright.kernel.chat.manage import serve_manage
 from cellwright.kernel.output.op_log import MESSAGES_AT_ONCE, SECONDS_BETWEEN_MESSAGES
+from cellwright.kernel.pages.comm import PageError
 
 
 def on_a_loop(test: Callable[[Panels], Awaitable[None]]) -> Callable[[], None]:
@@ -300,3 +302,33 @@ async def test_a_program_does_not_lose_its_run_to_the_turns_of_before(panels: Pa
 )
 def test_who_is_a_program(said: dict[str, Any], is_server: bool) -> None:
     assert Panels().connect(said).is_server == is_server
+
+
+@on_a_loop
+async def test_one_that_shows_the_kernel_among_others_gets_the_overview_alone(panels: Panels) -> None:
+    watch, panel = panels.connect({"view": "overview", "client": "server", "page": "o"}), panels.connect({"page": "p"})
+    run = begun(panels)
+    run.emit_to_panels(TextDelta("Now"))
+    panels.connections.send_state({"type": "state"})
+    panels.connections.send_overview({"type": "overview"})
+    panels.log.end(run)
+    assert [message["type"] for message in panels.sent(watch)] == ["welcome", "overview"]
+    assert {"run", "ops", "state"} <= {message["type"] for message in panels.sent(panel)}
+    assert panels.sent(panel, "overview") == []
+
+
+class Served:
+    """Keeps the handlers of a room, by method."""
+
+    def __init__(self) -> None:
+        self.methods: dict[str, Any] = {}
+        self.serve = self.methods.__setitem__
+
+
+@pytest.mark.parametrize("method", ["manage", "manage_read", "manage_change"])
+def test_a_program_neither_sees_nor_changes_what_is_configured(method: str) -> None:
+    served = Served()
+    serve_manage(served)  # type: ignore[arg-type]  # it asks nothing of the rest before it looks at who asks
+    program = Panels().connect({"client": "server"})
+    with pytest.raises(PageError, match="by a person"):
+        asyncio.run(served.methods[method](program, {"what": "add_rule"}))

@@ -28,7 +28,7 @@ def test_it_is_valid():
 
 
 def test_it_describes_each_route_and_no_other(server):
-    served = {(_shape(pattern), handler) for pattern, handler, _ in routes(None, None, None, proxied=False)}
+    served = {(_shape(pattern), handler) for pattern, handler, _ in routes(None, None, None, None, proxied=False)}
     methods = {
         (path, method)
         for path, handler in served

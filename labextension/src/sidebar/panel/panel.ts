@@ -18,6 +18,7 @@ import { whenLoaded } from "../stale_bundle";
 import type { Branches } from "./branch_switch";
 import type { ConnectionNote } from "./connection_note";
 import { connectionNote } from "./connection_note";
+import densityCss from "./density.css";
 import type { PanelRegion } from "./f6_navigation";
 import { focusQuestion, goToRegion, answerableCard, regionOf } from "./f6_navigation";
 import { FirstPage } from "./first_page";
@@ -62,6 +63,7 @@ export type PanelHost = {
   run(command: string, args?: Record<string, unknown>): Promise<unknown>;
   shortcuts(): readonly Shortcut[];
   tell(message: string): void;
+  readonly forViews: Pick<PanelDeps, "setSetting" | "overview" | "goToKernel">;
 };
 
 /** Taking back a turn with many files may take a while. */
@@ -102,7 +104,7 @@ export class Panel implements Disposable {
     private readonly chat: ChatStore,
     private readonly page: PanelHost,
   ) {
-    if (!styled) addPageStyle(colorsCss + css + firstPageCss);
+    if (!styled) addPageStyle(colorsCss + css + firstPageCss + densityCss);
     styled = true;
     const { trans } = page;
     this.deps = this.slotDeps();
@@ -115,7 +117,12 @@ export class Panel implements Disposable {
       settings: () => { page.openSettings(); },
       help: () => { this.open("help"); },
       kernels: () => page.kernels(),
-      more: () => [{ label: trans.__("Log"), choose: () => { this.open("log"); } }, ...page.more()],
+      more: () => [
+        { label: trans.__("All sessions"), choose: () => { this.open("overview"); } },
+        { label: trans.__("Manage…"), choose: () => { this.open("manage"); } },
+        { label: trans.__("Log"), choose: () => { this.open("log"); } },
+        ...page.more(),
+      ],
     });
     this.note = connectionNote({ trans, again: () => { chat.reconnect(); }, startKernel, restart });
     this.first = new FirstPage(chat, {
@@ -191,6 +198,8 @@ export class Panel implements Disposable {
     const opened = (this.opened = { name, mounted: null as Disposable | null });
     this.view.hidden = false;
     this.runs.node.hidden = true;
+    // the view has the keyboard, also where the composer comes later
+    if (this.pendingText === "") this.pendingText = null;
     whenLoaded(this.page.parts.view(name), this.view, this.page.trans, (mount) => {
       if (this.opened === opened) opened.mounted = mount(this.view, this.chat, this.deps);
     });
@@ -273,6 +282,7 @@ export class Panel implements Disposable {
       announce: (text) => { setText(this.announcer, text); },
       run: (command, args) => home.run(command, args),
       shortcuts: () => home.shortcuts(),
+      ...home.forViews,
     };
   }
 
@@ -343,6 +353,7 @@ export class Panel implements Disposable {
     const { chat, page: home } = this;
     this.frame = 0;
     this.node.style.setProperty("--cw-size", `${home.settings().fontSize}px`);
+    this.node.dataset.density = home.settings().density;
     this.head.update(chat);
     this.note.update(chat);
     this.first.update();

@@ -17,7 +17,7 @@ import { expectAccessible, press } from "../panel_scene";
 
 const NOTEBOOK: KernelInfo = { kernelId: "kernel-1", name: "Python 3", notebook: "work/tides.ipynb" };
 const SETTINGS = {
-  notifications: "away", desktopNotifications: false, followNotebook: true, sendKey: "Enter", whileRunning: "steer", context: "auto", fontSize: 13,
+  notifications: "away", desktopNotifications: false, followNotebook: true, sendKey: "Enter", whileRunning: "steer", context: "auto", fontSize: 13, density: "comfortable",
 } as const;
 
 /** A composer of one field. */
@@ -63,7 +63,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     settings: () => SETTINGS,
     kernels: () => [{ label: "Follow the active notebook", chosen: true, choose: vi.fn() }, { label: "other.ipynb", about: "Python 3", chosen: false, choose: chosen }],
     startKernel: vi.fn(),
-    server: { key: () => Promise.resolve(null), keepKey: () => Promise.reject(new Error("not here")), clouds: () => Promise.resolve([]), keepCloud: () => Promise.reject(new Error("not here")), demo: () => Promise.reject(new Error("not here")) },
+    server: { key: () => Promise.resolve(null), keepKey: () => Promise.reject(new Error("not here")), clouds: () => Promise.resolve([]), keepCloud: () => Promise.reject(new Error("not here")), demo: () => Promise.reject(new Error("not here")), overview: () => Promise.reject(new Error("not here")), stopTask: () => Promise.resolve() },
     isSettled: () => settled,
     notebookFacts: () => ({ cells: 3, code: 2, ran: 2, hasProse: true, failed: { count: 4, error: "KeyError" }, table: { count: 2 } }),
     more: () => [],
@@ -74,6 +74,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     run: vi.fn(() => Promise.resolve()),
     shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false }],
     tell: vi.fn(),
+    forViews: { setSetting: vi.fn(), overview: () => { throw new Error("not here"); }, goToKernel: () => Promise.resolve() },
   };
   const panel = (current = new Panel(host, chat, home));
   if (place) chat.connect(standIn(kernel), place);

@@ -65,6 +65,53 @@ def add_allow_rules(file: Path, rules: Sequence[str], project: Path) -> None:
     _change_file(check_way(project, file), lambda text: _with_allow_rules(text, rules, file))
 
 
+def change_rules(
+    file: Path, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = (), project: Path | None = None
+) -> None:
+    """Put rules at the end of `permissions.BEHAVIOR` in `file`, or take them out. Raises SettingsProblem, OSError.
+
+    The user's own file may lie behind links; below `project` none is followed.
+    """
+
+    def changed(text: str) -> str:
+        rules = parse_settings(text, file).get("permissions", {})
+        listed = rules.get(behavior, []) if isinstance(rules, dict) else None
+        if not isinstance(listed, list):
+            raise SettingsProblem(f"{file}: `permissions` is not an object with a list `{behavior}`")
+        for rule in remove:
+            text = _without_elements(text, ("permissions", behavior), rule)
+        for rule in add:
+            text = text if rule in listed else with_rule(text, behavior, rule)
+        return text
+
+    if project is not None:
+        make_folders(project, file.parent)
+    _change_file(file.resolve() if project is None else check_way(project, file), changed)
+
+
+def _without_elements(text: str, path: Sequence[str], element: str) -> str:
+    """`text`, a JSON object, without the elements of the list at `path` that are `element`; the rest keeps its layout."""
+    start: int | None = _skip_blank(text, 0)
+    for name in path:
+        start = None if start is None else _member(text, start, name)
+    if start is None:
+        return text
+    at, before = _skip_blank(text, start + 1), start + 1
+    while text[at] != "]":
+        value, end = _DECODER.raw_decode(text, at)
+        after = _skip_blank(text, end)
+        if value == element:
+            if text[after] == ",":  # with the comma behind it, and up to the next one
+                text = text[:at] + text[_skip_blank(text, after + 1) :]
+            else:  # the last: with the comma before it
+                text = text[:before] + text[end:]
+                at = _skip_blank(text, before)
+            continue
+        before = end
+        at = _skip_blank(text, after + 1) if text[after] == "," else after
+    return text
+
+
 def _change_file(file: Path, change: Callable[[str], str]) -> None:
     file.parent.mkdir(exist_ok=True)
     with locked(file.parent):
@@ -147,14 +194,19 @@ def _with_allow_rules(text: str, rules: Sequence[str], file: Path) -> str:
 
 def with_allow_rule(text: str, rule: str) -> str:
     """`text`, a JSON object, with `rule` at the end of its `permissions.allow`; nothing else of it changes."""
+    return with_rule(text, "allow", rule)
+
+
+def with_rule(text: str, behavior: str, rule: str) -> str:
+    """`text`, a JSON object, with `rule` at the end of its `permissions.BEHAVIOR`; nothing else of it changes."""
     start = _skip_blank(text, 0)
     permissions = _member(text, start, "permissions")
     if permissions is None:
-        return _with_element(text, start, f'"permissions": {{"allow": [{_quoted(rule)}]}}')
-    allow = _member(text, permissions, "allow")
-    if allow is None:
-        return _with_element(text, permissions, f'"allow": [{_quoted(rule)}]')
-    return _with_element(text, allow, _quoted(rule))
+        return _with_element(text, start, f'"permissions": {{"{behavior}": [{_quoted(rule)}]}}')
+    rules = _member(text, permissions, behavior)
+    if rules is None:
+        return _with_element(text, permissions, f'"{behavior}": [{_quoted(rule)}]')
+    return _with_element(text, rules, _quoted(rule))
 
 
 def _quoted(rule: str) -> str:

@@ -34,6 +34,8 @@ from cellwright.kernel.chat.comm_target import PROTOCOL
 from cellwright.kernel.chat.completions import serve_completions
 from cellwright.kernel.chat.connections import PanelConnection
 from cellwright.kernel.chat.conversation_log import LoggedRun
+from cellwright.kernel.chat.manage import serve_manage
+from cellwright.kernel.chat.overview import overview_or_none, serve_overview
 from cellwright.kernel.chat.panel_state import ChatState, serve_choices, serve_context, serve_log
 from cellwright.kernel.chat.past_turns import PastTurns
 from cellwright.kernel.chat.runs import PanelRuns, serve_prompts
@@ -64,6 +66,8 @@ ROOMS: Sequence[Callable[[Chat], None]] = (
     serve_context,
     serve_start,
     serve_log,
+    serve_overview,
+    serve_manage,
     serve_tool_calls,
     serve_undo,
 )
@@ -98,12 +102,15 @@ class Chat:
         self.log = notebook.log
         self.connections = notebook.panels
         self.state = ChatState(self)
-        self._past = PastTurns(self.conversation, self.log, lambda: bool(self.connections.all))
+        self._past = PastTurns(self.conversation, self.log, self._is_shown)
         self._handlers: dict[str, Handler] = {"ping": _pong}
         self._serving: set[asyncio.Task[None]] = set()  # asyncio keeps no task alive
         self.log.watch(self)
         self.runs = PanelRuns(self)
         self.on_loop(serve_handlers, self)
+
+    def _is_shown(self) -> bool:
+        return any(connection.view != "overview" for connection in self.connections.all)
 
     def serve(self, method: str, handler: Handler) -> None:
         """Have `handler` answer the panels' requests of this method."""
@@ -160,6 +167,10 @@ class Chat:
             "log": self.log.id,
             "executable": sys.executable,
         }
+        if connection.view == "overview":
+            now = overview_or_none(self.state.overview)
+            connection.begin([welcome, *([now] if now else [])])
+            return
         connection.begin([welcome, self.state.message()])
         self._past.refresh()
 

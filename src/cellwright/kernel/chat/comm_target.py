@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.kernel.pages.kernel_comms import comm_manager
 
@@ -13,7 +14,23 @@ if TYPE_CHECKING:
     from cellwright.kernel.pages.comm import CommLink
 
 TARGET = "cellwright.chat"
+PRESENCE = "cellwright.present"
 PROTOCOL = 1
+
+
+class Presence(NamedTuple):
+    """A comm that nobody opened and nobody hears of: `comm_info_request` lists it, on the control channel even while a
+    cell runs. So the server learns whether this kernel has Cellwright without loading it.
+    """
+
+    comm_id: str
+    target_name: str = PRESENCE
+
+    def handle_msg(self, _message: object) -> None:
+        """Do nothing."""
+
+    def handle_close(self, _message: object) -> None:
+        """Do nothing."""
 
 
 class ChatTarget:
@@ -23,14 +40,17 @@ class ChatTarget:
         self._make = make
         self._making = threading.Lock()
         self._chat: Chat | None = None
+        self._presence = Presence(uuid.uuid4().hex)
 
     def open(self) -> None:
         """Let panels connect."""
         comm_manager().register_target(TARGET, self._on_open)
+        comm_manager().comms[self._presence.comm_id] = self._presence
 
     def close(self) -> None:
         """End all connections, and take no new ones."""
         comm_manager().unregister_target(TARGET, self._on_open)
+        comm_manager().comms.pop(self._presence.comm_id, None)
         if self._chat is not None:
             self._chat.close()
 

@@ -22,7 +22,7 @@ from cellwright.kernel.pages.comm import CommLink
 logger = logging.getLogger(__name__)
 
 Message = Mapping[str, Any]
-View = Literal["ops", "lines"]
+View = Literal["ops", "lines", "overview"]
 
 QUIET_SECONDS = 60.0
 """A panel that was not heard from for so long is asked whether it is there before more is sent to it."""
@@ -60,7 +60,7 @@ class PanelConnection:
         self.link = link
         self.page = str(hello.get("page", ""))[:200]
         self.client = str(hello.get("client", ""))[:100]
-        self.view: View = "lines" if hello.get("view") == "lines" else "ops"
+        self.view: View = _read_view(hello.get("view"))
         self.closed = False
         self._log = log
         self._clock = clock
@@ -90,8 +90,14 @@ class PanelConnection:
         return self._clock() - self._last_seen
 
     def begin(self, welcome: Sequence[Message]) -> None:
-        """Send `welcome`, then what the panel lacks of each run, and which of those that it holds are gone."""
+        """Send `welcome`, then what the panel lacks of each run, and which of those that it holds are gone.
+
+        A connection with the view `overview` gets no runs.
+        """
         self._outgoing.extend(welcome)
+        if self.view == "overview":
+            self._flush()
+            return
         gone = [run_id for run_id in self._came_with if run_id not in self._log.runs]
         if gone:
             self._outgoing.append({"type": "gone", "runs": gone})
@@ -116,8 +122,9 @@ class PanelConnection:
 
     def run_changed(self, run: LoggedRun) -> None:
         """Something of `run` is new, or the run itself."""
-        self._track(run)
-        self._flush()
+        if self.view != "overview":
+            self._track(run)
+            self._flush()
 
     def runs_removed(self, ids: Iterable[str]) -> None:
         """These runs are no part of the conversation any more, or are told anew behind others."""
@@ -233,9 +240,21 @@ class Connections:
             connection.close()
 
     def send_state(self, state: Message) -> None:
-        """Send `state` to all."""
+        """Send `state` to all that show a conversation."""
         for connection in list(self.all):
-            connection.send_state(state)
+            if connection.view != "overview":
+                connection.send_state(state)
+
+    def send_overview(self, overview: Message) -> None:
+        """Send `overview` to all that show the kernel among others."""
+        for connection in list(self.all):
+            if connection.view == "overview":
+                connection.send_state(overview)
+
+    @property
+    def has_overview(self) -> bool:
+        """True when a connection shows the kernel among others."""
+        return any(connection.view == "overview" for connection in self.all)
 
     def run_changed(self, run: LoggedRun) -> None:
         for connection in list(self.all):
@@ -249,6 +268,10 @@ class Connections:
     def is_watched(self) -> bool:
         """True when a panel is there that shows the questions of all runs. From any thread."""
         return any(connection.view == "ops" and not connection.is_silent for connection in tuple(self.all))
+
+
+def _read_view(view: object) -> View:
+    return view if view in ("lines", "overview") else "ops"
 
 
 def _read_positions(hello: Message) -> dict[str, int]:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from cellwright.agent.thread import AgentThread
 from cellwright.conversation.runs.run import Run, State
 from cellwright.errors import CellwrightError, ErrorCode, fault
-from cellwright.events import Answered, Asked, Event, EventLog, RunEnd, TextDelta, ThinkingDelta, UserPrompt
+from cellwright.events import Answered, Asked, Event, EventLog, RunEnd, TextDelta, ThinkingDelta, TurnEnd, UserPrompt
 from cellwright.kernel.output.op_log import Draw, OpLog, OpReader, chars_of
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import TranscriptOps, cut
@@ -106,10 +106,15 @@ class LoggedRun:
     number: int = 0
     chars: int = 0
     """About how much its log holds, when it is over."""
+    ended_at: float | None = None
+    """When it ended, in seconds since the epoch; None for a turn of a transcript."""
+    replayed: bool = False
+    """True while all of it comes from a recording."""
     past_state: State = "done"
     """Of what was over before."""
     _own_state: State = field(init=False)
     _ended: bool = False
+    _has_turns: bool = False
     _last_described: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -128,7 +133,7 @@ class LoggedRun:
 
     def has_changed(self) -> bool:
         """Return whether what is told of it has changed since this was last asked; it is a new version then."""
-        now = (self.state, self.session, self.turn)
+        now = (self.state, self.session, self.turn, self.replayed)
         changed, self._last_described = now != self._last_described, now
         self.version += changed
         return changed
@@ -145,11 +150,15 @@ class LoggedRun:
             "turn": self.turn,
             "asked": self.asked_at,
             "background": self.background,
+            "replayed": self.replayed,
             "action": None if self.run is None or self.run.cell_action is None else to_builtins(self.run.cell_action),
         }
 
     def on_event(self, event: Event) -> None:
         """An event of the run."""
+        if isinstance(event, TurnEnd):
+            self.replayed = event.replayed and (self.replayed or not self._has_turns)
+            self._has_turns = True
         if isinstance(event, Asked | Answered):
             self._own_state = "asking" if isinstance(event, Asked) else "running"
         self._append(event, None)
@@ -171,6 +180,7 @@ class LoggedRun:
         if not self._ended:
             self.emit_to_panels(end)
         self.finished = True
+        self.ended_at = time.time()
         self.version += 1
         if self.lines is not None:
             self.lines.flush()

@@ -21,6 +21,7 @@ from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, fu
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.user_choices import leave_other_modes
 from cellwright.errors import CellwrightError
+from cellwright.kernel.chat.overview import Overview, overview_or_none
 from cellwright.kernel.pages.comm import PageError, optional
 from cellwright.kernel.run.idle_kernel import loses_output
 from cellwright.model.credentials import is_scripted
@@ -178,6 +179,8 @@ class ChatState:
         self.title = ""
         """Of the session, "" until the catalog knows one."""
         self._sent: Mapping[str, Any] = {}
+        self.overview = Overview(chat)
+        self._overview_sent: Mapping[str, Any] | None = {}
         self._order: list[str] = []
         """The runs that go on or wait, as panels were told last."""
         self._looked_at = float("-inf")
@@ -262,6 +265,10 @@ class ChatState:
         self._looked_at = time.monotonic()
         if not self._chat.connections.all:
             return
+        if self._chat.connections.has_overview and (now := overview_or_none(self.overview)) != self._overview_sent:
+            self._overview_sent = now
+            if now is not None:
+                self._chat.connections.send_overview(now)
         try:
             message = self.message()
         except CellwrightError:

@@ -44,25 +44,30 @@ class OpenQuestions:
     """The questions that wait for an answer, oldest first. All of it on the agent's loop."""
 
     def __init__(self) -> None:
-        self._open: dict[str, SubmitAnswer] = {}
+        self._open: dict[str, tuple[ToolUse, SubmitAnswer]] = {}
 
     @property
     def ids(self) -> list[str]:
         """The ids of the questions."""
         return list(self._open)
 
+    @property
+    def uses(self) -> list[ToolUse]:
+        """The questions, as they are shown."""
+        return [use for use, _ in self._open.values()]
+
     def take(self, answer: AnswerMessage, by: AnsweredBy) -> bool:
         """Hand in an answer; False when its question is none any more."""
-        take = self._open.get(answer.question)
-        if take is None:
+        asked = self._open.get(answer.question)
+        if asked is None:
             return False
-        take(answer, by)
+        asked[1](answer, by)
         return True
 
     @contextlib.asynccontextmanager
     async def mirror(self, use: ToolUse, take: SubmitAnswer) -> AsyncIterator[None]:
         """Have answers to `use` taken from anywhere while the block lasts."""
-        self._open[use.question_id] = take
+        self._open[use.question_id] = (use, take)
         try:
             yield
         finally:

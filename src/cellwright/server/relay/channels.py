@@ -11,7 +11,7 @@ import contextlib
 import datetime
 import json
 import queue
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import zmq.asyncio
@@ -46,6 +46,9 @@ class Channels(Protocol):
     def send(self, channel: str, message: dict[str, Any]) -> None:
         """Send without waiting. Raises KernelLost."""
 
+    def hear_only(self, topics: Sequence[str]) -> None:
+        """Take of what the kernel publishes only what has such a topic; a wish that a gateway cannot fulfil."""
+
     async def close(self) -> None: ...
 
 
@@ -71,6 +74,12 @@ class SocketChannels:
             getattr(self._client, f"{channel}_channel").send(message)
         except (zmq.ZMQError, AttributeError) as error:  # a socket that is closed
             raise KernelLost from error
+
+    def hear_only(self, topics: Sequence[str]) -> None:
+        socket = self._client.iopub_channel.socket
+        for topic in topics:
+            socket.setsockopt(zmq.SUBSCRIBE, topic.encode())
+        socket.setsockopt(zmq.UNSUBSCRIBE, b"")
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -121,6 +130,9 @@ class GatewayChannels:
         except WebSocketClosedError as error:
             raise KernelLost from error
         sent.add_done_callback(lambda done: done.exception())  # the reader finds out that it is closed
+
+    def hear_only(self, topics: Sequence[str]) -> None:
+        """Do nothing: a gateway sends everything."""
 
     async def close(self) -> None:
         if self._task is not None:

@@ -86,6 +86,10 @@ class KernelConnection:
                     subshell: str | None = reply["content"].get("subshell_id")
                     return subshell
 
+    def hear_only(self, *topics: str) -> None:
+        """Have the kernel send only what it publishes under topics that begin so, where its channels can be told."""
+        self._channels.hear_only(topics)
+
     async def close(self) -> None:
         """End the connection; the kernel goes on."""
         self._give_up()
@@ -145,6 +149,10 @@ class KernelComm:
         self._id = uuid.uuid4().hex
         self._parts = JoinedMessages()
         self._sending = asyncio.Lock()
+
+    @property
+    def comm_id(self) -> str:
+        return self._id
 
     def open(self, data: Mapping[str, Any]) -> None:
         """Say what it begins with. Raises KernelLost."""

@@ -39,12 +39,13 @@ _CODES = {
 }
 
 
-def _may(action: str) -> Callable[[Handles], Handles]:
-    """Ask Jupyter's authorizers whether the user may do `action` with the resource `cellwright`."""
-    return authorized(action, resource=RESOURCE)
+def _may(action: str, resource: str = RESOURCE) -> Callable[[Handles], Handles]:
+    """Ask Jupyter's authorizers whether the user may do `action` with `resource`."""
+    return authorized(action, resource=resource)
 
 
 may_read, may_write, may_execute = _may("read"), _may("write"), _may("execute")
+may_use_kernels = _may("execute", "kernels")
 
 
 @stream_request_body

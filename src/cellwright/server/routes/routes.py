@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cellwright.server.listed_models import ListedModels
+from cellwright.server.overview.overview import SessionsOverview
 from cellwright.server.routes.base_handler import CellwrightRoute, NoSuchRoute
 from cellwright.server.routes.first_page import CloudRoute, DemoRoute, KeyRoute
 from cellwright.server.routes.info import (
@@ -18,6 +19,7 @@ from cellwright.server.routes.info import (
     SettingsRoute,
     StatusRoute,
 )
+from cellwright.server.routes.overview import OverviewRoute, StopTaskRoute
 from cellwright.server.routes.runs import (
     AnswerRoute,
     KernelRunRoute,
@@ -35,10 +37,13 @@ ROOT = r"/cellwright/api"
 Served = tuple[str, type[CellwrightRoute], dict[str, Any]]
 
 
-def routes(runs: ClientRuns, sessions: SessionFiles, listed: ListedModels, *, proxied: bool) -> list[Served]:
+def routes(
+    runs: ClientRuns, sessions: SessionFiles, listed: ListedModels, overview: SessionsOverview, *, proxied: bool
+) -> list[Served]:
     """All of them but `no_such_route`. `proxied`: requests of kernels go out with the server's own key."""
     own = {"runs": runs}
     of_sessions = {"runs": runs, "sessions": sessions}
+    of_overview = {"runs": runs, "overview": overview}
     part = r"([^/]+)"
     return [
         (rf"{ROOT}/status", StatusRoute, own),
@@ -53,6 +58,8 @@ def routes(runs: ClientRuns, sessions: SessionFiles, listed: ListedModels, *, pr
         (rf"{ROOT}/sessions", SessionsRoute, of_sessions),
         (rf"{ROOT}/sessions/{part}", SessionRoute, of_sessions),
         (rf"{ROOT}/sessions/{part}/export", SessionExportRoute, of_sessions),
+        (rf"{ROOT}/overview", OverviewRoute, of_overview),
+        (rf"{ROOT}/kernels/{part}/stop", StopTaskRoute, of_overview),
         (rf"{ROOT}/run", OwnKernelRunRoute, own),
         (rf"{ROOT}/kernels/{part}/run", KernelRunRoute, own),
         (rf"{ROOT}/runs/{part}", RunRoute, own),

@@ -10,18 +10,15 @@ from typing import Any
 
 from cellwright.commands.command import CommandPage, Section
 from cellwright.commands.settings_pages import setting_rows, without_effect
+from cellwright.config.settings.checked_value import checked_value, parsed_value
 from cellwright.config.settings.edit import set_value
-from cellwright.config.settings.known_settings import KEYS, MODE_NAMES, WITHOUT_EFFECT, Key
 from cellwright.config.settings.layers import Merged
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_files import start_folder, users_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.strict_json import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.permissions.rules.rule import grant_problem, parse_rule
 from cellwright.terminal.exit_codes import ExitCode
-
-_RULES = ("permissions.allow", "permissions.ask", "permissions.deny")
 
 Do = Callable[[argparse.Namespace], int]
 
@@ -90,7 +87,7 @@ def _get(options: argparse.Namespace) -> int:
 
 
 def _set(options: argparse.Namespace) -> int:
-    value = _checked(options.key, _parsed(options.value))
+    value = checked_value(options.key, parsed_value(options.value))
     _change(options.key, value)
     return ExitCode.OK
 
@@ -110,57 +107,3 @@ def _change(key: str, value: Any) -> None:
     except OSError as error:
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"{file} could not be written: {error}") from error
     print(f"{key} {'is not set any more' if value is None else f'= {json.dumps(value, ensure_ascii=False)}'} in {file}")
-
-
-def _parsed(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return text if value is None else value
-
-
-def _checked(key: str, value: Any) -> Any:
-    """The value, if the key may have it in the user's own file."""
-    path = tuple(key.split("."))
-    known = KEYS.get(path) or KEYS.get(path[:-1])
-    if known is None and key not in WITHOUT_EFFECT:
-        import difflib  # only for the sake of a typing error
-
-        close = difflib.get_close_matches(key, [each.name for each in KEYS.values()], n=1)
-        hint = f" Did you mean `{close[0]}`?" if close else " docs/settings.md lists them."
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"There is no setting `{key}`.{hint} Nothing was changed.")
-    if known is not None and (problem := _problem(known, path, value)):
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{problem} Nothing was changed.")
-    return value
-
-
-def _problem(known: Key, path: tuple[str, ...], value: Any) -> str:
-    if known.folder == "managed":
-        return f"`{known.name}` counts in the administrator's settings only."
-    if known.name == "permissions.defaultMode" and value not in MODE_NAMES:
-        return f"`{known.name}` is one of {', '.join(MODE_NAMES)}."
-    is_member = path != known.path
-    if known.shape in ("members", "lists") and not is_member:
-        return f"`{known.name}` is set member by member: `{known.name}.NAME`."
-    listed = known.shape == "list" or (known.shape == "lists" and is_member)
-    if listed and not isinstance(value, list):
-        return f'`{".".join(path)}` is a list: \'["…", "…"]\'.'
-    values = value if listed else [value]
-    wrong = next((expected for each in values if (expected := known.check(each))), "")
-    if wrong:
-        return f"`{'.'.join(path)}` is {wrong}."
-    return _rule_problem(known, values) if known.name in _RULES else ""
-
-
-def _rule_problem(known: Key, values: Sequence[Any]) -> str:
-    for value in values:
-        if not isinstance(value, str):
-            return f"{value!r} is not a rule."
-        try:
-            rule = parse_rule(value)
-        except CellwrightError as error:
-            return error.message
-        if known.name == "permissions.allow" and (problem := grant_problem(rule)):
-            return problem
-    return ""

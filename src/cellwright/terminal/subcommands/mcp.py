@@ -9,24 +9,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from cellwright.config.mcp.entries import ServerOrigin, read_entries, secrets_named
-from cellwright.config.mcp.find_servers import PROJECT_FILE, FoundServers, user_file
-from cellwright.config.settings.edit import set_value
+from cellwright.config.mcp.entries import secrets_named
+from cellwright.config.mcp.find_servers import FoundServers
+from cellwright.config.mcp.written_servers import (
+    SCOPES,
+    Scope,
+    remove_server,
+    server_place,
+    servers_at,
+    write_server,
+)
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.config.strict_json import SettingsProblem
-from cellwright.config.trust.repository import project_folder
 from cellwright.conversation.prompts.mcp import McpServers
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands import mcp_login, mcp_serve
 from cellwright.text import visible_line
-
-SCOPES = ("local", "user", "project")
 
 Do = Callable[[argparse.Namespace], int]
 
@@ -186,18 +188,14 @@ def _add_json(options: argparse.Namespace) -> int:
     return _write(options.name, entry, options.scope)
 
 
-def _write(name: str, entry: Any, scope: str) -> int:
+def _write(name: str, entry: Any, scope: Scope) -> int:
     cwd = start_folder(os.environ)
-    origin = ServerOrigin(scope="local", label="the entry", cwd=cwd)
-    read = read_entries({name: entry}, origin, os.environ)
-    if name not in read.entries:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{' '.join(read.notices)} Nothing was changed.")
-    file, path = _place(scope, cwd)
-    if name in _at(file, path):
-        message = f"There is an MCP server {name} in {file} already. `cellwright mcp remove {name}` takes it out."
+    place = server_place(scope, cwd, os.environ)
+    if name in servers_at(place):
+        message = f"There is an MCP server {name} in {place.file} already. `cellwright mcp remove {name}` takes it out."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    _set(file, [*path, name], entry)
-    print(f"Added {visible_line(name)} to {file}.")
+    write_server(place, name, entry, cwd, os.environ)
+    print(f"Added {visible_line(name)} to {place.file}.")
     if scope == "project":
         print("Everybody who works here is asked before it runs; so are you, once.")
     return ExitCode.OK
@@ -205,45 +203,18 @@ def _write(name: str, entry: Any, scope: str) -> int:
 
 def _remove(options: argparse.Namespace) -> int:
     cwd = start_folder(os.environ)
-    places = {scope: _place(scope, cwd) for scope in ((options.scope,) if options.scope else SCOPES)}
-    there = {scope: place for scope, place in places.items() if options.name in _at(*place)}
+    scopes = (options.scope,) if options.scope else SCOPES
+    places = {scope: server_place(scope, cwd, os.environ) for scope in scopes}
+    there = {scope: place for scope, place in places.items() if options.name in servers_at(place)}
     if not there:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"MCP server {options.name} was not found.")
     if len(there) > 1:
         message = f"{options.name} stands in several places: say --scope {' or '.join(there)}. Nothing was changed."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    ((file, path),) = there.values()
-    _set(file, [*path, options.name], None)
-    print(f"Took {visible_line(options.name)} out of {file}.")
+    (place,) = there.values()
+    remove_server(place, options.name)
+    print(f"Took {visible_line(options.name)} out of {place.file}.")
     return ExitCode.OK
-
-
-def _place(scope: str, cwd: Path) -> tuple[Path, list[str]]:
-    """The file of a scope, and where in it the servers stand."""
-    project = project_folder(cwd)
-    if scope == "project":
-        return project / PROJECT_FILE, ["mcpServers"]
-    path = ["mcpServers"] if scope == "user" else ["projects", str(project), "mcpServers"]
-    return user_file(os.environ), path
-
-
-def _at(file: Path, path: Sequence[str]) -> Mapping[str, Any]:
-    """The servers in a file; none where it has none. Raises CellwrightError for a file that cannot be read."""
-    try:
-        value = json.loads(file.read_bytes()) if file.exists() else {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{file} cannot be read: {error}. Mend it first.") from None
-    for name in path:
-        value = value.get(name, {}) if isinstance(value, dict) else {}
-    return value if isinstance(value, dict) else {}
-
-
-def _set(file: Path, path: Sequence[str], value: Any) -> None:
-    project = project_folder(start_folder(os.environ))
-    try:
-        set_value(file, path, value, project=project if file == project / PROJECT_FILE else None)
-    except (SettingsProblem, OSError) as error:
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{file} was not changed: {error}.") from None
 
 
 def _pairs(given: Sequence[str], sign: str, option: str) -> dict[str, str]:

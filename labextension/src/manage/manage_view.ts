@@ -1,0 +1,186 @@
+/** The screen "Manage": settings, rules, MCP servers, skills, agents and plugins of the conversation's folder, by clicks. */
+
+import type { JsonObject } from "../json";
+import type { Disposable, Mount, PanelDeps } from "../panel_view";
+import { button, element, freshId, setText } from "../transcript/dom";
+import type { Chat } from "../transport/chat";
+import { definitionsSection } from "./definitions_section";
+import css from "./manage.css";
+import type { Screen } from "./parts";
+import { pluginsSection } from "./plugins_section";
+import type { Done, Report } from "./report";
+import { shownPath } from "./report";
+import { rulesSection } from "./rules_section";
+import { serversSection } from "./servers_section";
+import { panelSection, settingsSection } from "./settings_section";
+
+/** Connecting a server, or finding where to sign in, may take a while. */
+const TIMEOUT_MS = 60_000;
+
+type Tab = { readonly name: string; draw(screen: Screen): HTMLElement[] };
+
+export const mountManage: Mount = (host, chat, deps) => new ManageView(host, chat, deps);
+
+class ManageView implements Disposable {
+  private readonly tabs: readonly Tab[];
+  private readonly tabButtons: HTMLButtonElement[];
+  private readonly status = element("p", { class: "status", role: "status" });
+  private readonly problem = element("p", { class: "problem", role: "alert", hidden: "" });
+  private readonly body: HTMLElement;
+  private readonly screen: Screen;
+  private readonly unsubscribe: () => void;
+  private report: Report | null = null;
+  private tab = 0;
+  private about = "";
+  private shown = "";
+
+  constructor(
+    private readonly host: HTMLElement,
+    private readonly chat: Chat,
+    private readonly deps: PanelDeps,
+  ) {
+    const { trans } = deps;
+    this.tabs = [
+      { name: trans.__("Rules"), draw: rulesSection },
+      { name: trans.__("MCP"), draw: serversSection },
+      { name: trans.__("Skills"), draw: (screen) => definitionsSection(screen, "skill") },
+      { name: trans.__("Agents"), draw: (screen) => definitionsSection(screen, "agent") },
+      { name: trans.__("Plugins"), draw: pluginsSection },
+      { name: trans.__("Settings"), draw: settingsSection },
+    ];
+    const id = freshId();
+    this.body = element("div", { class: "body", role: "tabpanel", id, tabindex: "-1" });
+    this.tabButtons = this.tabs.map(({ name }, at) =>
+      button(name, () => { this.open(at); }, { role: "tab", id: `${id}-${at}`, "aria-controls": id, "aria-selected": "false", tabindex: "-1" }));
+    const tablist = element("div", { class: "tabs", role: "tablist", "aria-label": trans.__("Manage") }, ...this.tabButtons);
+    tablist.addEventListener("keydown", (event) => { this.tabKey(event); });
+    this.screen = this.makeScreen();
+    host.append(
+      element(
+        "section",
+        { class: "cw-manage", "aria-label": trans.__("Manage") },
+        element("style", {}, css),
+        element("div", { class: "top" }, element("h2", {}, trans.__("Manage")), button("×", () => { deps.close(); }, { class: "close", "aria-label": trans.__("Close Manage") })),
+        tablist, this.status, this.problem, this.body,
+      ),
+    );
+    this.open(0);
+    this.tabButtons[0]?.focus();
+    this.unsubscribe = chat.subscribe(() => { this.chatChanged(); });
+    this.chatChanged();
+  }
+
+  dispose(): void {
+    this.unsubscribe();
+    this.host.replaceChildren();
+  }
+
+  private makeScreen(): Screen {
+    const { deps } = this;
+    return {
+      trans: deps.trans,
+      deps,
+      report: () => {
+        if (!this.report) throw new Error("nothing is shown before it is known");
+        return this.report;
+      },
+      change: (what, params) => this.change(what, params),
+      read: async (what, params) => {
+        // a sign-in is begun by what changes nothing on the screen
+        const method = what === "sign_in" ? "manage_change" : "manage_read";
+        return this.attempt(() => this.chat.request(method, { what, ...params }, TIMEOUT_MS));
+      },
+      command: async (text) => {
+        deps.close();
+        await this.attempt(() => this.chat.prompt({ text, attachments: [], context: "none", cell: null, options: {} }));
+      },
+    };
+  }
+
+  /** Another kernel, or the first: what is configured there is read. */
+  private chatChanged(): void {
+    const { connection, kernelInfo } = this.chat;
+    const about = `${connection} ${kernelInfo?.kernelId ?? ""}`;
+    if (about === this.about) return;
+    this.about = about;
+    this.report = null;
+    if (connection === "connected") void this.load();
+    else this.draw();
+  }
+
+  private async load(): Promise<void> {
+    setText(this.status, this.deps.trans.__("Reading the settings…"));
+    const report = (await this.attempt(() => this.chat.request("manage", {}, TIMEOUT_MS))) as Report | null;
+    setText(this.status, "");
+    if (report) this.take(report);
+  }
+
+  private async change(what: string, params: JsonObject): Promise<Done | null> {
+    const { trans } = this.deps;
+    setText(this.status, trans.__("Saving…"));
+    const done = (await this.attempt(() => this.chat.request("manage_change", { what, ...params }, TIMEOUT_MS))) as Done | null;
+    setText(this.status, done ? (done.file ? trans.__("Saved in %1", shownPath(done.report, done.file)) : trans.__("Done")) : "");
+    // the form that asked for it goes first, and gives the focus back
+    if (done) queueMicrotask(() => { this.take(done.report); });
+    return done;
+  }
+
+  private async attempt(work: () => Promise<unknown>): Promise<unknown> {
+    this.problem.hidden = true;
+    try {
+      return await work();
+    } catch (error) {
+      this.problem.hidden = false;
+      setText(this.problem, error instanceof Error ? error.message : String(error));
+      this.problem.scrollIntoView({ block: "nearest" });
+      return null;
+    }
+  }
+
+  private take(report: Report): void {
+    this.report = report;
+    const now = JSON.stringify(report);
+    if (now === this.shown && this.body.childElementCount) return;
+    this.shown = now;
+    this.draw();
+  }
+
+  private open(at: number): void {
+    this.tab = at;
+    this.tabButtons.forEach((each, index) => {
+      each.setAttribute("aria-selected", `${index === at}`);
+      each.tabIndex = index === at ? 0 : -1;
+    });
+    this.body.setAttribute("aria-labelledby", this.tabButtons[at]?.id ?? "");
+    this.problem.hidden = true;
+    this.draw();
+  }
+
+  private draw(): void {
+    const { trans } = this.deps;
+    const key = (document.activeElement as HTMLElement | null)?.dataset.key;
+    const inBody = this.body.contains(document.activeElement);
+    const tab = this.tabs[this.tab];
+    if (this.report && tab) this.body.replaceChildren(...tab.draw(this.screen), ...this.notices());
+    else if (this.tab === this.tabs.length - 1) this.body.replaceChildren(panelSection(this.screen));
+    else this.body.replaceChildren(element("p", { class: "about" }, this.chat.connection === "connected" ? "" : trans.__("Settings are read where Claude works. Open a notebook, or send a prompt to start a kernel.")));
+    if (!inBody) return;
+    const again = [...this.body.querySelectorAll<HTMLElement>("[data-key]")].find(({ dataset }) => dataset.key === key);
+    (again ?? this.tabButtons[this.tab])?.focus();
+  }
+
+  private notices(): HTMLElement[] {
+    const notices = this.report?.notices ?? [];
+    return notices.length ? [element("ul", { class: "plain note" }, ...notices.map((text) => element("li", {}, text)))] : [];
+  }
+
+  private tabKey(event: KeyboardEvent): void {
+    const last = this.tabs.length - 1;
+    const to = { ArrowRight: this.tab === last ? 0 : this.tab + 1, ArrowLeft: this.tab === 0 ? last : this.tab - 1, Home: 0, End: last }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.open(to);
+    this.tabButtons[to]?.focus();
+  }
+}

@@ -1,0 +1,80 @@
+/** The panel's own settings, and Claude's in the user's file. */
+
+import type { PanelSettings } from "../panel_view";
+import { button, element } from "../transcript/dom";
+import type { Field, Screen } from "./parts";
+import { choiceField, code, confirmBelow, form, list, openBelow, openers, row, section, textField } from "./parts";
+import type { SettingRow } from "./report";
+
+/** Those of this page, which need no kernel. */
+export function panelSection(screen: Pick<Screen, "trans" | "deps">): HTMLElement {
+  const { trans, deps } = screen;
+  const settings = deps.settings();
+  const choose = <Name extends keyof PanelSettings>(name: Name, label: string, choices: readonly (readonly [PanelSettings[Name] & string, string])[]): HTMLElement => {
+    const field = choiceField(label, choices, settings[name] as string);
+    field.input.dataset.key = `panel ${name}`;
+    field.input.addEventListener("change", () => { deps.setSetting(name, field.input.value as PanelSettings[Name]); });
+    return field.node;
+  };
+  const flag = (name: "desktopNotifications" | "followNotebook", label: string): HTMLElement => {
+    const input = element("input", { type: "checkbox", "data-key": `panel ${name}` });
+    input.checked = settings[name];
+    input.addEventListener("change", () => { deps.setSetting(name, input.checked); });
+    return element("label", { class: "flag" }, input, label);
+  };
+  return section(
+    trans.__("This panel"),
+    choose("density", trans.__("Density"), [["comfortable", trans.__("Comfortable")], ["compact", trans.__("Compact")]]),
+    choose("sendKey", trans.__("Key that sends"), [["Enter", "Enter"], ["Shift+Enter", "Shift+Enter"]]),
+    choose("whileRunning", trans.__("A prompt while Claude works"), [["steer", trans.__("Send now")], ["queue", trans.__("Send when done")]]),
+    choose("notifications", trans.__("Notifications"), [["away", trans.__("When I look elsewhere")], ["never", trans.__("Never")]]),
+    flag("desktopNotifications", trans.__("Notify me on the desktop when Claude waits or ends out of sight")),
+    flag("followNotebook", trans.__("Follow the active notebook")),
+    element("p", { class: "about" }, trans.__("Saved in JupyterLab's settings. "), button(trans.__("All settings of the panel…"), () => { void deps.run("settingeditor:open", { query: "Claude" }); }, { class: "link", "data-key": "panel all" })),
+  );
+}
+
+export function settingsSection(screen: Screen): HTMLElement[] {
+  const { trans } = screen;
+  const { rows, known } = screen.report().settings;
+  const names = element("datalist", { id: "cw-manage-settings" }, ...known.map((name) => element("option", { value: name })));
+  return [
+    panelSection(screen),
+    section(
+      trans.__("Claude's settings here"),
+      openers({ label: trans.__("Set a setting…"), key: "setting add", make: (close) => settingForm(screen, textField(trans.__("Setting"), { required: "", list: "cw-manage-settings" }), "", close) }),
+      list(rows.map((each) => settingRow(screen, each)), trans.__("Nothing is set.")),
+      names,
+    ),
+  ];
+}
+
+function settingRow(screen: Screen, each: SettingRow): HTMLElement {
+  const { trans } = screen;
+  return row(trans, {
+    key: `setting ${each.key} ${each.value}`,
+    title: code(each.key),
+    lines: [code(each.value), trans.__("From %1", each.from)],
+    locked: each.locked,
+    acts: each.locked ? [] : [
+      {
+        label: trans.__("Edit…"), key: "edit", about: trans.__("Edit %1", each.key),
+        run: (at) => { openBelow(at, (close) => settingForm(screen, each.key, each.value, close)); },
+      },
+      {
+        label: trans.__("Unset"), key: "unset", about: trans.__("Unset %1", each.key),
+        run: (at) => { confirmBelow(screen, at, trans.__("Unset %1?", each.key), screen.report().files.user, trans.__("Unset"), () => screen.change("set_setting", { key: each.key, value: null })); },
+      },
+    ],
+  });
+}
+
+function settingForm(screen: Screen, key: Field | string, value: string, close: () => void): HTMLElement {
+  const { trans } = screen;
+  const text = textField(trans.__("Value: a text, or JSON"), { required: "" }, value);
+  return form(screen, {
+    label: trans.__("Set a setting"), fields: typeof key === "string" ? [text] : [key, text], submit: trans.__("Save"), close,
+    writes: () => screen.report().files.user,
+    send: async () => (await screen.change("set_setting", { key: typeof key === "string" ? key : key.input.value.trim(), value: text.input.value })) !== null,
+  });
+}

@@ -1,0 +1,94 @@
+"""All sessions on one screen, and settings by clicks: a question of a notebook that is closed, a rule, a server."""
+
+import json
+
+import pytest
+from accessibility import check_accessible
+from lab_notebook import IMAGES, TAKE_PICTURES
+from lab_tab import DARK, LIGHT
+from playwright.sync_api import expect
+
+from cellwright.testing import say, turn, use
+from eventual import eventually
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+CLOSE = "() => { for (const widget of [...window.jupyterapp.shell.widgets('main')]) widget.dispose(); }"
+
+
+def picture(book, name):
+    """Take a picture in both themes, where `make pictures` asks for it."""
+    for theme in (DARK, LIGHT) if TAKE_PICTURES else ():
+        book.tab.choose_theme(theme)
+        (IMAGES / f"{name}-{theme.rpartition(' ')[2].lower()}.png").write_bytes(book.page.screenshot())
+
+
+def run_command(page, command):
+    page.evaluate("command => window.jupyterapp.commands.execute(command)", command)
+
+
+def test_a_question_of_a_notebook_that_is_closed_is_seen_and_answered(notebook, model, page):
+    book = notebook("%%claude\nBuild the tide tables")
+    model.add(turn(use("Bash", command="echo built > tables.txt")), turn(say("The tables are built.")))
+    book.run(0)
+    book.asked(0)
+    page.evaluate(CLOSE)
+    run_command(page, "cellwright:show-all-sessions")
+    view = page.locator(".cw-overview")
+    row = view.locator(".kernel-row[data-state='asking']")
+    expect(row).to_contain_text("notebook.ipynb")
+    expect(row).to_contain_text("echo built > tables.txt")
+    expect(row).to_contain_text("waiting for approval · ")
+    check_accessible(view)
+    picture(book, "all-sessions")
+    answer = view.get_by_role("button", name="Answer in")
+    answer.focus()
+    page.keyboard.press("Enter")
+    page.locator(".cellwright-panel .ask[data-ready]").wait_for()
+    page.wait_for_function("() => document.activeElement.matches('.cellwright-panel .answer')")
+    page.keyboard.press("1")
+    file = (book.lab.root / book.path).with_name("tables.txt")
+    eventually(file.exists)
+    run_command(page, "cellwright:show-all-sessions")
+    expect(view.locator(".kernel-row[data-state='idle']")).to_contain_text("ended ")
+
+
+def test_a_rule_and_a_server_are_added_by_clicks_in_the_file_that_is_named(notebook, model, page):
+    book = notebook("")
+    (book.lab.root / book.path).with_name(".mcp.json").write_text(
+        json.dumps({"mcpServers": {"tide-gauge": {"command": "uvx", "args": ["tide-gauge-mcp"]}}})
+    )
+    page.keyboard.press("Control+Shift+Y")
+    page.locator(".cellwright-panel .kernel[data-connection='connected']").wait_for()
+    run_command(page, "cellwright:manage")
+    view = page.locator(".cw-manage")
+    view.get_by_role("button", name="Add a rule…").click()
+    view.get_by_label("Rule", exact=True).fill("Bash(pytest *)")
+    settings = book.lab.home / ".claude" / "settings.json"
+    expect(view.locator(".writes")).to_have_text("Writes ~/.claude/settings.json")
+    assert not settings.exists()
+    page.keyboard.press("Enter")
+    expect(view.locator(".item", has_text="Bash(pytest *)")).to_contain_text("shell commands that match `pytest *`")
+    assert json.loads(settings.read_text()) == {"permissions": {"allow": ["Bash(pytest *)"]}}
+    check_accessible(view)
+    view.get_by_role("button", name="Why was this asked?").click()
+    view.get_by_label("Command, path").fill("pytest -q tides")
+    view.get_by_role("button", name="Explain").click()
+    expect(view.locator(".output")).to_contain_text("Allowed")
+    picture(book, "manage-rules")
+    view.get_by_role("tab", name="MCP").click()
+    expect(view.locator(".item", has_text="tide-gauge")).to_contain_text("waits for your approval")
+    view.get_by_role("button", name="Paste JSON…").click()
+    weather = {"url": "https://weather.example/mcp", "headers": {"X-Key": "hush"}}
+    view.get_by_label("JSON, as").fill(json.dumps({"mcpServers": {"weather": weather}}))
+    view.get_by_role("button", name="Add", exact=True).click()
+    item = view.locator(".item", has_text="weather")
+    item.get_by_role("button", name="Edit").click()
+    assert "hush" not in item.locator("textarea").input_value()
+    check_accessible(view)
+    picture(book, "manage-servers")
+    view.get_by_role("tab", name="Settings").click()
+    view.get_by_label("Density").select_option("compact")
+    page.locator(".cellwright-panel[data-density='compact']").wait_for()
+    check_accessible(view)
+    settings.unlink()
