@@ -26,6 +26,7 @@ from cellwright.kernel.magic.option_parser import CONTEXTS
 from cellwright.kernel.magic.options import How
 from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
+from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 MARKED_FIELDS = ("remark", "source", "output", "note")
 """The texts of a marked cell or output, in the order in which Claude reads them; `note` says what the picture lacks."""
+
+_OUR_END = lazy_pattern(rf"</(?=(?:attached|{'|'.join(MARKED_FIELDS)})\b)")
+NOT_AN_END = r"<\\/"
 
 IDLE_SECONDS = 1.0
 """A kernel that has other code to run for longer is not waited for: the prompt should be on its way."""
@@ -128,8 +132,8 @@ async def _attachment(raw: object) -> ContextBlock:
                     f"{message} Save it in the project and mention it with @: Claude then reads what it needs."
                 )
             return text_context(name[:NAME_CHARS], "file", _tagged(name[:NAME_CHARS], text))
-        case {"kind": "marked", "name": str(name)}:
-            return await asyncio.to_thread(_marked, name[:NAME_CHARS], raw)
+        case {"kind": "marked", "name": str(name), **fields}:
+            return await asyncio.to_thread(_marked, name[:NAME_CHARS], fields)
     raise _invalid(
         'An attachment must be {"kind": "image", "name", "data"}, {"kind": "text", "name", "text"} or {"kind": "marked", …}.'
     )
@@ -155,7 +159,8 @@ def _part(raw: Mapping[str, Any], name: str, field: str) -> str:
     value = raw.get(field, "")
     if not isinstance(value, str) or len(value) > TEXT_CHARS:
         raise _invalid(f"{name}: `{field}` must be a text of at most {TEXT_CHARS:,} characters.")
-    return f"<{field}>\n{value.replace('</', '<\\/')}\n</{field}>\n" if value.strip() else ""
+    # what stands in it ends none of our tags
+    return f"<{field}>\n{_OUR_END.sub(NOT_AN_END, value)}\n</{field}>\n" if value.strip() else ""
 
 
 def _image(name: str, data: str) -> ContextBlock:

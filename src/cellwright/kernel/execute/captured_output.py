@@ -107,12 +107,9 @@ def display_of(data: Mapping[str, Any], display_id: str = "", metadata: Mapping[
 
 def _findable(display: Display) -> dict[str, Any]:
     """The fields by which a page finds a display that only it draws: the key is in its output's metadata as well."""
-    key = display_key(display.bundle)
-    own = display.metadata.get(FIELD)
-    return {
-        "key": key,
-        "metadata": {**display.metadata, FIELD: {**(own if isinstance(own, Mapping) else {}), "display": key}},
-    }
+    key, own = display_key(display.bundle), display.metadata.get(FIELD)
+    place = {**(own if isinstance(own, Mapping) else {}), "display": key}
+    return {"key": key, "metadata": {**display.metadata, FIELD: place}}
 
 
 def drawn_pieces(display: Display, drawn: DrawnOutput) -> Iterator[str | Display]:

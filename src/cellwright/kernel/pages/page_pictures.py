@@ -51,11 +51,11 @@ async def drawn_outputs(pages: Pages, page: PageConnection, params: Mapping[str,
 
 def _drawn(value: object) -> DrawnOutput:
     match value:
-        case {"data": str(data), "media_type": str(media_type)} if media_type in MEDIA_TYPES:
+        case {"data": str(data), "media_type": str(kind), **more} if kind in MEDIA_TYPES:
             if len(data) > MAX_PICTURE_CHARS:
                 return DrawnOutput(problem=PROBLEMS["too_large"])
-            note = "[its lower part is cut off]" if value.get("cut") is True else ""
-            return DrawnOutput(data=data, media_type=media_type, note=note)
+            note = "[its lower part is cut off]" if more.get("cut") is True else ""
+            return DrawnOutput(data=data, media_type=kind, note=note)
         case {"problem": str(problem)}:
             return DrawnOutput(problem=PROBLEMS.get(problem, PROBLEMS["failed"]))
     return DrawnOutput(problem=PROBLEMS["failed"])
