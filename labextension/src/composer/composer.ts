@@ -6,7 +6,7 @@ import { revealed } from "../transcript/visible_text";
 import type { Chat } from "../transport/chat";
 import type { AttachedCell, Completion } from "../transport/chat_protocol";
 import type { AttachedFile } from "./attachments";
-import { Attachments, AttachmentBar, handleDrops } from "./attachments";
+import { Attachments, AttachmentBar, handleDrops, wordsOfRemarks } from "./attachments";
 import { commandName, fileMention, insertion, kernelPath, CompletionSource, triggerAt } from "./completions";
 import type { Composer, ComposerDeps } from "./composer_deps";
 import { handleKey, otherWay } from "./keys";
@@ -59,6 +59,7 @@ class PanelComposer {
   private readonly stopButton: HTMLButtonElement;
   private readonly unsubscribe: () => void;
   private readonly stopCell: () => void;
+  private readonly stopMarks: () => void;
   private readonly typeAhead = new TypeAheadBuffer();
   private way: "steer" | "queue" | null = null;
   private isSending = false;
@@ -82,7 +83,7 @@ class PanelComposer {
       const trigger = triggerAt(this.area.value, this.area.selectionStart);
       if (trigger && trigger.start !== this.dismissed) this.palette.show(found, trigger.kind, trigger.text);
     });
-    this.attachments = new Attachments(trans, () => { this.update(); }, tell);
+    this.attachments = new Attachments(trans, deps.marks, () => { this.update(); }, tell);
     this.attachmentBar = new AttachmentBar(deps, this.attachments, (files) => { this.attach(files); }, () => { this.update(); }, focus);
     this.pickers = new Pickers(chat, trans, deps.settings().context, tell);
     this.waiting = new PendingMessages(chat, trans, (text, late) => { this.restoreText(text, late); }, focus);
@@ -99,6 +100,7 @@ class PanelComposer {
     this.node = this.layOut();
     this.listen();
     this.unsubscribe = chat.subscribe(() => { this.update(); });
+    this.stopMarks = deps.marks.subscribe(() => { this.update(); });
     this.stopCell = deps.onCell(() => { this.cellChanged(); });
     this.area.value = this.drafts.text();
     fitHeight(this.area);
@@ -109,6 +111,7 @@ class PanelComposer {
     this.unsubscribe();
     this.suggestions.dispose();
     this.stopCell();
+    this.stopMarks();
     this.waiting.dispose();
   }
 
@@ -338,7 +341,8 @@ class PanelComposer {
     this.isSending = true;
     this.update();
     const attachments = attached.map((one) => one.attachment);
-    const why = await sendPrompt(this.chat, { text, attachments, context: this.pickers.context, cell, options: {} });
+    const said = text.trim() ? text : wordsOfRemarks(attached);
+    const why = await sendPrompt(this.chat, { text: said, attachments, context: this.pickers.context, cell, options: {} });
     this.isSending = false;
     this.area.readOnly = false;
     if (why === null) {

@@ -15,6 +15,7 @@ import type { CommandRegistry } from "@lumino/commands";
 import { ChangedFiles } from "../documents/changed_files";
 import { reportUnsavedDocuments } from "../documents/unsaved_documents";
 import { notebookLinks } from "../notebook/notebook_links";
+import { setAskingWay } from "../notebook/outputs/asking";
 import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
 import { transOf } from "../translation";
@@ -66,6 +67,10 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     });
     const { store, widget } = sidebar;
     addCommands(commands, sidebar, trans);
+    setAskingWay({
+      send: (prompt, attachments) => sidebar.ask(prompt, attachments),
+      compose: async () => { await sidebar.open(); },
+    });
     shell.add(widget, "right", { rank: 150 });
     restorer?.add(widget, PANEL_ID);
     for (const command of Object.values(COMMANDS)) palette?.addItem({ command, category: trans.__("Claude") });

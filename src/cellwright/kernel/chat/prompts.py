@@ -139,7 +139,7 @@ async def _attachment(raw: object) -> ContextBlock:
     )
 
 
-def _marked(name: str, raw: Mapping[str, Any]) -> ContextBlock:
+def _marked(name: str, raw: Mapping[Any, Any]) -> ContextBlock:
     """A cell or an output that the user marked in a notebook, with their remark; takes time if it has a picture."""
     parts = [_part(raw, name, field) for field in MARKED_FIELDS]
     where = {"cell": raw.get("cell"), "notebook": raw.get("notebook")}
@@ -155,7 +155,7 @@ def _marked(name: str, raw: Mapping[str, Any]) -> ContextBlock:
     return ContextBlock(name, "cell", ({"type": "text", "text": text}, _picture(name, picture).block))
 
 
-def _part(raw: Mapping[str, Any], name: str, field: str) -> str:
+def _part(raw: Mapping[Any, Any], name: str, field: str) -> str:
     value = raw.get(field, "")
     if not isinstance(value, str) or len(value) > TEXT_CHARS:
         raise _invalid(f"{name}: `{field}` must be a text of at most {TEXT_CHARS:,} characters.")
