@@ -4,7 +4,7 @@
  */
 
 /** Why there is no picture; the kernel says it to Claude in words (page_pictures.py). */
-export type Problem = "hidden" | "frame" | "foreign" | "too_large" | "late" | "failed" | "empty";
+export type Problem = "not_shown" | "changed" | "hidden" | "frame" | "foreign" | "too_large" | "late" | "failed" | "empty";
 
 export class Undrawable extends Error {
   constructor(readonly problem: Problem) {
@@ -27,14 +27,14 @@ const MAX_HEIGHT = 2_000;
 const MAX_ELEMENTS = 3_000;
 
 const LOOK_MS = 60;
+const MIN_LOOKS = 8;
 const GRAPHICS = "canvas, svg, img";
 /** A chart is its graphics: what its library puts beside them are menus. */
 const CHARTS = ".js-plotly-plot, .vega-embed, [data-root-id], .bk-root";
 const NO_CONTENT = new Set(["SCRIPT", "STYLE", "LINK", "TEMPLATE"]);
 
-/** The picture of `node`, once that has ceased to change; until `deadline` (of `performance.now`). Throws Undrawable. */
-export async function pictureOf(node: HTMLElement, isChart: boolean, deadline: number): Promise<DrawnPicture> {
-  await settled(node, isChart, deadline);
+/** The picture of `node`, which has settled; until `deadline` (of `performance.now`). Throws Undrawable. */
+export async function pictureOf(node: HTMLElement, deadline: number): Promise<DrawnPicture> {
   const root = contentOf(node);
   const { width, height } = root.getBoundingClientRect();
   if (width < 2 || height < 2) throw new Undrawable(isVisible(node) ? "empty" : "hidden");
@@ -45,9 +45,8 @@ export async function pictureOf(node: HTMLElement, isChart: boolean, deadline: n
 async function canvasOf(root: HTMLElement): Promise<HTMLCanvasElement> {
   const graphics = graphicsIn(root);
   for (const graphic of graphics) refuseForeign(graphic);
-  const chart = root.matches(CHARTS) ? root : root.querySelector<HTMLElement>(CHARTS);
-  if (graphics.length && (chart ?? (root.localName === "img" ? root : null))) return composed(graphics, root);
-  return redrawn(root);
+  const isChart = root.closest(CHARTS) !== null || root.querySelector(CHARTS) !== null || root.matches(GRAPHICS);
+  return isChart && graphics.length > 0 ? composed(graphics, root) : redrawn(root);
 }
 
 // What is drawn already: canvases, SVG and images, one over the other as they stand in the page.
@@ -153,17 +152,18 @@ function refuseForeign(graphic: Graphic): void {
 
 // When a node has been drawn, and what of it is the content.
 
-/** Waits until the node is the same twice: a library draws when it has been loaded. Throws Undrawable. */
-async function settled(node: HTMLElement, isChart: boolean, deadline: number): Promise<void> {
+/** Waits until the node is the same twice, a chart until its library has drawn it; until `deadline`. Throws Undrawable. */
+export async function settled(node: HTMLElement, isChart: boolean, deadline: number): Promise<void> {
   let before = "";
-  for (;;) {
+  // a page that is busy may look but once in that time
+  for (let looks = 1; ; looks++) {
     if (!node.isConnected) throw new Undrawable("hidden");
     const now = stateOf(node, isChart);
     if (now && now === before) return;
     before = now;
-    if (performance.now() > deadline) {
+    if (looks >= MIN_LOOKS && performance.now() > deadline) {
       if (!isVisible(node)) throw new Undrawable("hidden");
-      throw new Undrawable(isChart ? "late" : "empty");
+      throw new Undrawable(isBlank(node) ? "empty" : "late");
     }
     await new Promise((resolve) => { setTimeout(resolve, LOOK_MS); });
   }
@@ -197,6 +197,11 @@ function contentOf(node: HTMLElement): HTMLElement {
 function isEmpty(node: HTMLElement): boolean {
   const { width, height } = node.getBoundingClientRect();
   return width < 2 || height < 2;
+}
+
+/** A script that draws elsewhere leaves nothing but its margins. */
+function isBlank(node: HTMLElement): boolean {
+  return isEmpty(node) || (node.innerText.trim() === "" && !node.querySelector("canvas, svg, img, iframe, input, button"));
 }
 
 function isVisible(node: HTMLElement): boolean {

@@ -7,7 +7,8 @@ import type { IOutputModel } from "@jupyterlab/rendermime";
 
 import type { Json, JsonObject } from "../../json";
 import { RequestError } from "../../transport/rpc";
-import { pictureOf, Undrawable } from "./dom_picture";
+import type { DrawnPicture, Problem } from "./dom_picture";
+import { pictureOf, settled, Undrawable } from "./dom_picture";
 import { isDrawn } from "./output_content";
 
 /** An output in a cell of a notebook; `node` is what it is drawn in, null while it is not drawn. */
@@ -19,8 +20,11 @@ export type FoundOutput = {
   readonly node: HTMLElement | null;
 };
 
+/** What a request asks for, and what it gets. */
+const MAX_OUTPUTS = 24;
 const MAX_PICTURES = 8;
-/** The time for all pictures of a request. */
+/** The time in which what is in the page should have been drawn, and that for all pictures of a request. */
+const SETTLE_MS = 3_000;
 const DRAW_MS = 10_000;
 /** The time that what code has displayed may take to arrive. */
 const ARRIVE_MS = 3_000;
@@ -40,9 +44,25 @@ export function outputAt(panel: NotebookPanel, cell: Cell, index: number): Found
 }
 
 /** A picture of what the page draws for an output. Throws Undrawable. */
-export function drawnPicture({ node, output }: FoundOutput, deadline: number): ReturnType<typeof pictureOf> {
-  if (!node) return Promise.reject(new Undrawable("hidden"));
-  return pictureOf(node, Object.keys(output.data).some((mime) => CHART.test(mime)), deadline);
+export async function drawnPicture(found: FoundOutput): Promise<DrawnPicture> {
+  return pictureOf(await drawnNode(found), performance.now() + DRAW_MS);
+}
+
+/** The node of an output, when it has been drawn. Throws Undrawable. */
+async function drawnNode({ node, output }: FoundOutput): Promise<HTMLElement> {
+  if (!node) throw new Undrawable("hidden");
+  await settled(node, Object.keys(output.data).some((mime) => CHART.test(mime)), performance.now() + SETTLE_MS);
+  return node;
+}
+
+/** What comes of `work`, or the reason why nothing does. */
+async function orProblem<Value>(work: Promise<Value>): Promise<Value | { readonly problem: Problem }> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof Undrawable) return { problem: error.problem };
+    throw error;
+  }
 }
 
 /** What a kernel asks by: a place in a notebook, or the key that a display carries in its metadata. */
@@ -57,27 +77,26 @@ export class OutputPictures {
 
   /** The answer to a kernel's request `pictures`: a picture for each output, or why there is none. */
   answer = async ({ path, outputs }: JsonObject): Promise<Json> => {
-    if (!Array.isArray(outputs) || outputs.length > MAX_PICTURES) throw new RequestError("invalid", `At most ${MAX_PICTURES} outputs.`);
+    if (!Array.isArray(outputs) || outputs.length > MAX_OUTPUTS) throw new RequestError("invalid", `At most ${MAX_OUTPUTS} outputs.`);
     const may = await this.mayShow();
     if (may !== "yes") return { pictures: outputs.map(() => ({ problem: may })) };
+    const nodes = await Promise.all(outputs.map((wanted) => orProblem(this.drawn(path, wanted as Wanted))));
     const deadline = performance.now() + DRAW_MS;
-    const pictures: Json[] = [];
-    for (const wanted of outputs) pictures.push(await this.picture(path, wanted as Wanted, deadline));
+    const pictures: JsonObject[] = [];
+    // one after another: drawing takes the page's own time
+    for (const node of nodes) {
+      const room = pictures.filter((picture) => "data" in picture).length < MAX_PICTURES;
+      if ("problem" in node) pictures.push(node);
+      else pictures.push(room ? await orProblem(pictureOf(node, deadline)) : { problem: "too_many" });
+    }
     return { pictures };
   };
 
-  private async picture(path: Json | undefined, wanted: Wanted, deadline: number): Promise<Json> {
-    const found = typeof wanted.display === "string" ? await this.displayed(wanted.display, deadline) : this.placed(path, wanted);
-    if (typeof found === "string") return { problem: found };
-    try {
-      return await drawnPicture(found, deadline);
-    } catch (error) {
-      if (error instanceof Undrawable) return { problem: error.problem };
-      throw error;
-    }
+  private async drawn(path: Json | undefined, wanted: Wanted): Promise<HTMLElement> {
+    return drawnNode(typeof wanted.display === "string" ? await this.displayed(wanted.display) : this.placed(path, wanted));
   }
 
-  private placed(path: Json | undefined, { cell: id, index, kinds }: Wanted): FoundOutput | "not_shown" | "changed" {
+  private placed(path: Json | undefined, { cell: id, index, kinds }: Wanted): FoundOutput {
     const shown = this.panels().filter(({ context }) => context.path === path);
     const found = shown.flatMap((panel) => {
       const cell = panel.content.widgets.find(({ model }) => model.id === id);
@@ -86,18 +105,19 @@ export class OutputPictures {
     });
     // the same notebook may be in two panels, and drawn in one of them
     const output = found.find(({ node }) => node?.isConnected) ?? found[0];
-    if (!output) return shown.length > 0 ? "changed" : "not_shown";
+    if (!output) throw new Undrawable(shown.length > 0 ? "changed" : "not_shown");
     const now = Object.keys(output.output.data).sort().join();
-    return Array.isArray(kinds) && now === (kinds as string[]).toSorted().join() && isDrawn(output.output.data) ? output : "changed";
+    if (Array.isArray(kinds) && now === (kinds as string[]).toSorted().join() && isDrawn(output.output.data)) return output;
+    throw new Undrawable("changed");
   }
 
   /** The output that shows what code has displayed, when it has arrived. */
-  private async displayed(key: string, deadline: number): Promise<FoundOutput | "not_shown"> {
-    const until = Math.min(deadline, performance.now() + ARRIVE_MS);
+  private async displayed(key: string): Promise<FoundOutput> {
+    const until = performance.now() + ARRIVE_MS;
     for (;;) {
       const found = this.withKey(key);
       if (found) return found;
-      if (performance.now() > until) return "not_shown";
+      if (performance.now() > until) throw new Undrawable("not_shown");
       await new Promise((resolve) => { setTimeout(resolve, LOOK_MS); });
     }
   }

@@ -40,9 +40,6 @@ const FIX_CELL = "cellwright:fix-cell";
 
 const ARGS = { args: { type: "object", properties: { of: { type: "string", enum: ["menu"] } } } } as const;
 
-/** The time that drawing an output for the user may take. */
-const DRAW_MS = 6_000;
-
 const PLUGIN = "cellwright:outputs";
 
 export const outputActionsPlugin: JupyterFrontEndPlugin<void> = {
@@ -218,7 +215,7 @@ class MarkedContents {
     if (!isDrawn(data)) return { picture: null, note: "" };
     if (!(await this.mayDraw())) return { picture: null, note: "No picture: the user's settings do not let you see rendered outputs." };
     try {
-      const { data: picture, cut } = await drawnPicture(found, performance.now() + DRAW_MS);
+      const { data: picture, cut } = await drawnPicture(found);
       return { picture, note: cut ? "The picture shows the upper part." : "" };
     } catch (error) {
       if (!(error instanceof Undrawable)) throw error;
@@ -229,6 +226,8 @@ class MarkedContents {
 
 /** For Claude. */
 const WITHOUT_PICTURE: Readonly<Record<Problem, string>> = {
+  not_shown: "No picture: the output is not in view.",
+  changed: "No picture: the output has changed.",
   hidden: "No picture: the output is not in view.",
   frame: "No picture: the output is a frame of another site.",
   foreign: "No picture: the output holds pictures of another site.",

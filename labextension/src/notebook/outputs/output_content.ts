@@ -8,7 +8,7 @@ export type MimeData = Readonly<Record<string, unknown>>;
 
 export const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const DRAWN_KINDS = [
-  "application/vnd.vegalite", "application/vnd.vega", "application/vnd.plotly", "application/vnd.bokehjs", "application/vnd.holoviews",
+  "application/vnd.vegalite", "application/vnd.vega", "application/vnd.plotly", "application/vnd.bokehjs_exec", "application/vnd.holoviews",
   "application/vnd.jupyter.widget-view", "image/svg+xml",
 ];
 const DRAWN_HTML = /<(?:script|canvas|svg|img|iframe)\b|<style(?!\s+scoped)|\sstyle\s*=/i;

@@ -30,6 +30,7 @@ PROBLEMS: Mapping[str, str] = {
     "too_large": "it has too many parts to be drawn as a picture",
     "late": "the page did not finish drawing it in time",
     "failed": "the page could not make a picture of it",
+    "too_many": "one call shows at most eight such pictures; read fewer cells",
     "empty": "",
 }
 

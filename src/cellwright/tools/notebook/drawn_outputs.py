@@ -14,12 +14,14 @@ from cellwright.tools.notebook.notebook_page import IMAGE_TYPES
 from cellwright.tools.notebook.notebook_source import joined
 from cellwright.tools.notebook.open_notebook import Cell, DrawnOutput, OpenNotebook, OutputPlace
 
-MAX_PICTURES = 8
-"""The pictures that are asked for at a time."""
+MAX_OUTPUTS = 24
+"""The outputs that are asked for at a time; a page gives back at most eight pictures, and scripts that show nothing count little."""
 
 KEY_CHARS = 16
 
 WHAT_TO_DO = "Print the numbers behind it, or have the code save it as a PNG and Read that."
+
+AS_ABOVE = "for the same reason"
 
 DRAWN_NOTE = "[the picture shows it as the user's page draws it]"
 
@@ -29,7 +31,7 @@ _KINDS = (
     "application/vnd.vegalite",
     "application/vnd.vega",
     "application/vnd.plotly",
-    "application/vnd.bokehjs",
+    "application/vnd.bokehjs_exec",
     "application/vnd.holoviews",
     "application/vnd.jupyter.widget-view",
     "image/svg+xml",
@@ -58,6 +60,8 @@ def display_key(data: Mapping[str, Any]) -> str:
 
 def missing_note(reason: str) -> str:
     """Explain to the model why it has no picture of an output; "" if nothing is drawn there."""
+    if reason == AS_ABOVE:
+        return f"[no picture, {AS_ABOVE}]"
     return f"[you cannot see how a page draws this: {reason}. {WHAT_TO_DO}]" if reason else ""
 
 
@@ -78,15 +82,22 @@ async def pictures_of(notebook: OpenNotebook, cells: Sequence[Cell]) -> list[Cel
     ]
     if not places:
         return []
-    asked, rest = places[:MAX_PICTURES], places[MAX_PICTURES:]
+    asked, rest = places[:MAX_OUTPUTS], places[MAX_OUTPUTS:]
     drawn = [CellPicture(*pair) for pair in zip(asked, await notebook.pictures(asked), strict=True)]
-    more = DrawnOutput(problem=f"one call shows at most {MAX_PICTURES} such pictures; read fewer cells")
+    more = DrawnOutput(problem=f"one call asks for at most {MAX_OUTPUTS} such outputs; read fewer cells")
     return [*drawn, *(CellPicture(place, more) for place in rest)]
 
 
 def with_pictures(cells: Sequence[Cell], pictures: Sequence[CellPicture]) -> list[Cell]:
     """The cells with the pictures among their outputs, or with the reasons why there are none."""
-    by_place = {(each.place.cell_id, each.place.index): each.drawn for each in pictures}
+    by_place: dict[tuple[str, int], DrawnOutput] = {}
+    said: set[str] = set()
+    for each in pictures:
+        drawn = each.drawn
+        if drawn.problem in said:
+            drawn = structs.replace(drawn, problem=AS_ABOVE)
+        said |= {drawn.problem} - {""}
+        by_place[each.place.cell_id, each.place.index] = drawn
     return [_with_pictures(cell, by_place) for cell in cells]
 
 
