@@ -17,7 +17,7 @@ LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.m
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help pictures example-recordings demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
+.PHONY: help pictures reel example-recordings demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
   check check-style check-types check-tests check-browser-side written fix build bench fuzz docs clean
 
 help:  ## this list
@@ -184,6 +184,10 @@ docs: $(VENV)/.docs  ## the documentation site, in docs/_build/html; whatever is
 
 pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser tests see the screen
 	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) tests/e2e -m "$(SCENES)" -q
+
+# REEL=folder; TESTS chooses some scenes
+reel: $(VENV)/.test build  ## every pictured scene in light and dark, at 1440x900, 1100x700 and 200 % zoom, in build/reel
+	CELLWRIGHT_REEL=$(or $(REEL),$(CURDIR)/build/reel) $(PYTEST) $(or $(TESTS),tests/e2e) -m "$(SCENES)" -q
 
 example-recordings: $(VENV)/.test  ## the example notebooks and what they are played from, made anew
 	$(BIN)/python notebooks/record_examples.py

@@ -46,7 +46,7 @@ class ErrorCode(StrEnum):
     INVALID_PARAMETERS = "INVALID_PARAMETERS"
     """An option, a command or a tool's input is invalid."""
     TOOL_NOT_FOUND = "TOOL_NOT_FOUND"
-    """There is no tool with this name."""
+    """The tool is unknown."""
     PERMISSION_DENIED = "PERMISSION_DENIED"
     """A rule, the mode, the administrator or you said no."""
     EXECUTION_TIMEOUT = "EXECUTION_TIMEOUT"
@@ -72,7 +72,7 @@ class ErrorCode(StrEnum):
     MCP_TOOL_NOT_FOUND = "MCP_TOOL_NOT_FOUND"
     """There is no such tool of an MCP server: the server is not connected, or it has no tool of this name."""
     SESSION_NOT_FOUND = "SESSION_NOT_FOUND"
-    """There is no session with this id here."""
+    """The session is unknown here."""
     SESSION_CORRUPTED = "SESSION_CORRUPTED"
     """The transcript is damaged, and nothing of it can be read."""
     CONFIG_INVALID = "CONFIG_INVALID"
@@ -107,9 +107,9 @@ class CellwrightError(Exception):
 
     `details` is a dict that JSON can hold; `recoverable`: the same may work later.
 
-    >>> error = CellwrightError(ErrorCode.INVALID_PARAMETERS, "There is no turn 7.")
+    >>> error = CellwrightError(ErrorCode.INVALID_PARAMETERS, "Turn 7 was not found.")
     >>> str(error), error.code == "INVALID_PARAMETERS", error.recoverable
-    ('INVALID_PARAMETERS: There is no turn 7.', True, False)
+    ('INVALID_PARAMETERS: Turn 7 was not found.', True, False)
     """
 
     def __init__(
@@ -171,7 +171,7 @@ def fault(error: BaseException) -> CellwrightError:
         return error
     if _is_of_the_system(error):
         code = ErrorCode.FILE_ACCESS_ERROR
-        return CellwrightError(code, f"The system refused what was needed: {error}.", details={"errno": error.errno})
+        return CellwrightError(code, f"The system refused: {error}.", details={"errno": error.errno})
     message = f"This failed because of a bug in Cellwright; its log has the traceback. {error!r:.500}"
     return CellwrightError(ErrorCode.EXECUTION_ERROR, message, details={"exception": type(error).__name__})
 

@@ -223,7 +223,7 @@ class TestAfterAKill:
         first, second = session.messages[-1]["content"]
         assert first["content"] == "did a"
         assert second["is_error"]
-        assert session.notices == ["1 tool call(s) had not ended; Claude is told so."]
+        assert session.notices == ["1 tool call(s) had not ended; Claude is notified."]
 
 
 class Altered:

@@ -143,7 +143,7 @@ def test_the_call_is_on_disk_before_it_has_effects(play, tmp_path):
 @for_each_row(
     ("call", "tools", "status", "told"),
     [
-        (use("nothing", a=1), [look], "error", "There is no tool named nothing. The tools are: look."),
+        (use("nothing", a=1), [look], "error", "Tool nothing was not found. The tools are: look."),
         (use("look"), [look], "error", "name"),
         (use("look", name=3), [look], "error", "name"),
         (use("look", name="x", other=1), [look], "error", "other"),
@@ -538,7 +538,7 @@ class TestLimits:
         assert 0.005 < next_request < 0.05
         assert played.end.error["message"] == (
             "The budget of $0.0001 would be exceeded by the next request, which can cost up to "
-            f"{dollars(next_request)}; $0.00 is spent so far. Allow more, or go on without a budget."
+            f"{dollars(next_request)}; $0.00 is spent so far. Allow more, or continue without a budget."
         )
 
 

@@ -80,7 +80,7 @@ def test_what_cannot_be_kept_is_named_and_left(work, own_place):
     there.say()
     assert there.read("a.py") == "new\n"
     assert there.changed.not_kept == (str(there.cwd / "a.py"),)
-    assert "a.py  what it held before is not kept" in there.type("/undo")
+    assert "a.py  its earlier content was not kept" in there.type("/undo")
     assert not there.asked
     assert there.read("a.py") == "new\n"
 

@@ -142,7 +142,7 @@ def test_an_undo_killed_before_its_end_is_ended_by_the_next_undo(patched):
     kill(there, "end", "/undo both yes")
     assert contents(there) == OLD
     there.again()
-    assert "no turn to take back" in there.type("/undo")
+    assert "no turn to undo" in there.type("/undo")
     there.say("And now?")
     assert any("The undo of turn 1" in text and "finished now" in text for text in notices(there))
     assert "The user has undone turn 1" in told_claude(there)

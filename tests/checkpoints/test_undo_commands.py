@@ -26,14 +26,14 @@ def test_the_last_turn_is_taken_back_and_brought_back(work):
         ("new/deep/b.py", "created", 1),
     ]
     page = there.type("/undo")
-    assert "Taken back: turn 1 “Write both”" in page
+    assert "Undone: turn 1 “Write both”" in page
     assert there.read("a.py") is None
     assert not (there.cwd / "new").exists()
     question = there.asked[0]
-    assert question.preview.title == "Take back turn 1 “Write both”"
-    assert "a.py  goes away  +0 −1" in question.preview.detail
+    assert question.preview.title == "Undo turn 1 “Write both”?"
+    assert "a.py  will be deleted  +0 −1" in question.preview.detail
     page = there.type("/redo")
-    assert "Brought back: turn 1" in page
+    assert "Redone: turn 1" in page
     assert there.read("a.py") == "one\n"
     assert there.read("new/deep/b.py") == "b\n"
     assert "There is nothing to redo" in there.type("/redo")
@@ -113,12 +113,12 @@ def test_a_conflict_offers_to_overwrite(work):
     assert there.type("/undo", "no") == "Nothing was changed"
     labels = [choice.label for choice in there.asked[0].decision.suggestions]
     assert labels == [
-        "Take back",
-        "Also take it out of the conversation",
-        "Also what has changed since",
-        "Leave everything as it is",
+        "Undo",
+        "Undo, and remove it from the conversation",
+        "Also undo later changes",
+        "Cancel",
     ]
-    there.type("/undo", "Also what has changed since")
+    there.type("/undo", "Also undo later changes")
     assert (there.read("a.py"), there.read("b.py")) == (None, None)
 
 
@@ -136,9 +136,9 @@ def test_nobody_to_ask_means_that_it_is_only_said(work):
     there.say()
     page = there.type("/undo", None)
     assert "There was nobody to ask, so nothing was changed" in page
-    assert "goes away" in page
+    assert "will be deleted" in page
     assert there.read("a.py") == "one\n"
-    assert "Taken back" in there.type("/undo yes", None)
+    assert "Undone" in there.type("/undo yes", None)
     assert there.read("a.py") is None
 
 
@@ -153,7 +153,7 @@ def test_several_turns_go_back_from_the_newest(work):
     assert there.read("a.py") == "1\n"
     there.type("/undo")
     assert there.read("a.py") == "0\n"
-    assert "There is no turn to take back" in there.type("/undo")
+    assert "There is no turn to undo" in there.type("/undo")
     there.type("/redo")
     assert there.read("a.py") == "1\n"
     there.type("/redo")
@@ -187,7 +187,7 @@ def test_a_conversation_is_rewound_and_its_history_stays_in_the_file(work):
     there.say("Second")
     path = there.conversation.sessions.current.path
     before = path.read_bytes()
-    assert "Taken back: turn 2" in there.type("/rewind 2")
+    assert "Undone: turn 2" in there.type("/rewind 2")
     assert (there.read("a.py"), there.read("b.py")) == ("one\n", None)
     assert path.read_bytes().startswith(before)
     there.again()
@@ -214,7 +214,7 @@ def test_the_conversation_alone_and_back_again(work):
 def test_an_undo_offers_the_conversation_as_well(work):
     there = work([write("a.py", "one\n")], [])
     there.say("First")
-    there.type("/undo", "Also take it out of the conversation")
+    there.type("/undo", "Undo, and remove it from the conversation")
     assert there.conversation.sessions.current.messages == []
     assert there.read("a.py") is None
     there.say("Second")
@@ -233,8 +233,8 @@ def test_rewind_lists_the_turns(work):
     assert "1 file" in lines[3]
     assert there.changed.effects == ("Bash: touch made && echo hi",)
     page = there.type("/rewind 1 code yes")
-    assert "Cannot be taken back" in page
-    assert "taken back" in there.type("/rewind").splitlines()[3]
+    assert "Cannot be undone" in page
+    assert "undone" in there.type("/rewind").splitlines()[3]
 
 
 def test_an_undo_tells_of_turns_that_it_passes_over_because_nothing_of_them_can_be_taken_back(work):
@@ -243,12 +243,12 @@ def test_an_undo_tells_of_turns_that_it_passes_over_because_nothing_of_them_can_
         there.say(prompt)
     page = there.type("/undo")
     [asked] = there.asked
-    assert "Cannot be taken back:\n  turn 2 “Second”: Bash: touch made" in asked.preview.detail
-    assert "turn 2 “Second”" in page[page.index("Cannot be taken back") :]
+    assert "Cannot be undone:\n  turn 2 “Second”: Bash: touch made" in asked.preview.detail
+    assert "turn 2 “Second”" in page[page.index("Cannot be undone") :]
     assert (there.read("a.py"), there.read("made")) == (None, "")
     again = there.type("/undo")
-    assert again.startswith("There is no turn to take back.")
-    assert "Bash: touch made" in again[again.index("Cannot be taken back") : again.index("Turns")]
+    assert again.startswith("There is no turn to undo.")
+    assert "Bash: touch made" in again[again.index("Cannot be undone") : again.index("Turns")]
 
 
 def test_a_command_that_only_reads_is_no_effect(work):
@@ -303,13 +303,13 @@ def test_a_button_takes_back_one_turn_and_leaves_what_later_ones_did(work):
     conversation = there.conversation
     assert turns_to_undo(conversation) == [1, 2]
     shown = asyncio.run(undo_turn(conversation, 1, preview=True))
-    assert shown["title"] == "Take back turn 1 “First”"
-    assert "b.py  goes away" in shown["text"]
+    assert shown["title"] == "Undo turn 1 “First”?"
+    assert "b.py  will be deleted" in shown["text"]
     assert "a.py: it has changed since turn 1" in shown["text"]
     assert (shown["does_something"], shown["conflicts"]) == (True, True)
     assert there.read("b.py") == "b\n"
     done = asyncio.run(undo_turn(conversation, 1, preview=False))
-    assert done["title"] == "Taken back: turn 1 “First”"
+    assert done["title"] == "Undone: turn 1 “First”"
     assert (there.read("a.py"), there.read("b.py")) == ("two\n", None)
     assert turns_to_undo(conversation) == [2]
     with pytest.raises(CellwrightError):

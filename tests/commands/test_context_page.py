@@ -49,7 +49,7 @@ def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Con
     section, tools, prompt = page.sections
     rows = {name: (int(tokens.replace(",", "")), bar) for name, tokens, _, bar in section.rows[1:]}
     shares = {name: share for name, _, share, _ in section.rows[1:]}
-    assert {"System prompt", "Tools", "Your words", "Claude's answers and calls", "Free"} <= set(rows)
+    assert {"System prompt", "Tools", "Your messages", "Claude's messages", "Free"} <= set(rows)
     used = sum(tokens for name, (tokens, _) in rows.items() if name != "Free")
     assert [request.action for request in api.all_requests if request.action != "model"] == ["messages", "count_tokens"]
     asked, counted = (request.body for request in api.all_requests if request.action in ("messages", "count_tokens"))
@@ -63,9 +63,9 @@ def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Con
     assert {name for name, (_, bar) in rows.items() if not bar.startswith("█")} == {
         name for name, share in shares.items() if share == "0.0%"
     }
-    assert shares["Your words"] == "0.0%"
+    assert shares["Your messages"] == "0.0%"
     assert rows["Free"][1].count("█") > rows["Tools"][1].count("█")
-    assert "| Your words |" in page.markdown()
+    assert "| Your messages |" in page.markdown()
     told = {name: int(tokens.replace(",", "")) for name, tokens, _ in tools.rows[1:]}
     assert 100 < told["Bash"] < 1_000
     assert f"About {sum(told.values()):,} tokens" in tools.text

@@ -62,7 +62,7 @@ def test_what_cannot_be_chosen_is_refused(talk: Talk) -> None:
         ("/model opusplan", "`deniedModels` excludes it"),
         ("/mode bypassPermissions", "switched off"),
         ("/mode wild", "There is no permission mode"),
-        ("/effort enormous", "There is no effort"),
+        ("/effort enormous", "Unknown effort"),
         ("/output-style rude", "There is no output style"),
     ):
         with pytest.raises(CellwrightError) as refused:
@@ -73,7 +73,7 @@ def test_what_cannot_be_chosen_is_refused(talk: Talk) -> None:
 
 def test_a_word_that_is_no_model_is_refused_at_anthropics_own_address(talk: Talk) -> None:
     del talk.environ["ANTHROPIC_BASE_URL"]
-    with pytest.raises(CellwrightError, match="There is no model 'sonet'"):
+    with pytest.raises(CellwrightError, match="Model 'sonet' was not found"):
         talk.page("/model sonet")
 
 

@@ -132,7 +132,7 @@ def test_where_nobody_can_be_asked_the_question_is_told(tmp_path):
     question = SettingsInForce(tmp_path, {"HOME": str(tmp_path / "home")}).question()
     told = unasked_text(question)
     assert "environment variable A" in told
-    assert "It goes on without." in told
+    assert "It continues without." in told
 
 
 @pytest.mark.parametrize(

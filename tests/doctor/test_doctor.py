@@ -99,7 +99,7 @@ def test_a_key_that_is_taken_is_well_and_costs_nothing(messages_server: Callable
 def test_a_key_that_is_refused_is_a_problem_and_is_not_shown(messages_server: Callable[..., MessagesServer]) -> None:
     found = asked(messages_server().url)
     assert found.status == "problem"
-    assert "does not accept the credential" in found.found
+    assert "rejected your key" in found.found
     assert SECRET not in str(found)
 
 

@@ -78,7 +78,7 @@ def test_ctrl_c_ends_the_run_and_the_next_one_goes_on(ipython: Any, model: Messa
     ipython.sendline("%claude go")
     ipython.expect_exact("I will now")
     ipython.sendintr()
-    ipython.expect_exact("Stopped. The conversation goes on in the next cell.")
+    ipython.expect_exact("Stopped. The conversation continues in the next cell.")
     ipython.expect_exact("In [3]: ")
     gate.open()
     ipython.sendline("%claude and now?")

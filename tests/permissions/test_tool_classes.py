@@ -450,7 +450,7 @@ def test_a_readable_folder_is_for_reading_and_no_more(place):
         ("Read", {"file_path": "/etc/x"}, "It reads outside the project: /etc/x."),
         ("Edit", {"file_path": "link-file"}, "{home}/outside/data.csv by way of {project}/link-file."),
         ("Glob", {"pattern": "*/../../x"}, "Its pattern may lead out of {project}"),
-        ("Edit", {"file_path": "src/a.py"}, "Changes src/a.py, which needs your approval."),
+        ("Edit", {"file_path": "src/a.py"}, "Edits src/a.py."),
         ("Edit", {"file_path": ".git/config"}, "is protected (`.git`)"),
         ("WebFetch", {"url": "https://Example.com/x"}, "a request to example.com"),
         ("WebFetch", {"url": "https://a@example.com/x"}, "user name before its host"),

@@ -73,7 +73,7 @@ def test_why_there_is_no_list_is_said_without_the_key(messages_server):
     by_key, nobody, cloud = lists(wrong, {"HOME": "/nowhere"}, {"CLAUDE_CODE_USE_BEDROCK": "1"})
     (by_proxy,) = lists({}, upstream=Upstream(KEY, api.url))
     assert [dict(each.models) for each in (by_key, nobody, cloud, by_proxy)] == [{}] * 4
-    assert "does not accept the credential" in by_key.problem
+    assert "rejected your key" in by_key.problem
     assert "Claude needs a key" in nobody.problem
     assert "bedrock" in cloud.problem
     assert all(KEY not in each.problem for each in (by_key, by_proxy))

@@ -137,7 +137,7 @@ def test_what_kept_a_run_from_an_answer_is_its_result(messages_server: Server, s
     refused = fault("status", status=401, error_type="authentication_error")
     done = shell_for(messages_server([refused])).run("claude -p hi 2>/dev/null")
     assert done.returncode == 3
-    assert done.stdout.startswith("The API does not accept the credential")
+    assert done.stdout.startswith("The API rejected your key")
     missing = shell_for(messages_server([])).run("claude -p hi --output-format json 2>/dev/null", ANTHROPIC_API_KEY="")
     assert missing.returncode == 3
     assert json.loads(missing.stdout).items() >= {"type": "result", "is_error": True}.items()

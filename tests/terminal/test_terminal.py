@@ -112,7 +112,7 @@ def test_always_allowing_is_kept(messages_server: Server, command_for: For) -> N
     server = messages_server([touch, say("Done."), touch, say("Done.")])
     command = command_for(server)
     terminal = command.terminal("go")
-    terminal.expect(r"3  Always allow this exact command in this project \(rule")
+    terminal.expect(r"3  Always allow this command in this project \(rule")
     terminal.expect(r"\[1/2/3/4/e\] ")
     terminal.sendline("3")
     finished(terminal)

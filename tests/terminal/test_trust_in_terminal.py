@@ -79,7 +79,7 @@ def test_on_a_terminal_the_user_decides_and_is_asked_once(
     shown = ESCAPE.sub("", terminal.before)
     assert "Trust the folder" in shown
     assert "1  Trust this folder" in shown
-    assert "4  Go on without trusting" in shown
+    assert "4  Continue without trusting" in shown
     assert not ran.exists()
     terminal.sendline("4")
     assert "First." in screen_of(terminal)
@@ -266,7 +266,7 @@ def test_commands_send_nothing_and_need_no_key(messages_server: Server, command_
     assert json.loads(command.run("--output-format", "json", "/status").stdout)["status"].startswith("**Status**")
     done = command.run("/nonsense")
     assert done.returncode != 0
-    assert "There is no command or skill /nonsense. /help lists the commands" in done.stderr
+    assert "Command or skill /nonsense was not found. /help lists the commands" in done.stderr
     assert "takes nothing after it" in command.run("/status please").stderr
     assert server.requests == []
 

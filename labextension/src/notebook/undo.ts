@@ -83,9 +83,9 @@ async function preview(host: HTMLElement, offer: HTMLElement, turn: UndoableTurn
     offer.focus();
   };
   const choices = [
-    ...(shown.does_something ? [applyButton("Take back", host, offer, turn, ask, false)] : []),
-    ...(shown.conflicts ? [applyButton("Also what has changed since", host, offer, turn, ask, true)] : []),
-    cardButton("Leave everything as it is", leave),
+    ...(shown.does_something ? [applyButton("Undo", host, offer, turn, ask, false)] : []),
+    ...(shown.conflicts ? [applyButton("Also undo later changes", host, offer, turn, ask, true)] : []),
+    cardButton("Cancel", leave),
   ];
   const card = document.createElement("div");
   card.className = "card";
@@ -107,7 +107,7 @@ function applyButton(label: string, host: HTMLElement, offer: HTMLElement, turn:
     void requestPreview(host, offer, () => ask("undo_turn", { ...turn, preview: false, force })).then((done) => {
       if (!done) return;
       const failed = done.failed?.length ? ` But: ${done.failed.join(" ")}` : "";
-      showMessage(host, `${done.title}.${failed} %claude /redo brings it back.`);
+      showMessage(host, `${done.title}.${failed} %claude /redo restores it.`);
     });
   });
 }

@@ -35,10 +35,10 @@ export function titleOf(entry: SessionEntry, trans: Trans): string {
 }
 
 function badges(entry: SessionEntry, trans: Trans, current: boolean): HTMLElement[] {
-  if (current) return [element("span", { class: "badge now" }, trans.__("this one"))];
+  if (current) return [element("span", { class: "badge now" }, trans.__("current"))];
   if (!entry.in_use) return [];
   const title = trans.__("Another kernel is using it. Resuming it here continues in a copy.");
-  return [element("span", { class: "badge", title }, trans.__("in use"))];
+  return [element("span", { class: "badge", title }, trans.__("open elsewhere"))];
 }
 
 function facts(entry: SessionEntry, trans: Trans, now: number): HTMLElement[] {

@@ -163,11 +163,11 @@ export class Sidebar {
 
   private kernels(): MenuItem[] {
     const { trans } = this.host;
-    const words = { own: trans.__("Own kernel"), start: trans.__("Start a kernel of its own") };
+    const words = { own: trans.__("Own kernel"), start: trans.__("Start a separate kernel") };
     const options: MenuItem[] = this.kernelChoice.options(words, () => { this.startKernel(); });
     const { pinned } = this.kernelChoice;
     return [
-      { label: trans.__("The current notebook's"), about: trans.__("follows you"), chosen: pinned === null, choose: () => { this.kernelChoice.choose(null); } },
+      { label: trans.__("Follow the active notebook"), about: trans.__("follows you"), chosen: pinned === null, choose: () => { this.kernelChoice.choose(null); } },
       ...options.map((option) => ({ ...option, chosen: pinned !== null && option.chosen === true })),
     ];
   }

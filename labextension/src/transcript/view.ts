@@ -171,7 +171,7 @@ function removeDropped(views: Map<Item, { view: ItemView }>, items: Item[]): voi
 function drawEnding(store: TranscriptStore, waiting: HTMLElement, failure: HTMLElement): void {
   const { retry, end } = store;
   waiting.hidden = retry === null;
-  if (retry) setText(waiting, `${retry.message} The request is sent again (${retry.attempt} of ${retry.of}).`);
+  if (retry) setText(waiting, `${retry.message} Retrying (${retry.attempt} of ${retry.of}).`);
   if (!end?.error || failure.childElementCount > 0) return;
   fillFailure(failure, end.stop_reason === "interrupted" ? null : end.error);
 }

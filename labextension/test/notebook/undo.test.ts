@@ -9,7 +9,7 @@ type UndoCell = { readonly node: HTMLElement; readonly model: { readonly outputs
 
 type Asked = [method: string, params: Record<string, unknown>];
 
-const SHOWN = { title: "Take back turn 3 “Rename it”", text: "a.py  is changed back  +1 −1", does_something: true, conflicts: true };
+const SHOWN = { title: "Undo turn 3 “Rename it”?", text: "a.py  will be restored  +1 −1", does_something: true, conflicts: true };
 
 let asked: Asked[];
 let open: number[];
@@ -65,9 +65,9 @@ it("shows first, then does it", async () => {
   press(one.node, "Undo turn");
   await settled();
   expect(one.node.querySelector("pre")?.textContent).toBe(SHOWN.text);
-  expect(document.activeElement?.textContent).toBe("Take back");
+  expect(document.activeElement?.textContent).toBe("Undo");
   expect(asked.at(-1)).toEqual(["undo_turn", { session: "s1", turn: 3, preview: true }]);
-  press(one.node, "Take back");
+  press(one.node, "Undo");
   await settled();
   expect(asked.at(-1)).toEqual(["undo_turn", { session: "s1", turn: 3, preview: false, force: false }]);
   const said = one.node.querySelector("[role=status]");
@@ -84,7 +84,7 @@ it("leaves everything, by Escape as well, and overwrites only when told", async 
   expect(one.node.textContent).toBe("Undo turn");
   press(one.node, "Undo turn");
   await settled();
-  press(one.node, "Also what has changed since");
+  press(one.node, "Also undo later changes");
   await settled();
   expect(asked.at(-1)?.[1].force).toBe(true);
 });
@@ -117,11 +117,11 @@ it("asks over the connection that there is when it is pressed, and may be presse
 
 it("writes out what a file's name hides", async () => {
   const one = cell(3);
-  const hiding = { ...SHOWN, title: "Take back turn 3 “\u202Eevil”", text: "report\u202Efdp.exe  is changed back\nnext\u200B line" };
+  const hiding = { ...SHOWN, title: "Undo turn 3 “\u202Eevil”?", text: "report\u202Efdp.exe  will be restored\nnext\u200B line" };
   const answers = (method: string): Promise<unknown> => Promise.resolve(method === "undo_turns" ? { session: "s1", turns: open } : hiding);
   await new UndoButtons(() => answers).update(standIn({ content: { widgets: [one] } }));
   press(one.node, "Undo turn");
   await settled();
-  expect(one.node.querySelector("strong")?.textContent).toBe("Take back turn 3 “⟦U+202E⟧evil”");
-  expect(one.node.querySelector("pre")?.textContent).toBe("report⟦U+202E⟧fdp.exe  is changed back\nnext⟦U+200B⟧ line");
+  expect(one.node.querySelector("strong")?.textContent).toBe("Undo turn 3 “⟦U+202E⟧evil”?");
+  expect(one.node.querySelector("pre")?.textContent).toBe("report⟦U+202E⟧fdp.exe  will be restored\nnext⟦U+200B⟧ line");
 });

@@ -85,7 +85,7 @@ describe("what is listed", () => {
       "moon phases · 2 hours ago · 12 turns · $0.13",
       "tides · 2 hours ago · 1 turn",
     ]);
-    expect(shown(".badge")).toEqual(["this one", "in use", undefined]);
+    expect(shown(".badge")).toEqual(["current", "open elsewhere", undefined]);
     expect(shown(".tags")).toEqual([undefined, "physics", undefined]);
     expect([...scene.host.querySelectorAll("mark")].map((mark) => mark.textContent)).toEqual(["moon", "moon"]);
     expect(find(scene.host, ".status").textContent).toBe("3 sessions");
@@ -333,10 +333,10 @@ describe("the menu", () => {
   it("shows why a fork was refused, and keeps the form", async () => {
     const scene = await open();
     await choose(scene, "Fork…");
-    failing = "There is no turn 40.";
+    failing = "Turn 40 was not found.";
     find<HTMLFormElement>(scene.host, "form").requestSubmit();
     await settled();
-    expect(find(scene.host, "form .problem").textContent).toBe("There is no turn 40.");
+    expect(find(scene.host, "form .problem").textContent).toBe("Turn 40 was not found.");
     expect(scene.panel.closed).toBe(0);
   });
 

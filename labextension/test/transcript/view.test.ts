@@ -161,7 +161,7 @@ describe("the footer", () => {
     kernel.say(RUN, { op: "retry", attempt: 2, of: 8, wait: 12, code: "API_OVERLOADED", message: "Busy.", at: Date.now() / 1000 - 2 });
     await drawn();
     expect(text(root, ".state")).toBe("Trying again in 10 s");
-    expect(text(root, ".notice")).toBe("Busy. The request is sent again (2 of 8).");
+    expect(text(root, ".notice")).toBe("Busy. Retrying (2 of 8).");
     kernel.say({ op: "text", block: 0, text: "a" });
     await drawn();
     expect(find(root, ".ending > .notice").hidden).toBe(true);

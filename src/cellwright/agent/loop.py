@@ -456,7 +456,7 @@ class AgentRun:
         before, self.model = self.model, self.fallbacks.pop(0)
         self.max_tokens = min(self.max_tokens, limits(self.model).max_output)
         self.spending.model = self.model
-        self.emit(Notice(f"{before} cannot answer now ({why}) {self.model} goes on with this prompt.", "warning"))
+        self.emit(Notice(f"{before} cannot answer now ({why}) {self.model} continues with this prompt.", "warning"))
 
     async def _streamed_answer(self, request: Request) -> TurnEnd | None:
         """The answer; None when attempts that failed have spent too much, or are enough to turn to another model."""
@@ -598,7 +598,7 @@ class AgentRun:
         if self.continuations > MAX_CONTINUATIONS:
             raise _Stop("max_tokens", run_errors.cut_too_often(self.max_tokens))
         self.max_tokens = min(self.max_tokens * 2, limits(self.model).max_output)
-        self.emit(Notice("The answer was cut off at the output limit; Claude goes on.", "warning"))
+        self.emit(Notice("The answer was cut off at the output limit; Claude continues.", "warning"))
 
     def _end(self, stop_reason: str, error: CellwrightError | None) -> RunEnd:
         """The one end of every run. What goes wrong in it is told, and keeps nobody from being told of the end."""

@@ -25,16 +25,22 @@ def take_back_refused(session: Session, error: CellwrightError) -> str:
         return ""
     results = any(block["type"] == "tool_result" for block in last["content"])
     if results and error.code == ErrorCode.CONTEXT_TOO_LONG:
-        return f"The calls' results are kept in the session. {HOW_TO_GO_ON}"
+        return f"The tool results are kept. {HOW_TO_GO_ON}"
     told_again = REATTACHED in session.in_effect()[-1].meta
     session.take_back()
     session.answer_open_calls("the API did not take the result; it may have had effects")
-    what = "results are" if results else "part that was told again behind the summary is" if told_again else "prompt is"
-    return f"The {what} not kept in the session, so that it can go on."
+    what = (
+        "These results were"
+        if results
+        else "The context re-attached after the summary was"
+        if told_again
+        else "This prompt was"
+    )
+    return f"{what} left out of the conversation so that you can continue."
 
 
 HOW_TO_GO_ON = (
-    "Go on with a model that has a larger window (`--model`), take turns back (/rewind), or begin anew (/clear)."
+    "Continue with a model that has a larger window (`--model`), undo turns (/rewind), or start a new session (/clear)."
 )
 
 
@@ -68,7 +74,7 @@ def nearly_full(tokens: int, window: int, model: str) -> str:
 
 def too_many_turns(max_turns: int) -> CellwrightError:
     """The run has made as many requests as it may."""
-    message = f"Stopped after {max_turns} requests to the model (max_turns). Ask Claude to go on, or allow more."
+    message = f"Stopped after {max_turns} requests to the model (max_turns). Ask Claude to continue, or allow more."
     return CellwrightError(ErrorCode.MAX_TURNS_REACHED, message, recoverable=True)
 
 
@@ -84,7 +90,7 @@ def budget_spent(
         more += f", set max_tokens to {fitting_tokens} or less"
     message = (
         f"The {of_whom}budget of {dollars(budget)} would be exceeded by the next request, which can cost up to "
-        f"{dollars(next_request)}; {dollars(cost)} is spent so far. {more}, or go on without a budget."
+        f"{dollars(next_request)}; {dollars(cost)} is spent so far. {more}, or continue without a budget."
     )
     details = {"budget_usd": budget, "cost_usd": cost, "next_request_usd": next_request, "budget_of": whose or "run"}
     if fitting_tokens > 0:

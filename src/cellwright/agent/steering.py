@@ -66,7 +66,7 @@ class Steering:
         if self.closed:
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, self.closed, recoverable=True)
         if not steering_text.text.strip():
-            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "There is nothing in it that Claude could be told.")
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "The message is empty.")
         if any(steering_text.id == each.id for each in self._waiting):
             return  # sent twice
         self._waiting.append(steering_text)

@@ -103,7 +103,7 @@ def is_agent_code() -> bool:
 WAITING_NOTICE_SECONDS = 0.5
 """The time that work in the background may wait for the main thread before its call says so."""
 
-WAITS = "Waits until your cell has ended: the kernel runs one thing at a time."
+WAITS = "Waiting for your cell to finish."
 
 tell_waiting: contextvars.ContextVar[Callable[[str], None] | None] = contextvars.ContextVar(
     "tell_waiting", default=None

@@ -87,7 +87,7 @@ class Checkpoints:
         blocks = [text_context("What a killed process left", "context", _cut_off_text(told))] if told else []
         with suppress(OSError):
             if text := describe_undos(self.journal(prompt_context.session).history, self._roots()[0]):
-                blocks.append(text_context("What was undone", "context", text))
+                blocks.append(text_context("The undone changes", "context", text))
         return ProvidedContext(before=tuple(blocks))
 
     def begin(self, session: Session, prompt: str, seq: int) -> TurnRecord:

@@ -170,7 +170,7 @@ def _undo(
     undo = CellUndo(about=target, now=now, anchor_id=anchor_id)
     content = _kept(target.target)
     if target.target is not None and content is None:
-        return replace(undo, refused="what it held before is not kept")
+        return replace(undo, refused="its earlier content was not kept")
     holds = None if now is None else now.sha256
     if holds not in target.expected and not force:
         return replace(undo, refused=f"it has changed since {target.since}", conflict=True)

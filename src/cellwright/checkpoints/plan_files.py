@@ -117,7 +117,7 @@ def _checked(undo: FileUndo, blocked: Blocked, conflict: str, *, force: bool) ->
     elif conflict and not force:
         refused, forcible = conflict, True
     elif undo.needed and undo.target is not None and original(undo.target.sha256) is None:
-        refused = "what it held before is not kept"
+        refused = "its earlier content was not kept"
     elif undo.needed:
         refused = blocked(undo.path)
     if not refused:

@@ -41,7 +41,7 @@ async def cost_page(call: CommandCall) -> CommandPage:
         del rows[-2:]
     text = f"By Anthropic's list prices of {PRICES_DATE}; a platform's own prices may differ."
     if conversation.model.name(call.options.provider) == "claude-code":
-        text += " Claude Code asks by its own sign-in: a subscription pays for it as a whole, whatever stands here."
+        text += " Claude Code asks by its own sign-in: a subscription pays for it as a whole, whatever is shown here."
     tokens = _tokens(session.usage)
     sections = [Section("Cost", rows, text), *([Section("Tokens of this session", tokens)] if tokens else [])]
     return CommandPage(sections)

@@ -44,7 +44,7 @@ async def diff_page(call: CommandCall) -> CommandPage:
     try:
         history = checkpoints.journal(checkpoints.session_of(conversation.sessions.current)).history
     except OSError as error:
-        message = f"What was kept of this session's turns cannot be read: {error}."
+        message = f"The undo log of this session cannot be read: {error}."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
     turns, title = _turns(history, call.text)
     return await asyncio.to_thread(_page, turns, title, conversation.cwd)
@@ -101,7 +101,7 @@ def _files(turns: Sequence[CheckpointTurn], cwd: Path) -> Iterator[ShownChange]:
         before = None if first is None else original(first.sha256)
         after, remark = _now(path, steps[-1].after)
         if (first is not None and before is None) or remark == UNKNOWN:
-            yield ShownChange(where, "", "", "changed; what it held before or after is not kept")
+            yield ShownChange(where, "", "", "changed; its content before or after was not kept")
             continue
         if change := _shown(where, before, after, remark):
             yield change
@@ -124,9 +124,7 @@ def _now(path: Path, left: str | None) -> tuple[bytes | None, str]:
     if left is None:
         return None, "there again since"
     kept = original(left)
-    return (
-        (kept, "changed again since") if kept is not None else (held, "changed again since: this is what it holds now")
-    )
+    return (kept, "changed again since") if kept is not None else (held, "changed again since: its current content")
 
 
 def _cells(turns: Sequence[CheckpointTurn], cwd: Path) -> Iterator[ShownChange]:

@@ -64,7 +64,7 @@ def _named_model(conversation: Conversation, name: str) -> str:
     known = canonical(now).startswith("claude-") or name in named_models(settings) or now != name
     if not known and not environ.get("ANTHROPIC_BASE_URL"):
         message = (
-            f"There is no model {name!r}. /model shows the models; a full name such as claude-sonnet-5-5 works too."
+            f"Model {name!r} was not found. /model shows the models; a full name such as claude-sonnet-5-5 works too."
         )
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     check_allowed(now, settings, environ)
@@ -112,7 +112,7 @@ def _models(call: CommandCall) -> Section:
         rows.append((name, state, ", ".join(dict.fromkeys(aliases)), *prices, window))
     text = (
         f"Prices are for a million tokens (input, output, read from the cache), by Anthropic's list of {PRICES_DATE}. "
-        f"/model NAME goes on with another one; {OPUS_PLAN} is Opus in plan mode and Sonnet otherwise; /model {RESET} is "
+        f"/model NAME switches; {OPUS_PLAN} is Opus in plan mode and Sonnet otherwise; /model {RESET} is "
         "what the settings say."
     )
     if not now:
@@ -153,7 +153,7 @@ def mode_page(call: CommandCall) -> CommandPage:
         now = conversation.sessions.current.mode or mode_of(call.options, settings, environ)
         rows: list[Row] = [("mode", "", "what it does")]
         rows += [(mode, IN_FORCE if mode == now else "", MODE_LABELS[mode][1]) for mode in LISTED_MODES]
-        return CommandPage([Section("Permission modes", rows, "/mode NAME goes on in another one.")])
+        return CommandPage([Section("Permission modes", rows, "/mode NAME switches.")])
     mode, remark = parse_mode(_spelled(call.text, LISTED_MODES))
     if (allowed := mode_of(RunOptions(mode=mode), settings, environ)) != mode:
         raise CellwrightError(
@@ -180,7 +180,7 @@ def effort_page(call: CommandCall) -> CommandPage:
         return CommandPage([Section("Effort", rows, f"How hard the model thinks; {RESET} leaves it to the model.")])
     level = call.text.lower()
     if level not in (RESET, *EFFORTS):
-        message = f"There is no effort {call.text!r}; there are {', '.join((RESET, *EFFORTS))}."
+        message = f"Unknown effort {call.text!r}. Choose one of {', '.join((RESET, *EFFORTS))}."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     _refuse_administrators(conversation, "effortLevel")
     model = _model(call)
@@ -201,7 +201,7 @@ def output_style_page(call: CommandCall) -> CommandPage:
         return CommandPage([_styles(call), *_waiting(conversation)])
     if call.text.lower() not in styles:
         known = ", ".join(style.name for style in styles.values())
-        message = f"There is no output style {call.text!r}; the styles are {known}."
+        message = f"Output style {call.text!r} was not found; the styles are {known}."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     style = styles[call.text.lower()]
     _refuse_administrators(conversation, "outputStyle")

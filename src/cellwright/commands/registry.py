@@ -108,7 +108,7 @@ def _unknown(name: str) -> str:
         return f"There is no /{name} here. {INSTEAD[name]}"
     near = get_close_matches(name, [*COMMANDS, *OTHER_NAMES], 1)
     meant = f"Did you mean /{near[0]}? " if near else ""
-    return f"There is no command or skill /{name}. {meant}/help lists the commands, /skills the skills."
+    return f"Command or skill /{name} was not found. {meant}/help lists the commands, /skills the skills."
 
 
 def _help(call: CommandCall) -> CommandPage:
@@ -121,7 +121,7 @@ def _help(call: CommandCall) -> CommandPage:
     text = (
         "They are answered here: nothing is put into the conversation, and only /btw, /compact, and /rename without a "
         "title ask a model. /help NAME is about one of them or of the /skills, which are called in the same way. "
-        "`!` and a command runs it in your shell; Claude is told of it with your next prompt."
+        "`!` and a command runs it in your shell; Claude learns of it with your next prompt."
     )
     return CommandPage([Section("Commands", rows, text)])
 
@@ -179,7 +179,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "export": SlashCommand(export_page, "the conversation as a file: Markdown, a notebook or JSON", EXPORT),
     "cells": SlashCommand(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
     "tasks": SlashCommand(tasks_page, "what Claude and its shell commands are doing, with their ids", "[stop ID]"),
-    "steer": SlashCommand(steer_page, "tell Claude something while it works", "TEXT"),
+    "steer": SlashCommand(steer_page, "send Claude a message while it works", "TEXT"),
     "btw": SlashCommand(btw_page, "ask about the conversation without adding to it, even while Claude works", BTW),
     "goal": SlashCommand(goal_page, "have Claude work until a goal is met; without one, show it", GOAL),
     "compact": SlashCommand(
@@ -196,7 +196,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "cost": SlashCommand(cost_page, "what this session and suggestions while you type have cost"),
     "doctor": SlashCommand(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
     "upgrade": SlashCommand(upgrade_page, "how to upgrade this installation, and what to restart afterwards"),
-    "bug": SlashCommand(bug_page, "a report about this installation in a file, without what was said", BUG),
+    "bug": SlashCommand(bug_page, "a report about this installation in a file, without the conversation", BUG),
     "status": SlashCommand(status_page, "session, model, where the key comes from, tools, versions"),
 }
 

@@ -152,5 +152,5 @@ def _rules(entries: Sequence[SettingsEntry]) -> list[Row]:
 def _describe_trust(conversation: Conversation) -> str:
     trust = conversation.in_force.trust
     if trust.waiting:
-        return f"{'trusted, but what is new in it is not' if trust.trusted else 'not trusted'} (a new session asks)"
+        return f"{'trusted, except for new or changed parts' if trust.trusted else 'not trusted'} (a new session asks)"
     return "trusted" if trust.trusted else "brings nothing along that would need trust"

@@ -21,7 +21,7 @@ STATES = {
     "failed": "failed",
     "interrupted": "interrupted",
 }
-USAGE = "/tasks shows what goes on; /tasks stop ID ends a run, a shell command or an agent; /tasks stop all ends everything."
+USAGE = "/tasks shows what is running; /tasks stop ID ends a run, command or agent; /tasks stop all ends everything."
 
 
 async def tasks_page(call: CommandCall) -> CommandPage:
@@ -32,13 +32,13 @@ async def tasks_page(call: CommandCall) -> CommandPage:
     if verb != "stop" or len(ids) != 1:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{USAGE} Nothing was stopped.")
     stopped = await _stop_all(call.conversation) if ids == ["all"] else [await _stop(call.conversation, ids[0])]
-    return CommandPage([Section("Stopped", [("", ""), *stopped], "" if stopped else "Nothing goes on.")])
+    return CommandPage([Section("Stopped", [("", ""), *stopped], "" if stopped else "Nothing is running.")])
 
 
 def steer_page(call: CommandCall) -> CommandPage:
     """Tell Claude something while it works, and show that it was told."""
     if not call.text:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "/steer needs the words to tell Claude.")
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "/steer needs a message for Claude.")
     call.conversation.runs.steer(SteeringText(secrets.token_hex(8), call.text, "steer"))
     run = call.conversation.runs.current
     title = "" if run is None else f"“{run.title}” ({run.id})"
@@ -91,7 +91,7 @@ async def _stop(conversation: Conversation, task_id: str) -> Row:
     ids += [task.id for task in background_tasks().all() if not task.run.ended.done()]
     ids += [each.id for each in conversation.subagents.background if not each.task.done()]
     known = ", ".join(ids) or "nothing"
-    message = f"There is no task {task_id!r}. What goes on: {known}. Nothing was stopped."
+    message = f"Task {task_id!r} was not found. Running: {known}. Nothing was stopped."
     raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
 

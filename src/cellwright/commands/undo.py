@@ -25,7 +25,7 @@ from cellwright.sessions.session import Session
 from cellwright.text import counted, visible
 from cellwright.tools.paths import shown_path
 
-WOULD_BE = {"created": "comes back", "deleted": "goes away", "changed": "is changed back"}
+WOULD_BE = {"created": "will be created again", "deleted": "will be deleted", "changed": "will be restored"}
 """The verb for what a plan does, by what it makes of a file."""
 
 
@@ -70,22 +70,22 @@ def left_out(plan: UndoPlan, cwd: Path) -> list[tuple[str, str]]:
     ]
 
 
-NOT_UNDONE = "Cannot be taken back"
+NOT_UNDONE = "Cannot be undone"
 STAYS = "What commands and code in the kernel did stays as it is, but for the files and cells above."
 
 UNDO = "[N] [code|conversation|both] [yes] [force]"
 REWIND = "[TURN] [code|conversation|both] [yes] [force]"
 REDO = "[yes] [force]"
 
-OVERWRITE = "Also what has changed since"
-CONVERSATION = "Also take it out of the conversation"
+OVERWRITE = "Also undo later changes"
+CONVERSATION = "Undo, and remove it from the conversation"
 
 _DISABLED = (
-    "Nothing is kept that could be taken back: fileCheckpointingEnabled is false in the settings. "
-    "/config says where. Set it to true, and what turns change from then on can be taken back."
+    "Undo is off: fileCheckpointingEnabled is false in the settings. "
+    "/config shows where. Set it to true to undo later turns."
 )
 
-_WAS = {"created": "came back", "deleted": "went away", "changed": "as before"}
+_WAS = {"created": "created again", "deleted": "deleted", "changed": "restored"}
 
 MakePlan = Callable[[What, bool], Awaitable[UndoPlan]]
 """Plans it for code, conversation or both; with True also what somebody else has changed since."""
@@ -124,7 +124,7 @@ async def undo_page(call: CommandCall) -> CommandPage:
     code_only = words.what in ("", "code")
     turns = taking.journal.history.newest(words.number or 1, code_only=code_only, left=words.force)
     if not turns:
-        return _nothing_to_undo("There is no turn to take back.", taking.journal.history)
+        return _nothing_to_undo("There is no turn to undo.", taking.journal.history)
     return await _apply(call, taking, words, turns)
 
 
@@ -139,7 +139,7 @@ async def rewind_page(call: CommandCall) -> CommandPage:
     first = turns[-1]
     code = what != "conversation" and any(turn.to_undo(left=words.force) for turn in turns)
     if not code and (what == "code" or not _is_in(first)):
-        return _nothing_to_undo(f"Turn {words.number} and those after it are taken back already.", history)
+        return _nothing_to_undo(f"Turn {words.number} and those after it are already undone.", history)
     return await _apply(call, taking, replace(words, what=what), turns)
 
 
@@ -166,7 +166,7 @@ async def rewind_turns(
 def _from_turn(history: History, number: int) -> list[CheckpointTurn]:
     """The turns from this one on, the newest first. Raises CellwrightError where it is not there."""
     if history.turn(number) is None:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is no turn {number}. /rewind lists the turns.")
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"Turn {number} was not found. /rewind lists the turns.")
     return [turn for turn in reversed(history.turns) if turn.number >= number]
 
 
@@ -179,10 +179,10 @@ async def undo_turn(conversation: Conversation, number: int, *, preview: bool, f
     taking = taking_back(conversation)
     turn = taking.journal.history.turn(number)
     if turn is None or not turn.to_undo(left=True):
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"Turn {number} is not there to be taken back.")
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"Turn {number} cannot be undone: it was not found.")
     plan = await taking.plan([turn], "code", force=force)
     shown = {
-        "title": f"Take back {names_of(plan.turns)}",
+        "title": f"Undo {names_of(plan.turns)}?",
         "text": visible(preview_text(plan, taking.cwd)),
         "does_something": plan.does_something,
         "conflicts": plan.conflicts,
@@ -192,7 +192,7 @@ async def undo_turn(conversation: Conversation, number: int, *, preview: bool, f
         return shown
     failed = await taking.apply(plan)
     text = "\n".join([str(shown["text"]), *map(visible, failed)])
-    return {**shown, "title": f"Taken back: {names_of(plan.turns)}", "text": text, "failed": failed}
+    return {**shown, "title": f"Undone: {names_of(plan.turns)}", "text": text, "failed": failed}
 
 
 def turns_to_undo(conversation: Conversation) -> list[int]:
@@ -217,7 +217,7 @@ async def redo_page(call: CommandCall) -> CommandPage:
     async def plan(_what: What, force: bool) -> UndoPlan:
         return await taking.plan_redo(undo, force=force)
 
-    return await _confirm_and_apply(call, taking, words, plan, "Bring back")
+    return await _confirm_and_apply(call, taking, words, plan, "Redo")
 
 
 def _is_in(turn: CheckpointTurn) -> bool:
@@ -251,7 +251,7 @@ def _journal(conversation: Conversation, session: Session) -> Journal:
     try:
         return conversation.checkpoints.journal(session)
     except OSError as error:
-        message = f"What was kept of this session's turns cannot be read: {error}."
+        message = f"The undo log of this session cannot be read: {error}."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
 
 
@@ -259,7 +259,7 @@ async def _apply(call: CommandCall, taking: Undo, words: UndoArguments, turns: l
     async def plan(what: What, force: bool) -> UndoPlan:
         return await taking.plan(turns, what, force=force)
 
-    return await _confirm_and_apply(call, taking, words, plan, "Take back")
+    return await _confirm_and_apply(call, taking, words, plan, "Undo")
 
 
 async def _confirm_and_apply(
@@ -296,11 +296,11 @@ async def _ask(
         also.insert(0, CONVERSATION)
     question = TrustQuestion(
         about="run",
-        title=f"{verb} {names_of(plan.turns)}",
+        title=f"{verb} {names_of(plan.turns)}?",
         detail=preview_text(plan, taking.cwd),
         reason="",
         yes=verb,
-        no="Leave everything as it is",
+        no="Cancel",
         ids=frozenset(),
         also=tuple(also),
     )
@@ -321,16 +321,16 @@ def _nothing_to_undo(text: str, history: History) -> CommandPage:
 
 
 def _unconfirmed(plan: UndoPlan, taking: Undo, verb: str) -> CommandPage:
-    note = "There was nobody to ask, so nothing was changed. Add `yes` to do it without a question."
+    note = "Nobody could answer, so nothing was changed. Add `yes` to skip the question."
     section = Section(f"{verb} {names_of(plan.turns)}?", _rows(changes_of_plan(plan, taking.cwd), WOULD_BE), note)
     return CommandPage([section, *_rest(plan, taking)])
 
 
 def _outcome_page(plan: UndoPlan, rows: list[Row], failed: Sequence[str], taking: Undo) -> CommandPage:
     redo = plan.redo_of is not None
-    texts = ["The conversation goes on from there."] if plan.as_after is not None else []
-    texts.append("/redo brings it back." if not redo else "Claude is told with the next prompt.")
-    title = f"{'Brought back' if redo else 'Taken back'}: {names_of(plan.turns)}"
+    texts = ["The conversation continues from there."] if plan.as_after is not None else []
+    texts.append("/redo restores it." if not redo else "Claude learns of it with your next prompt.")
+    title = f"{'Redone' if redo else 'Undone'}: {names_of(plan.turns)}"
     sections = [Section(title, rows, " ".join(texts))]
     if failed:
         sections.append(Section("Not done", [("",), *((why,) for why in failed)]))
@@ -341,7 +341,7 @@ def _rest(plan: UndoPlan, taking: Undo) -> list[Section]:
     """List what is left as it is, and what cannot be taken back at all."""
     sections: list[Section] = []
     if plan.refused:
-        note = "`force` also takes back what has changed since; /redo would bring that back." if plan.conflicts else ""
+        note = "`force` also undoes what has changed since; /redo would restore that." if plan.conflicts else ""
         sections.append(Section("Left as they are", [("what", "because"), *left_out(plan, taking.cwd)], note))
     return [*sections, *_effects(plan.effects)]
 
@@ -379,7 +379,7 @@ def _changed(turn: CheckpointTurn) -> str:
 
 def _state(turn: CheckpointTurn) -> str:
     facts = [
-        ("taken back", turn.files_undone),
+        ("undone", turn.files_undone),
         ("not in the conversation", turn.conversation_undone),
         ("did not end", not turn.ended),
     ]

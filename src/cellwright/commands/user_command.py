@@ -17,7 +17,7 @@ async def user_command_page(call: CommandCall) -> CommandPage:
     except ToolError as error:
         raise CellwrightError(error.code, error.message) from error
     ending = f" · {result.ending}" if result.ending else ""
-    told = "Claude is told of it with your next prompt."
+    told = "Claude learns of it with your next prompt."
     return CommandPage([Section(f"{result.title}{ending}", code=result.text.rstrip("\n") or "(no output)", text=told)])
 
 

@@ -354,10 +354,10 @@ async def ask_about_trust(
 
 def unasked_text(question: TrustQuestion) -> str:
     """Word what the user is told where nobody could be asked."""
-    outcome = "Nothing was sent." if question.required else "It goes on without."
+    outcome = "Nothing was sent." if question.required else "It continues without."
     of_folder = f" {HOW_TO_TRUST}" if question.about == "folder" else ""
     return (
-        f"There is nobody to ask here: {question.title}? {outcome}\n{question.detail}\n"
+        f"Nobody can be asked here: {question.title}? {outcome}\n{question.detail}\n"
         f"To answer it, run a prompt here in a notebook cell or with `cellwright` in a terminal.{of_folder}"
     )
 

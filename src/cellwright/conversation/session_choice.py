@@ -168,7 +168,7 @@ class ConversationSessions:
             # what an earlier message has loaded must stay declared
             servers = [each for each in json.loads(session.tools) if of_servers(each["name"])]
             fork = session.fork(tools=[*(tool.to_param() for tool in tools), *servers])
-            fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
+            fork.notices.append(f"The tools have changed: this continues in a fork of the session, {fork.id}.")
             if given is None:
                 self._go_on_in(fork, session)
             session = fork
@@ -215,7 +215,7 @@ class ConversationSessions:
         if not before or (len(before) == len(system) and before[-len(users) :] == users):
             return session
         fork = session.fork(system=system)
-        fork.notices.append(f"Another system prompt than before: this goes on in a fork of the session, {fork.id}.")
+        fork.notices.append(f"The system prompt has changed: this continues in a fork of the session, {fork.id}.")
         if self._own_tools is session:
             self._own_tools = fork
         if self._session is session:
@@ -226,7 +226,7 @@ class ConversationSessions:
         """Go on with a new session of this id. Raises as `use`, and INVALID_PARAMETERS for an id that is taken."""
         folder = sessions_folder(self._cwd)
         if (folder / f"{session_id}.jsonl").exists():
-            message = f"The session {session_id} is there already: --resume goes on with it."
+            message = f"The session {session_id} exists already: --resume continues it."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         self.use(Session.create(self._cwd, folder, session_id))
 

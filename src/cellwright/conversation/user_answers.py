@@ -27,7 +27,7 @@ ANSWER_FIELDS: Mapping[QuestionKind, tuple[str, ...]] = {
 UNSAID: Mapping[QuestionKind, str] = {
     "permission": "",
     "question": "the question was dismissed",
-    "plan": "go on planning",
+    "plan": "continue planning",
     "trust": "",
 }
 """The reason of a "no" that was given without one."""

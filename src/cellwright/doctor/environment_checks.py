@@ -99,7 +99,7 @@ def file_changes() -> Finding:
         return Finding("file changes", "warning", found, "Make sure that these files can be read and written.")
     mixed = [path for outcome in ended for path in outcome.unclear]
     if mixed:
-        found = f"cut off, and changed by somebody else since: {', '.join(map(str, mixed[:MAX_NOTICES]))}"
+        found = f"cut off, and changed by another program since: {', '.join(map(str, mixed[:MAX_NOTICES]))}"
         return Finding("file changes", "warning", found, "Look at these files; they were left as they are.")
     words = f"{len(ended)} cut off, and ended now" if ended else "none was cut off"
     return Finding("file changes", "ok", words)

@@ -51,7 +51,7 @@ def subshells(kernel: Any) -> Finding:
     """Check whether this kernel takes messages while a cell runs."""
     if getattr(kernel, "_supports_kernel_subshells", False):  # ipykernel 6 does not know the word
         return Finding("kernel's subshells", "ok", "it answers while a cell runs")
-    found = "while a cell runs this kernel answers nobody: the panel and suggestions wait"
+    found = "while a cell runs this kernel does not respond: the panel and suggestions wait"
     return Finding("kernel's subshells", "warning", found, "pip install --upgrade ipykernel, and restart the kernel.")
 
 

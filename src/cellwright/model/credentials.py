@@ -28,7 +28,7 @@ _SWITCHES = {
 _ON = ("1", "true", "yes", "on")
 
 _HOW_TO_GIVE_A_KEY = """\
-Claude needs a key, and there is none yet. Three ways to go on:
+Claude needs a key. Three ways to continue:
   Enter a key   once: `%claude login` in a cell, the panel, or `cellwright auth login` in a terminal. It counts at once.
                 Or set ANTHROPIC_API_KEY before the kernel starts. Keys: https://platform.claude.com/settings/keys
   Use a cloud   CLAUDE_CODE_USE_BEDROCK=1, CLAUDE_CODE_USE_VERTEX=1 or CLAUDE_CODE_USE_FOUNDRY=1; a gateway or local server:

@@ -156,7 +156,7 @@ def _label(rules: Sequence[str], scope: str) -> str:
     """Describe all that the rules cover, in words: the card shows the command, and the rules beside the choice."""
     where = "for this session" if scope == "session" else "in this project"
     exact = [rule for rule in rules if rule.startswith("Bash(") and not rule.endswith(" *)")]
-    parts = ["this exact command" if len(exact) == 1 else f"these {len(exact)} exact commands"] if exact else []
+    parts = ["this command" if len(exact) == 1 else f"these {len(exact)} commands"] if exact else []
     for rule in rules:
         tool, _, about = rule[:-1].partition("(")
         if rule.endswith(" *)"):

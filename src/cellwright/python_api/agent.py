@@ -367,7 +367,7 @@ class Agent:
         if not isinstance(line, str) or not is_command(command_name(line.strip()) or ""):
             known = ", ".join(f"/{each}" for each in COMMANDS)
             raise CellwrightError(
-                ErrorCode.INVALID_PARAMETERS, f"There is no command {line!r:.200}. There are {known}."
+                ErrorCode.INVALID_PARAMETERS, f"Command {line!r:.200} was not found. Available: {known}."
             )
         command, text = command_of(line.strip())
         return self._on_thread(self._answer(command, text))

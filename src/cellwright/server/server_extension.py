@@ -33,8 +33,8 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
     version = VERSION
     load_other_extensions = True
 
-    max_runs = Integer(16, min=1, help="How many runs may go on at once on this server.").tag(config=True)
-    max_runs_per_user = Integer(4, min=1, help="How many runs of one user may go on at once.").tag(config=True)
+    max_runs = Integer(16, min=1, help="The most runs at once on this server.").tag(config=True)
+    max_runs_per_user = Integer(4, min=1, help="The most runs at once of one user.").tag(config=True)
     runs_per_minute = Integer(30, min=1, help="How many runs one user may begin in a minute.").tag(config=True)
     max_own_kernels = Integer(
         8, min=0, help="How many kernels may be there at once that were started for runs (`POST run`)."

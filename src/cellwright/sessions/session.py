@@ -294,7 +294,7 @@ class Session:
         """
         self.leave_out_open_server_calls()
         if count := self.answer_open_calls(_CUT_OFF, known):
-            self.notices.append(f"{count} tool call(s) had not ended; Claude is told so.")
+            self.notices.append(f"{count} tool call(s) had not ended; Claude is notified.")
 
     def open_server_calls(self) -> set[str]:
         """The ids of calls of the API's own tools that the last answer, which was paused, has left open."""

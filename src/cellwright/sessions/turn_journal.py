@@ -365,17 +365,17 @@ class TurnJournal:
         in_words, media = _with_media_in_words(messages, thought, accepted)
         if media:
             session.replace_history(in_words)
-            yield f"The API refused the conversation, so it goes on without {_media(media)} in it.{why}"
+            yield f"The API refused the conversation, so it continues without {_media(media)} in it.{why}"
             session.return_to(before)
 
         dropped = messages[accepted:] if prompt is None else messages[accepted:-1]
         if dropped and not is_of_prompt:
             self._begin_after(messages[:accepted], dropped, prompt)
-            left_out = f"{len(dropped)} message(s) are left out, and Claude is told in short what they said."
+            left_out = f"{len(dropped)} message(s) are left out; Claude gets a summary of them."
             if accepted:
-                goes_on = "The API refused the conversation, so it goes on from where it was accepted last"
+                goes_on = "The API refused the conversation, so it continues from the last accepted message"
             else:
-                goes_on = "The API refused the conversation, so it goes on with your words alone"
+                goes_on = "The API refused the conversation, so it continues with your message alone"
             yield f"{goes_on}: {left_out} The transcript keeps them.{why}"
             session.return_to(before)
 
@@ -384,7 +384,7 @@ class TurnJournal:
             self._begin_after([], earlier, prompt)
             yield (
                 "The API refused the conversation again, so it begins anew with your words: "
-                f"{len(earlier)} message(s) are left out, and Claude is told in short what they said. The transcript "
+                f"{len(earlier)} message(s) are left out; Claude gets a summary of them. The transcript "
                 f"keeps them.{why}"
             )
             session.return_to(before)

@@ -109,7 +109,7 @@ class TerminalCommand:
         elif options.resume is not None:
             conversation.sessions.resume(options.resume)
         elif options.resume_newest and not conversation.sessions.resume_newest():
-            notice = "There is no session of this folder to go on with: this is a new one."
+            notice = "No earlier session in this folder; started a new one."
             conversation.sessions.current.notices.append(notice)
         if options.fork_session:
             conversation.sessions.fork_current(options.session_id or "")

@@ -75,7 +75,7 @@ def test_what_runs_spend_adds_up_and_stops_the_next_before_it_asks(play: Any, tm
     message = stopped.end.error["message"]
     assert message.startswith("The day's budget of $")
     assert "would be exceeded by the next request, which can cost up to $" in message
-    assert "is spent so far. Allow more in `cellwright.dailyBudget`, or go on without a budget." in message
+    assert "is spent so far. Allow more in `cellwright.dailyBudget`, or continue without a budget." in message
     assert stopped.end.error["details"]["budget_of"] == "day"
     assert SpendingFile(lambda: file).spent().open_usd == 0
 

@@ -76,7 +76,7 @@ def test_the_question_lists_what_the_folder_brings_along(place):
     configure(place)
     question = place.in_force().question()
     assert str(place.project) in question.title
-    assert (question.yes, question.no) == ("Trust this folder", "Go on without trusting")
+    assert (question.yes, question.no) == ("Trust this folder", "Continue without trusting")
     for line in (
         "hook PreToolUse (Bash): runs ./check.sh",
         "environment variable GREETING = hello",

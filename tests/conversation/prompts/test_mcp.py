@@ -387,7 +387,7 @@ def test_a_prompt_of_a_servers_is_a_command(talk: Talk) -> None:
     talk.conversation.jobs.work_until_done(run)
     error = run.result().error
     assert error is not None
-    assert "There is no MCP prompt /mcp__plain__nothing. There are: /mcp__plain__review." in error["message"]
+    assert "MCP prompt /mcp__plain__nothing was not found. Available: /mcp__plain__review." in error["message"]
 
 
 def test_a_servers_question_is_a_question_card(talk: Talk) -> None:
@@ -448,7 +448,7 @@ def test_the_page_shows_servers_and_switches_them(talk: Talk) -> None:
     assert "may run from now on" in page(talk, "approve shared")
     talk.say("again")
     assert {"mcp__plain__add", "mcp__shared__add"} <= set(talk.declared)
-    with pytest.raises(CellwrightError, match="There is no MCP server 'x'"):
+    with pytest.raises(CellwrightError, match="MCP server 'x' was not found"):
         page(talk, "reconnect x")
 
 

@@ -131,7 +131,7 @@ def test_what_a_rule_denies_to_read_is_not_told(talk: Talk) -> None:
     talk.begin()
     talk.say("hello")
     assert talk.told() == ["CLAUDE.md: see @private.md"]
-    assert any("private.md: not told, a rule denies to read it." in notice for notice in talk.notices)
+    assert any("private.md: not sent: a rule denies reading it." in notice for notice in talk.notices)
 
 
 def test_secrets_stay_here(talk: Talk) -> None:

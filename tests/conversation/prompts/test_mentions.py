@@ -274,7 +274,7 @@ def test_a_mistake_of_ours_does_not_keep_the_prompt_from_being_sent(talk: Talk) 
 
     talk.say("hello @a.py", context=(broken,))
     assert talk.told == [("file", "a.py")]
-    assert talk.notices == ["Not all could be told with the prompt: ZeroDivisionError: our mistake"]
+    assert talk.notices == ["Some context could not be sent with the prompt: ZeroDivisionError: our mistake"]
 
 
 BRACKETED = (

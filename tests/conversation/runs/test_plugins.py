@@ -204,7 +204,7 @@ def test_its_output_style_is_chosen_by_its_full_name(talk: Talk) -> None:
     talk.command("/clear")
     talk.say("Hello.")
     assert "Speak as the tide." not in json.dumps(talk.server.requests[-1].body["system"])
-    assert any("There is no output style 'demo:Tide'" in str(event) for event in talk.events)
+    assert any("Output style 'demo:Tide' was not found" in str(event) for event in talk.events)
 
 
 def test_a_project_switches_on_its_server_only_where_it_was_installed_and_the_folder_is_trusted(talk: Talk) -> None:

@@ -105,7 +105,7 @@ def test_an_agent_that_works_itself_has_its_prompt_tools_hooks_and_no_looser_mod
     talk.begin()
     talk.say("Go", use("Write", file_path="b.txt", content="b"), say("Done."), agent="loose")
     assert [each.name for each in talk.asked] == ["Write"]
-    with pytest.raises(CellwrightError, match="There is no agent raeder"):
+    with pytest.raises(CellwrightError, match="Agent raeder was not found"):
         talk.run("Go", agent="raeder")
 
 
@@ -130,7 +130,8 @@ def test_an_agent_that_works_itself_stays_for_its_session_with_its_skills_and_no
     (talk.home / ".claude/agents/keeper.md").unlink()
     talk.say("Still there?")
     assert any(
-        "There is no agent keeper: Claude works itself" in str(getattr(event, "message", "")) for event in talk.events
+        "Agent keeper was not found; Claude answers itself" in str(getattr(event, "message", ""))
+        for event in talk.events
     )
     talk.define("keeper", "", "You keep.")
     talk.write(".claude/settings.json", json.dumps({"agent": "keeper"}))
@@ -510,7 +511,7 @@ def test_an_unknown_agent_is_named_with_those_there_are(talk: Talk) -> None:
     talk.say("Go", hand("task", "nobody"), say("End."))
     (result,) = talk.results
     assert result.status == "error"
-    assert "There is no agent nobody. The agents are: Explore, Plan, " in str(result.content)
+    assert "Agent nobody was not found. The agents are: Explore, Plan, " in str(result.content)
 
 
 def test_closing_the_conversation_ends_agents_in_the_background(talk: Talk) -> None:

@@ -38,7 +38,7 @@ def test_an_agent_of_ones_own_has_them_too(tmp_path, own_place):
     tools = cellwright.builtin_tools("read_file", "Edit", cwd=tmp_path)
     assert [tool.name for tool in tools] == ["Read", "Edit"]
     assert "Bash" in {tool.name for tool in cellwright.builtin_tools(cwd=tmp_path)}
-    with pytest.raises(CellwrightError, match="There is no tool named reed_file"):
+    with pytest.raises(CellwrightError, match="Tool reed_file was not found"):
         cellwright.builtin_tools("reed_file", cwd=tmp_path)
     policy = cellwright.PermissionPolicy()
     given = {"provider": None, "model": "m", "system": (), "policy": policy}
@@ -58,7 +58,7 @@ def test_each_says_its_limits(asked):
 
 
 def test_a_name_that_there_is_not(asked):
-    with pytest.raises(CellwrightError, match=r"There is no tool named Raed\. The tools are: .*Read, ") as caught:
+    with pytest.raises(CellwrightError, match=r"Tool Raed was not found\. The tools are: .*Read, ") as caught:
         asked(tools=["Raed"], builtin_tools=False)
     assert caught.value.code == ErrorCode.TOOL_NOT_FOUND
 

@@ -28,7 +28,7 @@ def test_it_changes_the_notebook_that_is_open_and_not_a_file_with_unsaved_change
     panel = page.locator(".cellwright-panel")
     panel.locator(".kernel[data-connection='connected']").wait_for()
     panel.locator(".kernel").click()
-    page.get_by_role("menuitemradio", name="Start a kernel of its own").click()
+    page.get_by_role("menuitemradio", name="Start a separate kernel").click()
     panel.locator(".kernel", has_text="Own kernel").wait_for()
     panel.locator(".kernel[data-connection='connected']").wait_for()
     name = book.path.rpartition("/")[2]

@@ -277,7 +277,10 @@ def test_a_mention_of_claude_is_no_question(notebook: Notebook, source: str) -> 
     [
         ("", "Give either cell_ids or which (below, above, all, stale)."),
         ("which='all', cell_ids=['c0']", "Give either cell_ids or which"),
-        ("cell_ids=['nope', 'c0']", "There is no cell nope in notebook.ipynb; nothing was run. The cells are: c0, c1"),
+        (
+            "cell_ids=['nope', 'c0']",
+            "Cell nope was not found in notebook.ipynb; nothing was run. The cells are: c0, c1",
+        ),
         ("cell_ids=['c1']", "Cell c1 is the one that is running now"),
         ("which='below'", "There is nothing to run"),
         ("which='all', notebook_path='other.ipynb'", "other.ipynb is not the notebook that this kernel runs"),

@@ -553,7 +553,7 @@ def test_names_may_go_into_a_value(shell: InteractiveShell) -> None:
 @for_each_row(
     ("path", "problem"),
     [
-        ("frist", "There is no variable frist. Did you mean first?"),
+        ("frist", "Variable frist was not found. Did you mean first?"),
         ("first + 1", "more than names, attributes and [keys]"),
         ("helper()", "more than names, attributes and [keys]"),
         ("first[", "is not the name of a variable"),

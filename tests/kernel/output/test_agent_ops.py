@@ -71,7 +71,7 @@ def test_an_agents_work_is_a_card_with_lines() -> None:
     }
     lines = [(op["kind"], op["text"], op["call"], op["status"]) for op in ops if op["op"] == "agent_line"]
     assert lines == [
-        ("note", "Busy. The request is sent again (1 of 8).", "", ""),
+        ("note", "Busy. Retrying (1 of 8).", "", ""),
         ("text", "I look.", "", ""),
         ("call", "Grep: x", "t1", ""),
         ("end", "", "t1", "success"),

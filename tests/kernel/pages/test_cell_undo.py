@@ -19,7 +19,7 @@ def edit_notes(kernel: NotebookKernel, model: MessagesServer, project: Path) -> 
     model.add(turn(use("Read", file_path="notes.txt")), turn(edit), turn(say("Done.")))
     cell = kernel.run("%%claude --new --mode acceptEdits\nrename it")
     assert notes.read_text() == "beta\n"
-    assert "1 file changed (/undo takes it back)" in cell.outputs[-1]["text/plain"]
+    assert "1 file changed (/undo reverts it)" in cell.outputs[-1]["text/plain"]
     return notes
 
 
@@ -28,15 +28,15 @@ def test_in_the_widget(kernel: NotebookKernel, page: Page, model: MessagesServer
     assert page.wait_for_op("changes")["files"] == [{"where": "notes.txt", "kind": "changed", "added": 1, "removed": 1}]
     cell = kernel.begin("%claude /undo")
     ask = page.wait_for_op("ask", cell)
-    assert (ask["name"], ask["kind"], ask["title"]) == ("Undo", "trust", "Take back turn 1 “rename it”")
-    assert "notes.txt  is changed back  +1 −1" in ask["detail"]
+    assert (ask["name"], ask["kind"], ask["title"]) == ("Undo", "trust", "Undo turn 1 “rename it”?")
+    assert "notes.txt  will be restored  +1 −1" in ask["detail"]
     assert [choice["key"] for choice in ask["choices"]] == ["1", "2", "4"]
     page.answer(ask["question"], "allow")
     kernel.finish(cell)
     assert cell.status == "ok"
     assert notes.read_text() == "alpha\n"
     assert len(cell.outputs) == 1
-    assert "Taken back: turn 1" in cell.outputs[-1]["text/plain"]
+    assert "Undone: turn 1" in cell.outputs[-1]["text/plain"]
     model.add(turn(say("I see.")))
     kernel.run("%%claude\nand now?")
     told = str(model.requests[-1].body["messages"][-1])

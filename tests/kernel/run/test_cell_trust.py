@@ -50,7 +50,7 @@ def test_the_folder_is_trusted_in_the_cell(kernel_in, tmp_path):
     assert "hook UserPromptSubmit: runs touch ran" in ask["detail"]
     assert [(choice["key"], choice["action"], choice["label"]) for choice in ask["choices"]] == [
         ("1", "allow", "Trust this folder"),
-        ("4", "deny", "Go on without trusting"),
+        ("4", "deny", "Continue without trusting"),
     ]
     assert not (tmp_path / "ran").exists()
     assert server.requests == []
@@ -104,7 +104,7 @@ def test_with_nobody_there_the_cell_goes_on_and_says_so(kernel_in, tmp_path):
     kernel, _ = kernel_in([say("Done.")])
     cell = kernel.run("%%claude\ngo", cell_id=None)
     assert cell.status == "ok"
-    assert "There is nobody to ask here: Trust the folder" in cell.outputs[0]["text/markdown"].replace("\\", "")
+    assert "Nobody can be asked here: Trust the folder" in cell.outputs[0]["text/markdown"].replace("\\", "")
     assert not (tmp_path / "ran").exists()
 
 
@@ -224,7 +224,7 @@ def test_commands_show_markdown_and_send_nothing(kernel_in, tmp_path):
     cell = kernel.run("%%claude --format json\n/status")
     assert json.loads(cell.stdout)["status"].startswith("**Status**")
     failed = kernel.run("%claude /nonsense")
-    assert "There is no command or skill /nonsense. /help lists the commands" in str(failed.reply["traceback"])
+    assert "Command or skill /nonsense was not found. /help lists the commands" in str(failed.reply["traceback"])
     assert server.requests == []
 
 

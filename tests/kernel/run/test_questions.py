@@ -299,7 +299,7 @@ PLAN = {
         ("yes\n", ("Allow", {"plan": "1. Do it.", "decision": "approve", "feedback": ""})),
         ("2 but slowly\n", ("Allow", {"plan": "1. Do it.", "decision": "accept_edits", "feedback": "but slowly"})),
         ("what\n3 leave the tests alone\n", ("Deny", "leave the tests alone")),
-        ("3\n", ("Deny", "go on planning")),
+        ("3\n", ("Deny", "continue planning")),
         ("", ("Deny", "there was no answer")),
     ],
 )

@@ -66,8 +66,8 @@ def test_what_is_allowed_already_is_not_offered_again(project):
 def test_the_label_of_an_offer_covers_each_of_its_rules(project):
     decision = project.policy().decide(tool_named("Bash"), {"command": "a x && b y"})
     assert [offer.label for offer in decision.suggestions] == [
-        "these 2 exact commands for this session",
-        "always allow these 2 exact commands in this project",
+        "these 2 commands for this session",
+        "always allow these 2 commands in this project",
     ]
     assert all(len(offer.rules) == 2 for offer in decision.suggestions)
 

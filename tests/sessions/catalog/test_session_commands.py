@@ -67,7 +67,7 @@ def talk(messages_server: Any, project: Path, own_place: Path) -> Iterator[Talk]
 
 
 def test_the_list_says_which_is_this_one_and_what_is_damaged(talk: Talk, held: Held) -> None:
-    assert "There is no session of" in talk.told("/sessions")
+    assert "No session of" in talk.told("/sessions")
     assert "that holds 'bees'" in talk.told("/sessions bees")
     broken = held("one", "two")
     broken.write_bytes(broken.read_bytes().replace(b"two", b"TWO"))

@@ -205,7 +205,7 @@ def test_cells_go_after_the_cell_that_asked(talk_in, tmp_path):
     made = ["x = 1\nx", "!echo [secret removed: AWS access key] | wc -c", "!ls"]
     assert sources == ["%%claude\nbefore", "%%claude\none", *made, "%%claude\ntwo"]
     assert page.sections[0].rows[1] == ("n.ipynb", "3 cells of turn 1, after cell one")
-    with pytest.raises(CellwrightError, match="There is no turn 7"):
+    with pytest.raises(CellwrightError, match="Turn 7 was not found"):
         talk.do("/cells 7")
 
 

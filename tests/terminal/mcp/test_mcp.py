@@ -66,7 +66,7 @@ WRONG = [
     (["add", "-e", "nonsense", "x", "uvx"], "--env takes NAME=VALUE"),
     (["add-json", "x", "{"], "is not valid JSON"),
     (["add-json", "x", "{}"], "neither a `command` nor a `url`"),
-    (["remove", "x"], "There is no MCP server x"),
+    (["remove", "x"], "MCP server x was not found"),
     (["approve", "x"], "No MCP server x waits"),
 ]
 

@@ -199,7 +199,7 @@ def test_a_cell_that_was_deleted_is_a_conflict_too(desk: Desk) -> None:
     desk.run("NotebookEdit", edit_mode="delete", cell_id="c2")
     desk.state.cells.add(desk.path, {"c2": "z = 3"})
     assert "was deleted since you read it" in desk.error(cell_id="c2", new_source="z = 4").message
-    assert "There is no cell c9" in desk.error(cell_id="c9", new_source="z = 4").message
+    assert "Cell c9 was not found" in desk.error(cell_id="c9", new_source="z = 4").message
 
 
 def test_an_edit_that_comes_between_plan_and_change_is_a_conflict(tmp_path: Path) -> None:

@@ -265,12 +265,12 @@ def test_cells_without_ids_are_named_by_position(tools):
 @for_each_row(
     ("given", "message"),
     [
-        ({"cell_id": "nope"}, "There is no cell nope. The cells are: id-0, id-1, id-2, id-3."),
+        ({"cell_id": "nope"}, "Cell nope was not found. The cells are: id-0, id-1, id-2, id-3."),
         ({"cell_id": "cell-1"}, "use id-1 instead"),
         ({}, "replace needs cell_id"),
         ({"edit_mode": "delete"}, "delete needs cell_id"),
         ({"edit_mode": "insert"}, "insert needs cell_type"),
-        ({"edit_mode": "insert", "cell_type": "code", "cell_id": "nope"}, "There is no cell nope"),
+        ({"edit_mode": "insert", "cell_type": "code", "cell_id": "nope"}, "Cell nope was not found"),
         ({"cell_id": "id-0", "cell_type": "heading"}, "cell_type"),
         ({"cell_id": "id-0", "new_source": "\ud800"}, "no character"),
     ],

@@ -178,7 +178,7 @@ def test_a_task_that_is_deleted_blocks_nothing_and_its_id_is_not_given_again():
 def test_an_update_is_done_wholly_or_not_at_all():
     session = with_tasks()
     told = session.call("TaskUpdate", taskId="2", status="completed", addBlocks=["9"])
-    assert told == "There is no task '9'. The ids are: 1, 2."
+    assert told == "Task '9' was not found. The ids are: 1, 2."
     assert "#2 [pending]" in session.call("TaskList")
 
 

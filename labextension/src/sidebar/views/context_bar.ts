@@ -117,7 +117,7 @@ function shortText({ context_tokens, context_window, cost_usd }: CurrentSession,
 
 function longText({ context_tokens, context_window, cost_usd }: CurrentSession, { trans }: PanelDeps): string {
   const said = context_window
-    ? trans.__("%1 of %2 tokens, %3 %", count(context_tokens), count(context_window), Math.round((context_tokens / context_window) * 100))
+    ? trans.__("%1 of %2 tokens, %3%", count(context_tokens), count(context_window), Math.round((context_tokens / context_window) * 100))
     : trans.__("%1 tokens", count(context_tokens));
   return cost_usd === null ? said : trans.__("%1; the session has cost %2", said, dollars(cost_usd));
 }
@@ -145,7 +145,7 @@ export function contextTable(use: ContextUse, trans: Trans): HTMLElement {
 function row(label: string, tokens: number, whole: number, name: string): HTMLElement {
   const share = whole > 0 ? tokens / whole : 0;
   const bar = element("span", { class: "share", "aria-hidden": "true", style: `width: ${Math.max(share * 100, tokens ? 1 : 0)}%` });
-  const percent = share > 0 && share < 0.001 ? "< 0.1 %" : `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
+  const percent = share > 0 && share < 0.001 ? "<0.1%" : `${(share * 100).toFixed(share < 0.1 ? 1 : 0)}%`;
   return element(
     "tr",
     { "data-part": name },
@@ -159,12 +159,12 @@ function partNames(trans: Trans): Record<string, string> {
   return {
     system: trans.__("System prompt"),
     tools: trans.__("Tools"),
-    told: trans.__("Told with prompts"),
+    told: trans.__("Added context"),
     attachments: trans.__("Attached files"),
-    words: trans.__("Your words"),
-    answers: trans.__("Claude's answers and calls"),
+    words: trans.__("Your messages"),
+    answers: trans.__("Claude's messages"),
     thinking: trans.__("Thinking"),
-    results: trans.__("Results of tools"),
+    results: trans.__("Tool results"),
     images: trans.__("Images"),
   };
 }

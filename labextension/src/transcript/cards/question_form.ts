@@ -7,8 +7,8 @@ import { revealed, visibleText } from "../visible_text";
 import type { AnswerTarget, AnswerForm } from "./approval_form";
 import { keyButton, reasonField } from "./approval_form";
 
-const HOW = "Digits choose, Enter sends.";
-const HOW_ALL = "Digits choose in the marked question, Enter sends all answers.";
+const HOW = "Press a number to choose, Enter to send.";
+const HOW_ALL = "Press a number to choose in the marked question, Enter to send.";
 const WHY = { placeholder: "Why, or what you want instead (optional)", why: "Reason for dismissing" };
 
 /** `titleId`: what the card is called, which is the question itself where there is only one. */
@@ -134,7 +134,7 @@ export function optionList(question: AskedQuestion, title: string | null, remark
     type: "text",
     class: "own",
     autocomplete: "off",
-    placeholder: question.several ? "Something else as well" : "Something else",
+    placeholder: "Other",
     "aria-label": "Your own answer",
   });
   const asked = title === null ? [element("span", { id, class: "asked" }, visibleText(question.text))] : [];

@@ -28,8 +28,8 @@ export function steerInput(place: TranscriptContext): ItemView {
   const area = element("textarea", {
     rows: "1",
     autocomplete: "off",
-    placeholder: "Tell Claude while it works…",
-    "aria-label": "Tell Claude while it works",
+    placeholder: "Add a message…",
+    "aria-label": "Add a message",
   });
   const list = element("ul", { "aria-label": "Not delivered yet" });
   const send = (how: SteerHow): void => {

@@ -51,7 +51,7 @@ describe("the bar", () => {
     const scene = bar();
     expect(find(scene.host, ".text").textContent).toBe("25k of 1.0M · $0.13");
     expect(find(scene.host, ".fill").style.width).toBe("2.5%");
-    expect(opener(scene).getAttribute("aria-label")).toBe("Context: 25k of 1.0M tokens, 3 %; the session has cost $0.13. What fills it?");
+    expect(opener(scene).getAttribute("aria-label")).toBe("Context: 25k of 1.0M tokens, 3%; the session has cost $0.13. What fills it?");
     await expectAccessible(scene.host);
   });
 
@@ -84,11 +84,11 @@ describe("what fills it", () => {
     await opened(scene);
     const rows = [...popover(scene).querySelectorAll("tbody tr")].map((row) => [...row.children].map((cell) => cell.textContent));
     expect(rows).toEqual([
-      ["System prompt", "1.0k", "0.1 %"],
-      ["Tools", "9.0k", "0.9 %"],
-      ["Results of tools", "15k", "1.5 %"],
-      ["later versions", "230", "< 0.1 %"],
-      ["Free", "975k", "97 %"],
+      ["System prompt", "1.0k", "0.1%"],
+      ["Tools", "9.0k", "0.9%"],
+      ["Tool results", "15k", "1.5%"],
+      ["later versions", "230", "<0.1%"],
+      ["Free", "975k", "97%"],
     ]);
     const costs = [...popover(scene).querySelectorAll("dl > *")].map((node) => node.textContent);
     expect(costs).toEqual(["Model", "Opus 5.5", "Session", "$0.13", "Last turn", "$0.021"]);
@@ -107,7 +107,7 @@ describe("what fills it", () => {
     answer = () => ({ ...USE, parts: [{ name: "words", tokens: 40_000 }], tokens: 40_000 });
     scene.chat.change({ state: withSession({ context_tokens: 40_000 }) });
     await settled();
-    expect(popover(scene).querySelector("tbody th")?.textContent).toBe("Your words");
+    expect(popover(scene).querySelector("tbody th")?.textContent).toBe("Your messages");
     expect(focused()).toBe(popover(scene));
   });
 

@@ -45,7 +45,7 @@ function write(field: HTMLInputElement, value: string): void {
 }
 
 describe("one question", () => {
-  it("digits choose, Enter sends, and the notebook hears none of it", async () => {
+  it("digits choose, Enter to send, and the notebook hears none of it", async () => {
     const { card, kernel } = await asked(question(STORE));
     expect(press(card, "2")).toBe(false);
     expect(press(card, "1")).toBe(false);
@@ -137,7 +137,7 @@ describe("one question", () => {
     const group = find(card, "[role=radiogroup]");
     expect(root.getElementById(group.getAttribute("aria-labelledby") ?? "")?.textContent).toBe("Where to keep it?");
     expect(new Set([...group.querySelectorAll<HTMLInputElement>("[type=radio]")].map((box) => box.name)).size).toBe(1);
-    expect(root.getElementById(card.getAttribute("aria-describedby") ?? "")?.textContent).toMatch(/Enter sends/);
+    expect(root.getElementById(card.getAttribute("aria-describedby") ?? "")?.textContent).toMatch(/Enter to send/);
   });
 
   it("falls back to its text where the input is not here", async () => {

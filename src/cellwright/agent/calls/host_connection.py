@@ -24,7 +24,7 @@ async def _preview(tool_input: Mapping[str, Any]) -> Preview:
     place = str(tool_input["url"]).removeprefix("https://").removesuffix("/")
     return Preview(
         f"Let the running command connect to {visible_line(place)}",
-        "It can send there what it can read. A yes for the session is about pages that Claude fetches from there, too.",
+        "It can send there all it can read. Allowing it for the session also covers pages Claude fetches from there.",
     )
 
 

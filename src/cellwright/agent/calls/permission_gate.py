@@ -35,9 +35,9 @@ LEAVING = (Exception, SystemExit, KeyboardInterrupt)
 """Exceptions others' code may raise. The last two would end the agent's loop, and whoever waits for it would hang."""
 
 NOBODY_ANSWERS: Mapping[str, str] = {
-    "question": "There is nobody here to answer. Choose what is sensible yourself, and say in your answer what you assumed.",
-    "plan": "There is nobody here to approve a plan. Nothing may be changed: give the plan as your answer, and end there.",
-    "trust": "There is nobody here to trust it.",
+    "question": "Nobody can answer here. Choose a sensible option yourself, and state your assumptions in your answer.",
+    "plan": "Nobody can approve a plan here. Nothing may be changed: give the plan as your answer, and end there.",
+    "trust": "Nobody can trust it here.",
 }
 
 
@@ -189,7 +189,7 @@ class PermissionGate(Struct):
         decision, facts = self._judged(tool, verdict.input, mode=mode, trials=verdict.trial)
         unasked = verdict.answer.by == "policy"
         if decision.behavior == "deny" or (decision.behavior == "ask" and unasked):
-            reason = f"Other calls ran while it waited, and what it names has changed. {decision.reason}"
+            reason = f"Other calls ran while it waited, and its target has changed. {decision.reason}"
             return replace(verdict, answer=Deny(reason, "policy"))
         if not unasked and facts != verdict.facts:
             return replace(
@@ -490,7 +490,7 @@ def _denied_again(again: Decision, asked_decision: Decision | None) -> Deny | No
         return Deny(again.reason, "policy")
     if asked_decision is not None and again.behavior == "ask" and again.reason != asked_decision.reason:
         # a folder has become a link to another place while the user was looking
-        return Deny(f"It is no longer what was asked for, so it was not run. {again.reason}", "policy")
+        return Deny(f"It differs from the approved call, so it was not run. {again.reason}", "policy")
     return None
 
 
@@ -517,7 +517,7 @@ def no_user_text(use: ToolUse) -> str:
         return NOBODY_ANSWERS[use.kind]
     offered = [suggestion.rules for suggestion in use.decision.suggestions if suggestion.rules]
     way_out = f"{describe_rules(offered[-1])} would allow it." if offered else "No allow rule can allow it."
-    return f"{use.decision.reason} There is nobody to ask here. {way_out}"
+    return f"{use.decision.reason} Nobody can be asked here. {way_out}"
 
 
 def _answer_event(use: ToolUse, answer: Allow | Deny) -> Answered:

@@ -350,7 +350,7 @@ class ToolCalls(Struct):
         if name in declared:
             gone = "was there earlier in this session and is gone now: another version, place or server has other tools"
             return f"{name} {gone}. Nothing was run. Do it with one of these, or say what you cannot do: {names}."
-        return f"There is no tool named {name}. The tools are: {names}."
+        return f"Tool {name} was not found. The tools are: {names}."
 
     async def _outcome(self, tool_use: Mapping[str, Any], may_start: MayStart) -> Outcome:
         tool = self.tools.get(tool_use["name"])

@@ -31,12 +31,12 @@ NAMES: Mapping[PartName, str] = {
     "tools": "Tools",
     "memory": "Instructions (CLAUDE.md and the like)",
     "summary": "Summary of the earlier conversation",
-    "told": "Told with prompts",
+    "told": "Added context",
     "attachments": "Attached files",
-    "words": "Your words",
-    "answers": "Claude's answers and calls",
+    "words": "Your messages",
+    "answers": "Claude's messages",
     "thinking": "Thinking",
-    "results": "Results of tools",
+    "results": "Tool results",
     "images": "Images",
 }
 """The parts in the order in which they are shown, and what people call them."""

@@ -73,7 +73,7 @@ _WHY_THEN: Mapping[Trigger, str] = {
 _GO_ON = f"""\
 <{CONTINUES}>
 The conversation was summarised in the middle of your work. Go on with it from where you were, without starting over, \
-without asking whether to go on, and without speaking of the summary. What is told beside this is as it stands now.
+without asking whether to go on, and without speaking of the summary. The context beside this is current.
 {{details}}</{CONTINUES}>"""
 
 _BEFORE_PROMPT = f"""\
@@ -177,7 +177,7 @@ def going_on(said: Sequence[Json], tail: Sequence[Json]) -> list[dict[str, Any]]
         )
     steps, pictures = _steps(tail)
     if steps:
-        details += f"\nYour last step, and what came of it:\n{steps}\n"
+        details += f"\nYour last step and its result:\n{steps}\n"
     text = _GO_ON.format(details=details.replace(f"</{CONTINUES}>", ""))
     return [_text(text), *pictures]
 

@@ -145,7 +145,7 @@ HookCallbacks = Mapping[str, Sequence[HookMatcher | HookCallback]]
 def callback_hooks(given: HookCallbacks) -> Hooks:
     """Hooks of callables. Raises `CellwrightError` CONFIG_INVALID for an event that there is not."""
     if unknown := sorted(set(given) - set(EVENTS)):
-        message = f"There is no hook event {unknown[0]!r}. The events are: {', '.join(EVENTS)}."
+        message = f"Hook event {unknown[0]!r} was not found. The events are: {', '.join(EVENTS)}."
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
     made = {
         event: tuple(entry if isinstance(entry, HookMatcher) else HookMatcher(hooks=(entry,)) for entry in entries)
@@ -202,4 +202,4 @@ def _failed(matcher: HookMatcher, event: str, what: str) -> HookResult:
     policy = matcher.on_failure or ("block" if event in GUARDING else "continue")
     if policy == "block":
         return blocked(event, f"{what}.")
-    return HookResult(problems=(f"{what} ({event}); the run goes on without it.",))
+    return HookResult(problems=(f"{what} ({event}); the run continues without it.",))

@@ -118,7 +118,7 @@ class Replay:
         else:
             diff = _difference(_nearest([turn.prompt for turn in self._turns], text), text)
             message = f"This prompt is not in the recording {self.path}. The nearest one differs:\n{diff}\n"
-            message += "Take the prompt back to what was recorded, or record again."
+            message += "Restore the recorded prompt, or record again."
         return CellwrightError(ErrorCode.INVALID_PARAMETERS, message, details=details)
 
 

@@ -28,7 +28,7 @@ from cellwright.text import lazy_pattern
 DriftKind = Literal["context", "file", "search", "python", "cell"]
 
 TITLES: Mapping[DriftKind, str] = {
-    "context": "What Claude is told with the prompt is not as it was when this was recorded",
+    "context": "The context sent with the prompt differs from the recorded one",
     "file": "Files are not as they were when this was recorded",
     "search": "Searches and listings gave other results than when this was recorded",
     "python": "Python gave other results than when this was recorded",
@@ -64,7 +64,7 @@ def check_drift(drifts: Sequence[Drift]) -> None:
     """Raise CellwrightError where there is drift: replay is strict."""
     if drifts:
         drift_text = "\n".join(describe_drift(drifts))
-        message = f"What was recorded does not hold any more, and replay is strict.\n{drift_text}\nRecord it again."
+        message = f"The recording no longer matches, and replay is strict.\n{drift_text}\nRecord it again."
         raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
 
 

@@ -96,7 +96,7 @@ def replayed_tools(
 
 
 async def _not_available(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-    raise ToolError("This tool is not available here, and what it did cannot be played.", code=ErrorCode.TOOL_NOT_FOUND)
+    raise ToolError("This tool is not available here, so its effects cannot be played.", code=ErrorCode.TOOL_NOT_FOUND)
 
 
 def _replayed(

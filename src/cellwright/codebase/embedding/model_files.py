@@ -24,7 +24,7 @@ def model_folder(settings: EmbeddingSettings, models: Path) -> Path:
     if folder.is_dir():
         return folder
     if not _REPOSITORY.fullmatch(settings.model):
-        raise EmbeddingProblem(f"There is no folder {settings.model}, and that is no repository (owner/name) either.")
+        raise EmbeddingProblem(f"Folder {settings.model} was not found, and is not a repository (owner/name).")
     folder = models / settings.model.replace("/", "--")
     if not (folder / DONE).exists():
         _download(settings, folder)

@@ -27,7 +27,7 @@ def agents_page(call: CommandCall) -> CommandPage:
     text = "Claude hands them tasks by itself; @agent-NAME in a prompt has it use that one."
     sections = [
         Section("Agents", [("name", "what it is for"), *((each.name, each.description) for each in agents)], text),
-        Section("What they may use", [("name", "works with", "tools"), *(_may_use(each) for each in agents)]),
+        Section("Tools they may use", [("name", "works with", "tools"), *(_may_use(each) for each in agents)]),
     ]
     if others := [each for each in agents if each.scope != "built-in"]:
         rows: list[Row] = [("name", "whose"), *((each.name, _where(cwd, each)) for each in others)]

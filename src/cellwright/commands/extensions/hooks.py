@@ -24,7 +24,7 @@ def hooks_page(call: CommandCall) -> CommandPage:
             (event, _row(event, entry, source, state)) for event, each in entries.by_event.items() for entry in each
         ]
     rows += [row for _, row in sorted(found, key=lambda pair: pair[0])]
-    text = "They stand in settings files, under `hooks`."
+    text = "Configure them in settings files, under `hooks`."
     if not found:
         text = f"There are none. {text}"
     sections = [Section("Hooks", rows, text)]

@@ -116,7 +116,7 @@ def _all(servers: McpServers, done: str) -> CommandPage:
     rows += [(name, why, "", "") for name, why in found.refused.items()]
     text = "/mcp NAME shows one server and its tools. A tool costs no tokens until it is loaded."
     if len(rows) == 1:
-        text = "There are none. `cellwright mcp add` adds one; docs/mcp.md says where they are configured."
+        text = "None. `cellwright mcp add` adds one; docs/mcp.md says how to configure them."
     sections = [Section("MCP servers", rows, "\n".join(filter(None, (done, text))))]
     if found.notices:
         sections.append(Section("Not understood", [("problem",), *((each,) for each in found.notices)]))
@@ -163,7 +163,7 @@ def _check_known(servers: McpServers, name: str) -> None:
     names = (*found.entries, *found.pending, *found.refused)
     if name not in names:
         known = ", ".join(names) or "none"
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is no MCP server {name!r}. There are: {known}.")
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"MCP server {name!r} was not found. Available: {known}.")
 
 
 def _tokens(tools: list[Tool]) -> int:

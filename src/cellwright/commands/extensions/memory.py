@@ -32,7 +32,7 @@ async def memory_page(call: CommandCall) -> CommandPage:
         "yours; /init has Claude write the first one."
     )
     sections = [
-        Section("Instructions told with the first prompt", [head, *(_row(cwd, file) for file in memory.files)], text)
+        Section("Instructions sent with the first prompt", [head, *(_row(cwd, file) for file in memory.files)], text)
     ]
     if memory.rules:
         sections.append(
@@ -41,7 +41,7 @@ async def memory_page(call: CommandCall) -> CommandPage:
     waiting = [item.text for item in in_force.trust.waiting if item.text.startswith("instructions to Claude")]
     if waiting:
         rows = [("what", "why"), *((each, "waits until you trust the folder") for each in waiting)]
-        sections.append(Section("Not told", rows))
+        sections.append(Section("Not sent", rows))
     if memory.notices:
         sections.append(Section("Left out", [("what", ""), *((notice, "") for notice in memory.notices)]))
     return CommandPage(sections)

@@ -105,7 +105,7 @@ class PluginCommands(Struct, frozen=True):
                 detail=_offered(offer, lines),
                 reason=_REASON,
                 yes=verb,
-                no="Leave everything as it is",
+                no="Cancel",
                 ids=frozenset(),
             )
             answer = await self.accept(question) if offer.is_new else "yes"
@@ -114,7 +114,7 @@ class PluginCommands(Struct, frozen=True):
         finally:
             self._installer.discard(offer)
         if answer == "nobody":
-            how = f"There is nobody to ask here. In a terminal: cellwright plugin {verb.lower()} … --yes"
+            how = f"Nobody can answer here. In a terminal: cellwright plugin {verb.lower()} … --yes"
             return CommandPage([Section(f"{plugin.id} was not taken", text=f"{how}\n{question.detail}")])
         if answer == "no":
             return _said("Nothing was changed.")
@@ -204,7 +204,7 @@ class PluginCommands(Struct, frozen=True):
                 return _said(f"Fetched anew: {', '.join(names) or 'nothing, there is no marketplace'}.")
             case ["remove" | "rm", name]:
                 self._installer.remove_marketplace(name)
-                return _said(f"The marketplace {name} is removed. What was installed from it stays.")
+                return _said(f"The marketplace {name} is removed. Plugins installed from it stay.")
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is: {_USAGE} Nothing was changed.")
 
     def _list(self) -> CommandPage:
@@ -261,7 +261,7 @@ def _how(plugin_id: str, option: PluginOption, *, can_ask: bool) -> str:
 
 def _secret_elsewhere(plugin_id: str, name: str) -> str:
     return (
-        f"{name} is a secret, and what stands here is kept: nothing was changed. In a terminal "
+        f"{name} is a secret, and this conversation is saved: nothing was changed. In a terminal "
         f"`cellwright plugin configure {plugin_id} {name}` asks for it without showing it."
     )
 

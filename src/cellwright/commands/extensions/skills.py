@@ -23,7 +23,7 @@ def skills_page(call: CommandCall) -> CommandPage:
     rows: list[Row] = [("name", "what it is for", "called by", "where from")]
     own_first = sorted(skills, key=lambda name: (skills[name].scope == "built-in", name))
     rows += [_row(call.conversation.cwd, name, skills[name]) for name in own_first]
-    text = "Call one with a slash: /name and what it is to be about. Claude loads by itself what it may."
+    text = "Call one with a slash: /name and its subject. Claude loads allowed skills by itself."
     sections = [Section("Skills and commands", rows, text)]
     problems = [(name, problem) for name, skill in skills.items() for problem in skill.problems]
     if problems:

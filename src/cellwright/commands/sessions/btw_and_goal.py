@@ -17,7 +17,7 @@ async def btw_page(call: CommandCall) -> CommandPage:
         message = "/btw takes a question about the conversation, such as `/btw which file was that in?`"
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     answer = await call.conversation.ask_beside(call.options, call.text)
-    cost = "What it cost is not known" if answer.cost_usd is None else f"It cost {price(answer.cost_usd)}"
+    cost = "Its cost is unknown" if answer.cost_usd is None else f"It cost {price(answer.cost_usd)}"
     text = f"{cost}. Question and answer are not part of the conversation."
     return CommandPage([Section("By the way", answer=answer.text), Section("Beside the conversation", text=text)])
 
@@ -35,7 +35,7 @@ def goal_page(call: CommandCall) -> CommandPage:
     if call.text:
         goal.set(call.text)
     if not goal.condition:
-        return CommandPage([Section("Goal", text="There is no goal. /goal GOAL sets one.")])
+        return CommandPage([Section("Goal", text="No goal is set. /goal GOAL sets one.")])
     text = (
         "It holds from your next prompt on (“go on” will do). Whenever Claude wants to end, the small model reads the "
         "conversation and sends it back to work while the goal is not met, up to 8 times for each prompt. A budget and "

@@ -17,7 +17,7 @@ MIN_SHARE, MAX_SHARE = 10, 95
 async def compact_page(call: CommandCall) -> CommandPage:
     """Sum up the conversation, with attention to what stands behind the command, and show the summary."""
     event = await call.conversation.compact(call.options, call.text, call.emit)
-    text = "Claude goes on from this. Nothing is deleted: the panel, /export and /rewind have the whole conversation."
+    text = "Claude continues from this. Nothing is deleted: the panel, /export and /rewind have the whole conversation."
     return CommandPage([Section(compacted_line(event), text=text), Section("Summary", text=event.summary)])
 
 

@@ -108,7 +108,7 @@ def _messages(session: Session) -> list[Json]:
 
 
 def _nothing_said() -> CellwrightError:
-    message = "There is nothing to export yet: this conversation has no messages. `--resume ID` goes on with another."
+    message = "Nothing to export yet: this conversation has no messages. `--resume ID` continues another."
     return CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
 
@@ -222,7 +222,7 @@ def _turns(exchanges: Sequence[Exchange], which: str) -> list[Exchange]:
     if which:
         chosen = [exchange for exchange in exchanges if exchange.number == int(which)]
         if not chosen:
-            message = f"There is no turn {which}: the conversation has {len(exchanges)}."
+            message = f"Turn {which} was not found: the conversation has {len(exchanges)}."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         return chosen
     running = [exchange for exchange in exchanges if code_cells([exchange])]

@@ -50,4 +50,4 @@ def _named_folder(cwd: Path, text: str) -> Path:
             return folder
     except (OSError, RuntimeError, ValueError):
         pass  # a home that there is not, a name that no folder can have
-    raise CellwrightError(ErrorCode.FILE_NOT_FOUND, f"There is no folder {name}. Nothing was added.")
+    raise CellwrightError(ErrorCode.FILE_NOT_FOUND, f"Folder {name} was not found. Nothing was added.")

@@ -82,7 +82,7 @@ async def rename_page(call: CommandCall) -> CommandPage:
     await asyncio.to_thread(write_title, path, "")  # the user has asked for the model's
     call.conversation.observers.session_changed(session)
     cost = None if session.cost_usd is None or cost_before is None else session.cost_usd - cost_before
-    price = "what it cost is not known" if cost is None else f"it cost {dollars(cost)}"
+    price = "its cost is unknown" if cost is None else f"it cost {dollars(cost)}"
     return CommandPage([Section("Renamed", text=f"This session is “{title}” now. The small model named it; {price}.")])
 
 
@@ -172,18 +172,18 @@ def _kept(session: Session) -> Path:
 def _listed(found: Sequence[CatalogEntry], call: CommandCall, *, as_tree: bool = False) -> Section:
     if not found:
         what = f"that holds {call.text!r}" if call.text else "yet"
-        return Section("Sessions", text=f"There is no session of {call.conversation.cwd} {what}.")
+        return Section("Sessions", text=f"No session of {call.conversation.cwd} {what}.")
     current = call.conversation.sessions.started
     here = current.id if current is not None else ""
     head: Row = ("id", "when", "turns", "cost", "title")
     shown = tree_of(found[:SHOWN]) if as_tree else found[:SHOWN]
     rows = [head, *(_row(entry, here) for entry in shown)]
     more = " There are more: say words that were said in it." if len(found) > SHOWN else ""
-    return Section("Sessions", rows, f"/resume ID goes on with one.{more}")
+    return Section("Sessions", rows, f"/resume ID continues one.{more}")
 
 
 def _row(entry: CatalogEntry, here: str) -> Row:
-    marks = ("this one",) if entry.id == here else ("in use",) if entry.in_use else ()
+    marks = ("current",) if entry.id == here else ("open elsewhere",) if entry.in_use else ()
     damaged = ("its beginning is gone",) if entry.is_beginning_gone else ("damaged",) if entry.damaged else ()
     notes = "".join(f" ({mark})" for mark in (*marks, *damaged))
     words = " · ".join(

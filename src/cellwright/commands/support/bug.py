@@ -46,7 +46,7 @@ async def bug_page(call: CommandCall) -> CommandPage:
     else:
         lines.append("This package names no page for issues: give the file to whoever gave you Cellwright.")
     if not with_messages:
-        lines.append(f"Nothing of what was said is in it; /bug {WITH_MESSAGES} adds the last messages.")
+        lines.append(f"It contains nothing of the conversation; /bug {WITH_MESSAGES} adds the last messages.")
     return CommandPage([Section(f"The report is in {file}", text="\n".join(lines), code=text)])
 
 

@@ -31,7 +31,7 @@ async def index_page(call: CommandCall) -> CommandPage:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{message} Nothing was done.")
     if call.text == "embed":
         if code.embedding is None:
-            message = "There is no embedding to agree to: set `cellwright.embedding` in ~/.claude/settings.json first."
+            message = "No embedding is configured: set `cellwright.embedding` in ~/.claude/settings.json first."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{message} Nothing was done.")
         try:
             code.embedding.agree()
@@ -66,7 +66,7 @@ def state_words(status: IndexStatus) -> str:
     if not status.exists:
         return "not begun: the first tool that looks for code, or /index, begins it"
     if not status.complete:
-        way = "being built" if status.state != "idle" else "begun, goes on with the next question"
+        way = "being built" if status.state != "idle" else "begun, continues with the next question"
         return f"{way}: {status.share:.0%} of {status.total:,} files"
     if not status.texts_complete:
         return f"definitions complete; texts for SemanticSearch: {status.left:,} files left"

@@ -24,5 +24,5 @@ def upgrade_sections() -> CommandPage:
     """The page, which needs no conversation."""
     found = find_upgrade()
     head = f"Cellwright {VERSION}, installed by {found.installer}"
-    restarts = Section("After that", RESTARTS, "Sessions are kept: /resume goes on with them.")
+    restarts = Section("After that", RESTARTS, "Sessions are kept: /resume continues them.")
     return CommandPage([Section(head, text=found.note, code=found.command), restarts])

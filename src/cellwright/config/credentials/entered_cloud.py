@@ -147,7 +147,7 @@ async def try_and_keep_cloud(
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
     cloud = next((each for each in CLOUDS if each.id == id), None)
     if cloud is None:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is no cloud {id!r}.")
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"Cloud {id!r} was not found.")
     entered = _entered(cloud, values)
     # one way at a time: the switches of the others go
     changes = {**{other.switch: None for other in CLOUDS if other.switch}, **entered}

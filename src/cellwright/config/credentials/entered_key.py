@@ -92,7 +92,7 @@ async def _is_taken(key: str, address: str) -> bool:
     if reply.status != 200:
         failure = failure_of_response(reply.status, reply.headers, body, model="", now=time.time())
         if failure.code == ErrorCode.API_KEY_INVALID:
-            raise _not_kept(failure.code, f"{address} does not take this key. Check that it was copied whole.")
+            raise _not_kept(failure.code, f"{address} rejected this key. Check that you copied all of it.")
         raise _not_kept(failure.code, transport.redact(failure.message))
     return True
 

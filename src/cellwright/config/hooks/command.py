@@ -242,7 +242,7 @@ def failed(hook: HookEntry, event: str, what: str) -> HookResult:
     sentence = _sentence(hook, event, what)
     if hook.blocks_on_failure:
         return blocked(event, f"{sentence}. Its `onFailure` is `block`.")
-    return HookResult(problems=(f"{sentence}. The run goes on without it ({hook.source}).",))
+    return HookResult(problems=(f"{sentence}. The run continues without it ({hook.source}).",))
 
 
 def _sentence(hook: HookEntry, event: str, what: str) -> str:

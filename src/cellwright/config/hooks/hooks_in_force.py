@@ -187,7 +187,7 @@ class HooksInForce:
         if source != "policy_settings" and (result.block or result.stop is not None):
             why = result.reason or result.stop or "no reason was given"
             message = (
-                f"A ConfigChange hook refuses what has changed in {file}: {why} Take the change back. Nothing was sent."
+                f"A ConfigChange hook refuses the changes in {file}: {why} Take the change back. Nothing was sent."
             )
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message, recoverable=True)
 

@@ -98,7 +98,9 @@ def read_entries(values: object, origin: ServerOrigin, environ: Mapping[str, str
             continue
         if unset:
             listed = ", ".join(f"${{{each}}}" for each in unset)
-            found.notices.append(f"{shown}: there is no variable {listed}; it is left as it stands.")
+            found.notices.append(
+                f"{shown}: environment variable {listed} is not set; the placeholder was left unchanged."
+            )
         found.entries[name] = entry
         found.places.extend(places)
         found.raw[name] = value

@@ -91,7 +91,7 @@ class PluginInstaller(Struct, frozen=True):
                 raise _wrong(f"Several marketplaces list {name}: {several}. Say which.")
             return await self._offer_listed(folders[0], name)
         if at and NAME.fullmatch(name) and NAME.fullmatch(marketplace):
-            raise _wrong(f"There is no marketplace {marketplace}. /plugin marketplace add PLACE adds one.")
+            raise _wrong(f"Marketplace {marketplace} was not found. /plugin marketplace add PLACE adds one.")
         source = parse_source(words, self.cwd)
         return await self._offer(source, store.LOCAL, {**source.record, "listed": {"name": _last_name(source)}})
 
@@ -174,7 +174,7 @@ class PluginInstaller(Struct, frozen=True):
             return read_marketplace(marketplace_folder(known))
         record = known.source if known is not None else self.rules.known.get(name)
         if record is None:
-            raise _wrong(f"There is no marketplace {name}.")
+            raise _wrong(f"Marketplace {name} was not found.")
         found = await self._fetch_marketplace(read_source(record))
         if found.name != name:
             raise _wrong(f"The marketplace there calls itself {found.name}, not {name}.")
@@ -183,7 +183,7 @@ class PluginInstaller(Struct, frozen=True):
     def remove_marketplace(self, name: str) -> None:
         """Forget a marketplace; what was installed from it stays. Raises CellwrightError."""
         if name not in store.read_installed().marketplaces:
-            raise _wrong(f"There is no marketplace {name}.")
+            raise _wrong(f"Marketplace {name} was not found.")
         store.forget_marketplace(name)
         shutil.rmtree(store.marketplace_copy(name), ignore_errors=True)
 

@@ -54,7 +54,7 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
     """
     place, _, ref = text.strip().partition("#")
     if not place:
-        raise _wrong("Say where it is: a folder, https://…, git@host:…, owner/repository.")
+        raise _wrong("Give its location: a folder, https://…, git@host:…, owner/repository.")
     folder = Path(place).expanduser()
     if place.startswith((".", "/", "~")) or (cwd / folder).is_dir():
         if not (cwd / folder).is_dir():
@@ -117,7 +117,7 @@ async def fetch_files(source: PluginSource, target: Path, environ: Mapping[str, 
 def _below(folder: Path, path: str) -> Path:
     below = folder / path if path else folder
     if not below.resolve().is_relative_to(folder.resolve()) or not below.is_dir():
-        raise _wrong(f"There is no folder {path or '.'} in {folder}.")
+        raise _wrong(f"Folder {path or '.'} was not found in {folder}.")
     return below
 
 

@@ -518,18 +518,18 @@ def _is_kept(entry: SettingsEntry) -> bool:
 def _folder_question(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
     listed = _listed(item.text for item in items)
     if trust.trusted:
-        title = f"Trust what is new in {trust.folder}"
+        title = f"Trust the changes in {trust.folder}"
         detail = f"The folder's settings have changed since you trusted it. New or changed:\n{listed}"
     else:
         title = f"Trust the folder {trust.folder}"
-        detail = f"It brings along:\n{listed}"
+        detail = f"This folder contains:\n{listed}"
     return TrustQuestion(
         about="folder",
         title=title,
         detail=detail,
         reason="Hooks, tools and commands of a folder run on your machine with your rights. Trust only folders you know.",
         yes="Trust this folder",
-        no="Go on without trusting",
+        no="Continue without trusting",
         ids=frozenset(item.id for item in items),
     )
 
@@ -542,7 +542,7 @@ def _redirect_question(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
         reason="It can send what you write, your files and your API key elsewhere, or run programs of its choice.",
         warning="refuse unless you put it there yourself",
         yes="Use these settings of the folder",
-        no="Go on without them",
+        no="Continue without them",
         ids=frozenset(item.id for item in items),
     )
 

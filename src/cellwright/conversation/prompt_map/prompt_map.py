@@ -197,7 +197,7 @@ class PromptMap:
         how_far = f"{answered:,} of {len(self.prompts):,} prompts are answered"
         if not answered:
             return f"{how_far[0].upper()}{how_far[1:]}."
-        return f"{how_far} and kept in {self.path}: call it again with the same arguments to go on."
+        return f"{how_far} and kept in {self.path}: call it again with the same arguments to continue."
 
     async def _work(self) -> None:
         store = await asyncio.to_thread(self._open_store)

@@ -63,7 +63,7 @@ class Agents:
         if (agent := agents.get(name)) is None:
             known = ", ".join(sorted(agents))
             waits = f" {self._waiting(name)}" if self._waits_for_trust(name) else ""
-            message = f"There is no agent {name}.{waits} The agents are: {known}."
+            message = f"Agent {name} was not found.{waits} The agents are: {known}."
             raise ToolError(message, code=ErrorCode.TOOL_NOT_FOUND)
         return agent
 
@@ -135,5 +135,5 @@ def listing_text(agents: Mapping[str, AgentDefinition]) -> str:
 def _wanted(name: str) -> str:
     return (
         f'<wanted agent="{name}">\nThe user wants the agent {name} to do this: call the tool Agent with subagent_type '
-        f'"{name}" and all that it must know, then tell what came of it.\n</wanted>'
+        f'"{name}" and all the context it needs, then report the result.\n</wanted>'
     )

@@ -184,10 +184,10 @@ class McpServers:
                 about="server",
                 title=f"Let the MCP server {exact(name)} of {exact(entry.label)} run",
                 detail="\n".join(f"  {line}" for line in self.described(name)),
-                reason=f"A server runs with your rights, and Claude is told what it says.{changed}",
+                reason=f"A server runs with your rights, and Claude reads its messages.{changed}",
                 warning=f"it would be given your {', '.join(secrets)}" if secrets else "",
                 yes="Let it run",
-                no="Go on without it",
+                no="Continue without it",
                 ids=frozenset([entry.digest]),
             )
         return None
@@ -648,7 +648,7 @@ class McpServers:
         found = self.prompts().get(match["name"])
         if found is None:
             known = ", ".join(f"/{name}" for name in sorted(self.prompts())) or "none"
-            message = f"There is no MCP prompt /{match['name']}. There are: {known}. Nothing was sent."
+            message = f"MCP prompt /{match['name']} was not found. Available: {known}. Nothing was sent."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         connection, prompt = found
         try:

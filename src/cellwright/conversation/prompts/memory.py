@@ -180,7 +180,7 @@ class MemoryContext:
         if known.get(_name(file.path)) == digest:
             return None, []
         if _is_denied(file.path, agent):
-            return None, [f"{file.path}: not told, a rule denies to read it."]
+            return None, [f"{file.path}: not sent: a rule denies reading it."]
         text, notices = file.text, []
         if agent.redaction is not None:
             cleaned = await asyncio.to_thread(agent.redaction.clean, text)

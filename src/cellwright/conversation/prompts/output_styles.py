@@ -29,4 +29,4 @@ class OutputStyles:
         if name in styles:
             return styles[name], ""
         known = ", ".join(style.name for style in styles.values())
-        return DEFAULT_STYLE, f"There is no output style {self.named!r}; the styles are {known}. The default is used."
+        return DEFAULT_STYLE, f"Output style {self.named!r} was not found; the styles are {known}. The default is used."

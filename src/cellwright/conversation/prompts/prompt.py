@@ -178,7 +178,9 @@ def read_ahead(reader: ContextReader, prompt_context: PromptContext) -> ContextR
 def _untold(error: Exception) -> ProvidedContext:
     # what is told besides is a help, made of whatever a notebook holds: without it the prompt is answered all the same
     log_fault(logger, "something could not be told with a prompt", error=error)
-    return ProvidedContext(notices=(f"Not all could be told with the prompt: {type(error).__name__}: {error}",))
+    return ProvidedContext(
+        notices=(f"Some context could not be sent with the prompt: {type(error).__name__}: {error}",)
+    )
 
 
 def _blocks(prompt: Prompt) -> list[Any]:

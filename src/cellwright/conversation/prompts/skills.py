@@ -169,14 +169,14 @@ class Skills:
         skill = skills.get(name.removeprefix("/"))
         if skill is None:
             known = ", ".join(sorted(skills)) or "none"
-            raise ToolError(f"There is no skill {name}. The skills are: {known}.", code=ErrorCode.TOOL_NOT_FOUND)
+            raise ToolError(f"Skill {name} was not found. The skills are: {known}.", code=ErrorCode.TOOL_NOT_FOUND)
         return SkillCall(skill, arguments)
 
     async def load(self, name: str, arguments: str) -> LoadedSkill:
         """Render a skill for Claude's tool. Raises ToolError."""
         call = self.called_by_claude(name, arguments)
         if self._context is None:
-            raise ToolError("No run is going on that could load a skill.")
+            raise ToolError("No run is active that could load a skill.")
         skill = call.skill
         agent = (skill.agent or GENERAL_AGENT) if skill.forks else ""
         text = await self.text(call, self._context)

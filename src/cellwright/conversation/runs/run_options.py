@@ -76,7 +76,7 @@ def existing_folder(name: str | Path) -> Path:
     """The folder that `name` says. Raises CellwrightError INVALID_PARAMETERS where there is none."""
     folder = Path(name).expanduser().absolute()
     if not folder.is_dir():
-        message = f"There is no folder {str(name)!r} to work in. Nothing was sent."
+        message = f"Folder {str(name)!r} was not found. Nothing was sent."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     return folder
 

@@ -160,7 +160,7 @@ class RunQueue:
         refuse_agent_code("speak for the user")
         run = next((run for run in self.active if run_id in (None, run.id)), None)
         if run is None:
-            message = "Claude is not working, so there is nothing to tell. Ask with a prompt instead."
+            message = "Claude is not working. Send a prompt instead."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
         self._thread.call(functools.partial(run.steering.add, words))
 

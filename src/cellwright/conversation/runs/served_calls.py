@@ -95,7 +95,7 @@ class ServedCalls:
         agent = self._agent(None)
         tool = next((each for each in agent.offered_tools if each.name == name), None)
         if tool is None:
-            return f"There is no tool {name} here."
+            return f"Tool {name} was not found."
         try:
             decision = agent.policy.decide(tool, check_input(tool, tool_input))
         except ToolError:

@@ -377,7 +377,7 @@ class StartingRun(Struct, frozen=True):
         try:
             return parts.agents.lead(name), []
         except CellwrightError:  # its file is gone: that is no reason to refuse every prompt
-            return None, [f"There is no agent {name}: Claude works itself. /agents shows those that there are."]
+            return None, [f"Agent {name} was not found; Claude answers itself. /agents lists the available agents."]
 
     def _led_by(self, lead: AgentDefinition | None, options: RunOptions) -> RunOptions:
         """The options with what the agent that works itself says, where there is one."""

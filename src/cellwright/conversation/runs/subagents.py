@@ -160,7 +160,7 @@ class Subagents:
         """Do a call of the tool Agent. Raises ToolError."""
         nesting = ctx.nesting
         if nesting is None:
-            raise ToolError("No run is going on that another agent could work for.")
+            raise ToolError("No run is active that an agent could work for.")
         if nesting.depth >= MAX_DEPTH:
             raise ToolError("Agents are nested too deep here. Do it yourself.")
         definition = await asyncio.to_thread(self._agents.named, input.subagent_type)
@@ -217,7 +217,7 @@ class Subagents:
             if caller is None or caller.cancelling():
                 raise
             text = f"The user stopped the agent {subagent.type}. Do not start it again unless they ask for it."
-            return ToolResult(f"{text}\n\n[agentId: {subagent.id}; `resume` goes on with it]", is_error=True)
+            return ToolResult(f"{text}\n\n[agentId: {subagent.id}; `resume` continues it]", is_error=True)
         finally:
             self._awaited.pop(subagent.id, None)
 
@@ -661,7 +661,7 @@ def _result(end: RunEnd, agent_id: str, kind: str, calls: Sequence[str]) -> Tool
         total_tokens=tokens_of(end.usage),
         cost_usd=end.cost_usd,
     )
-    return ToolResult(f"{text}\n\n[agentId: {agent_id}; `resume` goes on with it]", is_error=failed, structured=output)
+    return ToolResult(f"{text}\n\n[agentId: {agent_id}; `resume` continues it]", is_error=failed, structured=output)
 
 
 def _ending(agent: BackgroundAgent) -> str:
@@ -685,7 +685,7 @@ def _about(transcript: Path) -> Path:
 
 def _unknown(agent_id: str) -> ToolError:
     return ToolError(
-        f"No agent {visible_line(agent_id)} of this session can be gone on with. Start a new one.",
+        f"No agent {visible_line(agent_id)} of this session can be resumed. Start a new one.",
         code=ErrorCode.INVALID_PARAMETERS,
     )
 

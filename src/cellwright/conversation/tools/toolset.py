@@ -69,7 +69,7 @@ def _named(tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
     known = (name for name in names if name in GROUPS or any(is_chosen(tool, name) for tool in tools))
     if unknown := set(names).difference(known):
         there = f"{', '.join(sorted(tool.name for tool in tools))}; groups of them: {', '.join(GROUPS)}"
-        message = f"There is no tool named {', '.join(sorted(unknown))}. The tools are: {there}."
+        message = f"Tool {', '.join(sorted(unknown))} was not found. The tools are: {there}."
         raise CellwrightError(ErrorCode.TOOL_NOT_FOUND, message)
     return tuple(tool for tool in tools if any(is_chosen(tool, name) for name in names))
 

@@ -111,7 +111,7 @@ def _by_id(cells: Sequence[Cell], cell_ids: Sequence[str], display_path: str) ->
     if missing:
         known = ", ".join(list(by_id)[:40]) + (" …" if len(by_id) > 40 else "")
         raise _bad(
-            f"There is no cell {', '.join(missing)} in {display_path}; nothing was run. The cells are: {known or 'none'}."
+            f"Cell {', '.join(missing)} was not found in {display_path}; nothing was run. The cells are: {known or 'none'}."
         )
     return [by_id[cell_id] for cell_id in dict.fromkeys(cell_ids)]
 

@@ -100,7 +100,7 @@ class Choices:
         if mode is not None and self._mode(mode) != mode:
             raise PageError("PERMISSION_DENIED", f"The settings allow no mode as loose as {mode}.")
         if effort and effort not in EFFORTS:
-            raise PageError("invalid", f"There is no effort {effort!r}; there are {', '.join(EFFORTS)}.")
+            raise PageError("invalid", f"Unknown effort {effort!r}. Choose one of {', '.join(EFFORTS)}.")
         chosen = self._conversation.choices  # what is picked now is newer
         with self._conversation.in_force.users_change():
             if model is not None:

@@ -86,7 +86,7 @@ async def read_prompt(params: Mapping[str, Any]) -> PanelPrompt:
             f"The prompt must be a text of at most {PROMPT_CHARS:,} characters: put a longer one into a file."
         )
     if context not in CONTEXTS:
-        raise _invalid(f"There is no context {context!r}; it must be one of {', '.join(CONTEXTS)}.")
+        raise _invalid(f"Context {context!r} was not found; it must be one of {', '.join(CONTEXTS)}.")
     attached = await _attachments(params.get("attachments", []))
     if not text.strip():
         if not attached:
@@ -218,7 +218,7 @@ def read_options(raw: object) -> RunOptions:
         raise _invalid("`options` must be an object.")
     for name, value in raw.items():
         if name not in PANEL_OPTIONS:
-            raise _invalid(f"There is no option {name} here; there are {', '.join(PANEL_OPTIONS)}.")
+            raise _invalid(f"Option {name} was not found. Choose one of {', '.join(PANEL_OPTIONS)}.")
         if not PANEL_OPTIONS[name](value):
             raise _invalid(f"The option {name} cannot be {value!r}.")
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}

@@ -36,7 +36,7 @@ def mentioned_cells(notebooks: OpenNotebooks) -> ContextProvider:
             return ProvidedContext()
         own = notebooks.own()
         if own is None:
-            why = "which notebook this is cannot be told from here, so it was sent as text."
+            why = "the notebook's file is unknown here, so it was sent as text."
             return ProvidedContext(notices=tuple(f"{mention.text}: {why}" for mention in mentions))
         try:
             cells = await own.cells(outputs=False)

@@ -57,7 +57,7 @@ class Claude(Configurable):
     recording = Unicode(None, allow_none=True, help="The recording, if not the one beside the notebook.").tag(
         config=True
     )
-    context = Enum(CONTEXTS, "auto", help="What Claude is told about the notebook with a prompt.").tag(config=True)
+    context = Enum(CONTEXTS, "auto", help="The notebook context sent with a prompt.").tag(config=True)
     quiet = Bool(False, help="Show only the answer.").tag(config=True)
     format = Enum(FORMATS, "text", help="How a run is displayed: text, json or json-lines.").tag(config=True)
 

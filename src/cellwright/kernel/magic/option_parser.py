@@ -161,7 +161,7 @@ OPTIONS: dict[str, Option] = {
         "what Claude is told: none, auto (what changed in the notebook), code (that, and the project's code that fits the "
         "prompt), cells or full (all of the notebook's code, or of its cells)",
     ),
-    "notebook": Option("PATH", _text, "the file of this notebook, where no front end shows it (nbclient, papermill)"),
+    "notebook": Option("PATH", _text, "the file of this notebook, if no front end shows it (nbclient, papermill)"),
 }
 
 # loading the extension compiles none
@@ -189,7 +189,7 @@ def _parse_option(match: re.Match[str], rest: str, given: dict[str, Any]) -> str
     name = match["name"]
     option = OPTIONS.get(name)
     if option is None:
-        raise _usage(f"There is no option --{name}.{_similar(name)}")
+        raise _usage(f"Option --{name} was not found.{_similar(name)}")
     attribute = name.replace("-", "_")
     if attribute in given and not option.repeats:
         raise _usage(f"--{name} is given twice.")

@@ -21,7 +21,7 @@ from cellwright.text import visible_line
 from cellwright.this_process.late_imports import importing
 
 CARD = f"""\
-**Claude needs a key.** Three ways to go on:
+**Claude needs a key.** Three ways to continue:
 
 - **Enter a key** %s ([where keys come from]({KEYS_PAGE})). It is tried, kept for you alone outside the notebook, and \
 counts at once.

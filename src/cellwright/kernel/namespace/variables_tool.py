@@ -241,7 +241,7 @@ def value_at(path: str, variables: Mapping[str, Any]) -> Any:
     """The value that `path` leads to. Raises NoSuchValue."""
     name, steps = _parsed(path)
     if name not in variables:
-        raise NoSuchValue(f"There is no variable {name}.")
+        raise NoSuchValue(f"Variable {name} was not found.")
     value, so_far = variables[name], name
     for step in steps:
         value = _attribute(value, step.key, so_far) if step.attribute else _item(value, step.key, so_far)

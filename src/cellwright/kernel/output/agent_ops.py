@@ -156,7 +156,7 @@ def _note(event: Event) -> str:
         case Notice(level="warning" | "error"):
             return event.message
         case Retrying():
-            return f"{event.message} The request is sent again ({event.attempt} of {event.max_attempts})."
+            return f"{event.message} Retrying ({event.attempt} of {event.max_attempts})."
         case ContextCompacted(state="done"):
             return "Its earlier conversation was summed up."
     return ""

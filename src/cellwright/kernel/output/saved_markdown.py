@@ -400,7 +400,7 @@ class SavedTranscript:
         if self._context_tokens:
             facts.append(f"{self._context_tokens:,} tokens of context")
         if self._changed:
-            facts.append(f"{self._changed} (/undo takes it back)")
+            facts.append(f"{self._changed} (/undo reverts it)")
         return facts
 
 

@@ -218,7 +218,7 @@ def no_cell(cell_id: str, known: Sequence[str], display_path: str) -> ToolError:
     """The error for a cell that is not there."""
     listed = ", ".join(known[:40]) + (" …" if len(known) > 40 else "")
     return ToolError(
-        f"There is no cell {cell_id} in {display_path}. The cells are: {listed or 'none'}. Nothing was changed.",
+        f"Cell {cell_id} was not found in {display_path}. The cells are: {listed or 'none'}. Nothing was changed.",
         code=ErrorCode.INVALID_PARAMETERS,
     )
 

@@ -195,7 +195,7 @@ def _end_of(task: Task[R]) -> R:
     try:
         return task.result()
     except CancelledError:
-        raise KeyboardInterrupt("Stopped. The conversation goes on in the next cell.") from None
+        raise KeyboardInterrupt("Stopped. The conversation continues in the next cell.") from None
 
 
 class PreparedRun(Struct, frozen=True):
@@ -276,7 +276,7 @@ def runs_in_background(options: MagicOptions, front_end: FrontEnd) -> bool:
         return False
     if front_end.kernel is not None and front_end.headless:
         # the kernel ends with its last cell, and the answer would be cut off
-        print("[--background: nobody watches this notebook, so the cell waits for the answer.]")
+        print("[--background: this notebook is not open in a browser, so the cell waits for the answer.]")
         return False
     if front_end.cell_id is None or options.format != "text" or why_no_widget():
         message = (

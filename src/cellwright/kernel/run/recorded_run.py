@@ -151,7 +151,7 @@ class RecordedRun:
             self.keep(question.earlier.outputs)
             raise SkippedRun
         if question.chosen is None:
-            message = "This cell holds the answer of an earlier session already, and nobody answered whether to run it "
+            message = "This cell already holds the answer of an earlier session, and nobody answered whether to run it "
             message += "again. Nothing was sent. `--replay off` runs it again, `--replay auto` plays its recording."
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
 
@@ -191,7 +191,7 @@ class RecordingTrust:
             detail=f"{replay.path} was not made by you, or was changed since. Playing it sends nothing, but runs its Python "
             "code in your kernel and writes its files.\n(`cellwright trust-recording "
             f"{replay.path.name}` in a terminal says that it may be played.)",
-            reason="Play only what you have looked at, or got from somebody you know.",
+            reason="Play only recordings you have checked or trust.",
             yes="Play it",
             no="Do not play it",
             ids=frozenset((str(replay.path),)),

@@ -209,7 +209,7 @@ class ConfinableCommand:
         if self.background and rules.enabled:
             return " It runs in the background, so its changes cannot be checked before they are made."
         if rules.enabled and (made := self._made_protected):
-            return f" It makes protected files ({made}): each change of them needs your consent."
+            return f" It makes protected files ({made}): each change of them needs your approval."
         besides = self._repositories(runs_git=rules.enabled or use.runs_git)
         why = "" if besides is None else bounds.why_not_unasked(self.book, besides)
         return f" Confined it would need no question, but {self._name} cannot enforce that here: {why}." if why else ""

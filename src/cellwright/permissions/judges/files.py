@@ -186,7 +186,7 @@ def first_of_process(found: Sequence[str], *, below: bool = False) -> str | None
 def asks_for_process(place: str) -> Decision:
     """The decision about any use of `place`, which shows a process."""
     reason = f"{visible_line(place)} shows what a process holds, such as the keys in its environment."
-    return Decision("ask", f"{reason} Each use of it needs your consent.", firm=True)
+    return Decision("ask", f"{reason} Each use of it needs your approval.", firm=True)
 
 
 def _blocked(book: RuleBook, subject: Subject, found: tuple[str, ...], *, leaves: bool) -> Decision | None:
@@ -280,7 +280,7 @@ def _judge_unruled(book: RuleBook, subject: Subject, path: str, found: tuple[str
     if unseen := unseen_characters(_beyond_folders(path, book.folders)):
         return Decision("ask", f"The path {visible_line(found[-1])} has a character that cannot be seen ({unseen[0]}).")
     if subject.edits and (part := protected_change(found)):
-        reason = f"{visible_line(found[-1])} is protected (`{part}`): each change of it needs your consent."
+        reason = f"{visible_line(found[-1])} is protected (`{part}`): each change of it needs your approval."
         return Decision("ask", reason, firm=True)
     rule = _granting(book, subject, found)
     if leaves or _outside(book, subject, found):
@@ -322,7 +322,7 @@ def _judge_inside(book: RuleBook, subject: Subject, rule: CompiledRule | None, f
     # inside the folder the name in it says enough, and the long path would hide it
     start = f"{book.cwd}/"
     name = next((place.removeprefix(start) for place in reversed(found) if place.startswith(start)), found[-1])
-    return Decision("ask", f"Changes {visible_line(name)}, which needs your approval.")
+    return Decision("ask", f"Edits {visible_line(name)}.")
 
 
 def protected_among(found: Sequence[str]) -> str | None:

@@ -338,7 +338,7 @@ def against_pattern(word: Word, folders: Folders) -> Decision | None:
     for start in starts:
         if part := protected_by_pattern(word.text if word.text.startswith("/") else os.path.join(start, word.text)):
             reason = (
-                f"{visible_line(word.text)} could name `{part}`, which is protected: each change needs your consent."
+                f"{visible_line(word.text)} could name `{part}`, which is protected: each change needs your approval."
             )
             return Decision("ask", reason, firm=True)
     return None
@@ -359,7 +359,7 @@ def against_names(names: Iterable[str], starts: Starts, known: Known = MappingPr
         if _HIDDEN_PATTERN.search(name):
             protected = protected or protected_by_pattern(name)
         if protected:
-            reason = f"The command names `{protected}`, which is protected: each change needs your consent."
+            reason = f"The command names `{protected}`, which is protected: each change needs your approval."
             return Decision("ask", reason)
         if found is None and name.startswith("/") and fnmatchcase("proc", name.split("/")[1]):
             found = (f"/proc/{name.split('/', 2)[-1]}",)  # too many wildcards to expand
@@ -423,13 +423,11 @@ def _judge_changes(book: RuleBook, facts: CommandFacts) -> Decision:
             return against
         for path in paths_named(access.word, facts.command.folders) or ():
             if (access.whole or access.use != "Edit") and (hidden := _hidden_below(path, linked=access.use == "Grep")):
-                return Decision("ask", f"{visible_line(path)} holds {visible_line(hidden)}, which needs your consent.")
+                return Decision("ask", f"{visible_line(path)} holds {visible_line(hidden)}, which needs your approval.")
             if against := _judge_moved_link(book, access, path, facts.command.folders):
                 return against
             if access.source is not None and (inner := protected_below(path)):
-                reason = (
-                    f"{visible_line(path)} would be a place for what is protected (`{inner}`): it needs your consent."
-                )
+                reason = f"{visible_line(path)} could create the protected path `{inner}`, so it needs your approval."
                 return Decision("ask", reason)
     return Decision("allow", "Mode acceptEdits allows changes of files inside the session's folders.")
 

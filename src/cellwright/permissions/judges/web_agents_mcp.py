@@ -115,7 +115,7 @@ def judge_mcp(book: RuleBook, call: JudgedCall) -> Decision:
             continue
         if part:
             reason = (
-                f"It names {visible_line(name)}, which is protected (`{part}`): each change of it needs your consent."
+                f"It names {visible_line(name)}, which is protected (`{part}`): each change of it needs your approval."
             )
             return Decision("ask", reason, firm=True)
     return decision

@@ -116,7 +116,7 @@ def put_outputs(cells: Cells, put: Mapping[str, Any]) -> None:
     name = str(put.get("id"))
     position = cells.names().index(name) if name in cells.names() else None
     if position is None:
-        raise NotebookRefusal("no_cell", f"There is no cell {name}.")
+        raise NotebookRefusal("no_cell", f"Cell {name} was not found.")
     cell = cell_json(cells, position)
     if cell["cell_type"] != "code":
         raise NotebookRefusal("not_code", f"Cell {name} is not a code cell: it has no outputs.")
@@ -174,7 +174,7 @@ def _conflict(conflicts: list[Json]) -> NotebookRefusal:
 def _index(names: Sequence[str], name: str) -> int:
     if name not in names:
         known = ", ".join(names[:NAMED_CELLS]) or "none"
-        raise NotebookRefusal("no_cell", f"There is no cell {name}. The cells are: {known}.")
+        raise NotebookRefusal("no_cell", f"Cell {name} was not found. The cells are: {known}.")
     return names.index(name)
 
 

@@ -1,4 +1,4 @@
-"""The proxy of the Messages API: who asks, may it be, what may it cost, and what became of it."""
+"""Messages API proxy: authenticates, checks policy and budget, forwards, and logs the outcome."""
 
 from __future__ import annotations
 

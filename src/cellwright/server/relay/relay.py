@@ -201,7 +201,7 @@ class KernelRelay:
         log, self._log = self._log, str(welcome["log"])
         self.executable, self.version = str(welcome.get("executable", "")), str(welcome.get("version", ""))
         if log and log != self._log:
-            self._fail_all("The kernel was restarted while Claude was working. What it had done is in the session.")
+            self._fail_all("The kernel was restarted while Claude was working. Finished work is in the session.")
 
     # ---- what is asked of the kernel ----
 
@@ -320,7 +320,7 @@ class KernelRelay:
             case {"type": "gone", "runs": list(runs)}:
                 for run_id in runs:
                     if (view := self._runs.pop(run_id, None)) is not None:
-                        view.fail("INTERRUPTED", "The kernel's conversation goes on without this run.")
+                        view.fail("INTERRUPTED", "The kernel's conversation continues without this run.")
             case {"type": "ack", "question": str(question)}:
                 for acknowledged, asked in self._acks.items():
                     if asked == question and not acknowledged.done():
@@ -422,7 +422,7 @@ class KernelRelay:
 
     def _process_ended(self) -> None:
         self.ended = True
-        self._fail_all("The kernel died or was restarted while Claude was working. What it had done is in the session.")
+        self._fail_all("The kernel died or was restarted while Claude was working. Finished work is in the session.")
         self._fail_replies(f"Kernel {self.kernel_id} died or was restarted.")
 
     def _fail_replies(self, message: str) -> None:
@@ -452,8 +452,8 @@ class KernelRelay:
                 logger.warning("kernel %s is not reached again: %s", self.kernel_id, error)
             else:
                 # what was asked for over the comm before is answered on that, and nobody hears it
-                self._fail_replies(f"The connection to kernel {self.kernel_id} broke: what came of it is not known.")
+                self._fail_replies(f"Lost the connection to kernel {self.kernel_id}; the result is unknown.")
                 return
         self.ended = True
-        self._fail_all("The connection to the kernel was lost. What Claude had done is in the session.")
+        self._fail_all("The connection to the kernel was lost. Finished work is in the session.")
         self._fail_replies(f"The connection to kernel {self.kernel_id} was lost.")

@@ -60,7 +60,7 @@ class Relays:
             if relay is not None:
                 await relay.close()
             if kernel_id not in self._kernels:
-                raise RouteError(404, "NOT_FOUND", f"There is no kernel {kernel_id} any more.")
+                raise RouteError(404, "NOT_FOUND", f"Kernel {kernel_id} was not found.")
             relay = KernelRelay(self._kernels, kernel_id, self._connect_seconds, self._page_of)
             try:
                 await relay.open(about_wait)

@@ -128,7 +128,7 @@ class AnswerRoute(CellwrightRoute):
         answer = {"scope": "once", "reason": "", "input": None, **body}
         await _within(relay.answer(question, answer), f"The kernel did not take the answer yet.{_why(relay)}")
         # the first answer counts, and it may have been given elsewhere
-        decided = await _within(run.decision(question), "The kernel did not say what was decided.")
+        decided = await _within(run.decision(question), "The kernel did not report the decision.")
         if not decided:
             raise _closed()
         self.answer(decided)

@@ -61,7 +61,7 @@ class SessionFiles(Struct, frozen=True):
 
     def entry(self, session_id: str) -> CatalogEntry:
         """The session of exactly this id. Raises CellwrightError SESSION_NOT_FOUND."""
-        missing = CellwrightError(ErrorCode.SESSION_NOT_FOUND, f"There is no session {session_id!r} here.")
+        missing = CellwrightError(ErrorCode.SESSION_NOT_FOUND, f"Session {session_id!r} was not found.")
         try:
             entry = _catalog().entry(session_id)
         except CellwrightError:
@@ -79,7 +79,9 @@ class SessionFiles(Struct, frozen=True):
         entry = self.entry(session_id)
         if entry.in_use:
             raise RouteError(
-                409, "CONFLICT", f"Session {session_id} is in use; go on with another in its kernel first."
+                409,
+                "CONFLICT",
+                f"Session {session_id} is open elsewhere; switch to another session in its kernel first.",
             )
         _catalog().delete(entry.id)
 

@@ -101,11 +101,11 @@ class CallsInKernels:
             file = self._file(said)
             found = [each for each in running if each.file == file]
             if not found:
-                what = f"{said} has no running kernel" if file.is_file() else f"There is no notebook {said}"
+                what = f"{said} has no running kernel" if file.is_file() else f"Notebook {said} was not found"
                 raise self._unclear(f"{what}. Start one for it in Jupyter, or choose another.", running)
         elif isinstance(kernel_id, str):
             if kernel_id not in self._access.kernels:
-                raise self._unclear(f"There is no kernel {kernel_id[:100]}.", running)
+                raise self._unclear(f"Kernel {kernel_id[:100]} was not found.", running)
             found = [each for each in running if each.kernel_id == kernel_id]
             if not found and name != "NotebookRun":
                 return kernel_id, None

@@ -86,7 +86,7 @@ class RequestsAtOnce:
     def taken(self, owner: str) -> Iterator[None]:
         """A request of `owner` goes on while the block lasts. Raises ApiError 429."""
         if self._going_on.get(owner, 0) >= self._most:
-            raise _too_many(f"{self._most} of your requests go on already. Wait until one has ended.", BUSY_SECONDS)
+            raise _too_many(f"{self._most} of your requests are running. Wait until one has ended.", BUSY_SECONDS)
         now = self._clock()
         begun = self._begun.setdefault(owner, deque())
         while begun and now - begun[0] >= MINUTE:

@@ -118,7 +118,7 @@ def folder_below(root: str, folder: str) -> Path:
     except (OSError, RuntimeError, ValueError):
         is_folder = False
     if not is_folder:
-        raise RouteError(404, "FILE_NOT_FOUND", f"There is no folder {folder!r} below the server's root.")
+        raise RouteError(404, "FILE_NOT_FOUND", f"Folder {folder!r} was not found below the server's root.")
     if not found.is_relative_to(base):
         raise RouteError(403, "FILE_ACCESS_ERROR", f"{folder!r} leads out of the server's root.")
     return found

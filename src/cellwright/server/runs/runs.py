@@ -76,13 +76,13 @@ class ClientRuns:
         """The run of that id that `owner` began. Raises ApiError 404."""
         run = self._runs.get(run_id)
         if run is None or run.place.owner != owner:
-            raise RouteError(404, "NOT_FOUND", f"There is no run {run_id}; it may have ended too long ago.")
+            raise RouteError(404, "NOT_FOUND", f"Run {run_id} was not found; it may have ended too long ago.")
         return run
 
     async def start(self, request: ClientRunRequest, owner: str) -> ClientRun:
         """Begin a run. Returns when the kernel has it, or when it has to wait for its kernel. Raises ApiError."""
         if request.kernel_id and request.kernel_id not in self._kernels:
-            raise RouteError(404, "NOT_FOUND", f"There is no kernel {request.kernel_id}.")
+            raise RouteError(404, "NOT_FOUND", f"Kernel {request.kernel_id} was not found.")
         self._at_once.take(owner)
         try:
             kernel_id = request.kernel_id or await self.own_kernels.start(request.folder, request.kernel_name)

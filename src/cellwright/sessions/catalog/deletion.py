@@ -22,7 +22,7 @@ def delete_session(transcript: Path) -> None:
     `CellwrightError` SESSION_NOT_FOUND, and EXECUTION_ERROR while a process (this one counts) has the session open.
     """
     if not transcript.exists():
-        message = f"There is no session {transcript.stem}; nothing was deleted."
+        message = f"Session {transcript.stem} was not found; nothing was deleted."
         raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
     try:
         owned = lease.acquire(lease_path(transcript), 0)

@@ -111,7 +111,7 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 def _add(transcript: Path, fields: dict[str, Any]) -> None:
     if not transcript.exists():
-        message = f"There is no session {transcript.stem} any more; nothing was changed."
+        message = f"Session {transcript.stem} was not found; nothing was changed."
         raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
     line = json.dumps({"at": round(time.time(), 3), **fields}, ensure_ascii=True)
     path = about_path(transcript)

@@ -104,7 +104,7 @@ def _notice(found: ClaudeCodeSession, entries: Entries) -> str:
         left_out += f", and {entries.damaged} damaged line{'s' if entries.damaged > 1 else ''}"
     compacted = " It begins with the summary that Claude Code made when it compacted it." if entries.compacted else ""
     return (
-        f"This goes on with a copy of a session of Claude Code's, {found.id} ({left_out}).{compacted} "
+        f"This continues a copy of a Claude Code session, {found.id} ({left_out}).{compacted} "
         f"Claude Code's own file stays as it is: {found.path}"
     )
 

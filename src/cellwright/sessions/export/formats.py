@@ -89,7 +89,7 @@ class Export:
         keep_file: KeepFile = lambda _name, _data: None,
     ) -> None:
         if form not in FORMATS:
-            message = f"There is no format {form!r}; there are {', '.join(FORMATS)}. Nothing was exported."
+            message = f"Format {form!r} was not found. Choose one of {', '.join(FORMATS)}. Nothing was exported."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         said = [begins_turn(each) for each in messages()]
         if not said:

@@ -96,7 +96,7 @@ def without_thinking(line: Line) -> Line:
 def parent_gone(path: Path, point: ForkPoint, why: str) -> CellwrightError:
     """The error of a fork whose session cannot be read: the conversation has no beginning."""
     message = (
-        f"The session {path.stem} goes on from the session {point.session}, {why}. What was said before the fork is "
+        f"The session {path.stem} continues the session {point.session}, {why}. What was said before the fork is "
         f"not in its own transcript, so it cannot go on. Restore {path.with_name(f'{point.session}.jsonl')} from a copy; "
         f"what was said since the fork stays in {path}."
     )

@@ -270,7 +270,7 @@ def _refuse_newer(path: Path, first: bytes) -> None:
         raise CellwrightError(
             ErrorCode.SESSION_CORRUPTED,
             f"The session {path.stem} was written by a newer version of Cellwright (format {int(number)}, this one "
-            f"reads up to {FORMAT}). Upgrade to go on with it: pip install --upgrade cellwright. The file stays as it is.",
+            f"reads up to {FORMAT}). Upgrade to continue it: pip install --upgrade cellwright. The file stays as it is.",
             details={"path": str(path), "format": int(number)},
         )
 
@@ -336,7 +336,7 @@ def _read_from(file: BinaryIO, path: Path, *, stored: bool) -> Transcript:
         raise CellwrightError(
             ErrorCode.SESSION_CORRUPTED,
             f"The first line of the session {path} cannot be read ({error}). It holds the "
-            "system prompt and the tools, so the session cannot go on: restore the file from a copy, or start a new "
+            "system prompt and the tools, so the session cannot continue: restore the file from a copy, or start a new "
             "session. The file stays as it is; its other lines hold the messages as JSON.",
             details={"path": str(path), "line": 1},
         ) from error
@@ -538,7 +538,7 @@ def is_boundary(line: Line) -> bool:
 
 
 def is_said(line: Line) -> bool:
-    """Return whether somebody said the line's message; a boundary, and what is told behind it, nobody did."""
+    """Return whether the line is a real message, not a compaction boundary or context re-attached after one."""
     return COMPACTED not in line.meta and REATTACHED not in line.meta
 
 

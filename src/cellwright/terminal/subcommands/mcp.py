@@ -208,7 +208,7 @@ def _remove(options: argparse.Namespace) -> int:
     places = {scope: _place(scope, cwd) for scope in ((options.scope,) if options.scope else SCOPES)}
     there = {scope: place for scope, place in places.items() if options.name in _at(*place)}
     if not there:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is no MCP server {options.name} to take out.")
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"MCP server {options.name} was not found.")
     if len(there) > 1:
         message = f"{options.name} stands in several places: say --scope {' or '.join(there)}. Nothing was changed."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)

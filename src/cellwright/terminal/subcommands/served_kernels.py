@@ -65,7 +65,7 @@ class OwnKernels:
             return None  # what is about a notebook's file is done there
         notebook, rest = self._notebook(tool_input), {k: v for k, v in tool_input.items() if k != "notebook_path"}
         if notebook is not None and not notebook.is_file():
-            return ToolEnd("", name, "error", f"There is no notebook {tool_input['notebook_path']}.", 0.0)
+            return ToolEnd("", name, "error", f"Notebook {tool_input['notebook_path']} was not found.", 0.0)
         if name == "NotebookRun":
             if notebook is None:
                 return ToolEnd("", name, "error", "Say which notebook is meant (notebook_path).", 0.0)

@@ -76,7 +76,11 @@ def _facts(entry: CatalogEntry) -> Iterator[tuple[str, str]]:
 
 
 def _state(entry: CatalogEntry) -> list[str]:
-    states = (("in use", entry.in_use), ("damaged", entry.damaged), ("its beginning is gone", entry.is_beginning_gone))
+    states = (
+        ("open elsewhere", entry.in_use),
+        ("damaged", entry.damaged),
+        ("its beginning is gone", entry.is_beginning_gone),
+    )
     return [name for name, holds in states if holds]
 
 

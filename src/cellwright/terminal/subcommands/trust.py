@@ -76,7 +76,7 @@ def _as_text(found: Trust) -> str:
         return refusal_text(found.folder)
     if not found.waiting:
         return f"{found.folder} {'is trusted' if found.trusted else 'brings nothing along that needs trust'}."
-    state = "is trusted, but for what is new or changed" if found.trusted else "is not trusted. It brings along"
+    state = "is trusted, but for what is new or changed" if found.trusted else "is not trusted. It contains"
     return f"{found.folder} {state}:\n{_listed(found.waiting)}"
 
 

@@ -203,7 +203,7 @@ def retry(event: Retrying) -> str:
 
 def changed(event: TurnChanged) -> str:
     """Describe what the run changed, and how it is taken back."""
-    return f"{event.counts} (/undo takes it back)"
+    return f"{event.counts} (/undo reverts it)"
 
 
 def footer(end: RunEnd, model: str) -> str:

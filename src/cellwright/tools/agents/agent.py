@@ -38,11 +38,11 @@ class AgentInput(ToolInput):
     ] = None
     run_in_background: Annotated[
         bool,
-        Meta(description="Go on meanwhile; its end is told. It can ask the user nothing."),
+        Meta(description="Run in the background; you are notified when it finishes. It cannot ask the user questions."),
     ] = False
     resume: Annotated[
         str,
-        Meta(max_length=100, description="An agentId, to go on with what it knows."),
+        Meta(max_length=100, description="The ID of an earlier agent to resume with its context."),
     ] = ""
 
 

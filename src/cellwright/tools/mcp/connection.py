@@ -266,7 +266,7 @@ class ServerConnection:
         except MCPError as error:
             raise await self._refusal(error, client, what) from None
         except ValidationError:
-            message = f"The MCP server {self.entry.name} answered {what} with something that is no answer."
+            message = f"MCP server {self.entry.name} sent an invalid response to {what}."
             raise ToolError(message, code=ErrorCode.EXECUTION_ERROR) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()

@@ -95,7 +95,7 @@ def _named(connections: Mapping[str, ServerConnection], name: str) -> ServerConn
     found = connections.get(name)
     if found is None:
         known = ", ".join(connections) or "none"
-        raise ToolError(f"There is no MCP server {name}. There are: {known}.", code=ErrorCode.INVALID_PARAMETERS)
+        raise ToolError(f"MCP server {name} was not found. Available: {known}.", code=ErrorCode.INVALID_PARAMETERS)
     return found
 
 

@@ -248,7 +248,7 @@ def _position_problem(input: NotebookEditInput) -> str:
     if input.position in ("before", "after") and input.anchor_id is None:
         return f"position {input.position} needs {field}: the cell it is meant of."
     if input.position in ("start", "end") and input.anchor_id is not None:
-        return f"position {input.position} is meant of the whole notebook: leave out {field}, or say before or after."
+        return f"position {input.position} applies to the whole notebook: omit {field}, or use 'before' or 'after'."
     if input.edit_mode == "move" and input.position is None and input.anchor_id is None:
         return "move needs position: start or end, or before or after with target_id."
     return ""

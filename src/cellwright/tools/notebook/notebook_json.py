@@ -79,7 +79,7 @@ class Notebook(Struct, frozen=True):
         elif POSITION.fullmatch(cell_id) and int(cell_id[5:]) < len(ids):
             problem = f"That cell has an id: use {ids[int(cell_id[5:])]} instead of {cell_id}."
         else:
-            problem = f"There is no cell {cell_id}. The cells are: {known or 'none'}."
+            problem = f"Cell {cell_id} was not found. The cells are: {known or 'none'}."
         raise ToolError(problem, code=ErrorCode.INVALID_PARAMETERS)
 
     def place_at(self, position: int, *, after: bool) -> InsertIndex:

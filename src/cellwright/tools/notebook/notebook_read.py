@@ -298,7 +298,7 @@ def _by_id(source: NotebookSource, cell_ids: Sequence[str], display_path: str) -
         if cell_id not in names:
             at = POSITION.fullmatch(cell_id)
             hint = f' Cells with ids are found by number with cells="{int(at[1]) + 1}".' if at else ""
-            raise _bad(f"There is no cell {cell_id} in {display_path}. outline=true lists the cells.{hint}")
+            raise _bad(f"Cell {cell_id} was not found in {display_path}. outline=true lists the cells.{hint}")
         selected.update(names[cell_id])
     return selected
 

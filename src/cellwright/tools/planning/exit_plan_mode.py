@@ -122,7 +122,7 @@ def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> T
 
 
 async def _preview(input: ExitPlanModeInput) -> Preview:
-    return Preview("Claude's plan: may the work begin?", input.plan)
+    return Preview("Review Claude's plan", input.plan)
 
 
 def heading(plan: str) -> str:

@@ -13,7 +13,7 @@ from cellwright.errors import ToolError
 from cellwright.tools.planning.todo_write import MAX_TODOS, TodoWriteInput
 from cellwright.tools.planning.todos import MARKS, TodosOutput, todos_output
 
-DESCRIPTION = "The list of what is to be done as it stands, for when you are not sure of it any more."
+DESCRIPTION = "Return the current to-do list."
 
 
 class TodoReadInput(ToolInput):

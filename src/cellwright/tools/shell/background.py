@@ -77,7 +77,7 @@ class BackgroundTasks:
         if (task := self._tasks.get(task_id)) is None:
             known = ", ".join(self._tasks) or "none"
             raise ToolError(
-                f"There is no background task {task_id!r}. There are: {known}.", code=ErrorCode.INVALID_PARAMETERS
+                f"Background task {task_id!r} was not found. Available: {known}.", code=ErrorCode.INVALID_PARAMETERS
             )
         return task
 

@@ -58,7 +58,7 @@ NOT_UNDERSTOOD = {
     "python": "cannot be read: Expecting property name enclosed in double quotes",
     "comma": "cannot be read: Expecting property name",
     "web_page": "cannot be read: it is no JSON: <!DOCTYPE html><html>Sign in</html>",
-    "null_result": "something that is no answer",
+    "null_result": "sent an invalid response",
     "list_result": r"its result is no object: \[1, 2\]",
     "text_result": 'its result is no object: "done"',
     "no_result": "neither a result nor an error",

@@ -501,7 +501,7 @@ def test_the_command_signs_in_and_out(guarded: SignInServer, tmp_path: Path, mon
             page(f"login guarded {address}")
         assert "deleted" in page("logout guarded")
         assert "needs sign-in" in page("")
-        with pytest.raises(CellwrightError, match="There is no MCP server 'other'"):
+        with pytest.raises(CellwrightError, match="MCP server 'other' was not found"):
             page("login other")
     finally:
         conversation.close()

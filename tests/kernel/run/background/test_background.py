@@ -392,7 +392,7 @@ def test_a_failure_is_shown_in_the_cell_and_kept_for_tasks(kernel: NotebookKerne
     model.add(turn(fault("status", status=401, error_type="authentication_error", message="no such key")))
     cell = kernel.run(BACKGROUND + "go")
     assert cell.status == "ok"
-    assert "does not accept the credential" in kept(kernel, cell)["text/markdown"]
+    assert "rejected your key" in kept(kernel, cell)["text/markdown"]
     assert "API_KEY_INVALID" in kernel.run("%claude /tasks").outputs[0]["text/plain"]
 
 

@@ -105,7 +105,8 @@ def _languages(name: str) -> list[str]:
     found = [each for each in every if each.lower() == wanted]
     if not found:
         raise ToolError(
-            f"There is no language {name!r}; there are: {', '.join(sorted(every))}.", code=ErrorCode.INVALID_PARAMETERS
+            f"Language {name!r} was not found. Available: {', '.join(sorted(every))}.",
+            code=ErrorCode.INVALID_PARAMETERS,
         )
     # notebooks hold Python, and .tsx is TypeScript to those who write it
     return [*found, *({"Python": ["notebook"], "TypeScript": ["TSX"]}.get(found[0], []))]

@@ -49,7 +49,7 @@ class Tasks(Struct):
         if task is None:
             known = ", ".join(self.by_id) or "none"
             raise ToolError(
-                f"There is no task {task_id!r}. The ids are: {known}.",
+                f"Task {task_id!r} was not found. The ids are: {known}.",
                 code=ErrorCode.INVALID_PARAMETERS,
                 details={"field": "taskId"},
             )
