@@ -98,7 +98,5 @@ def test_what_code_displays_is_asked_for_by_the_key_in_its_metadata(
     assert cell.status == "ok"
     assert [block["type"] for block in result(model)] == ["text", "image", "text"]
     ((key,),) = [list(each.values()) for each in shown.params["pictures"]["outputs"]]
-    displayed = [
-        output["metadata"].get("cellwright", {}).get("display") for output in cell.outputs if "metadata" in output
-    ]
+    displayed = [content["metadata"].get("cellwright", {}).get("display") for content in cell.of_type("display_data")]
     assert key in displayed

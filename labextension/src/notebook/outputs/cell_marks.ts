@@ -81,7 +81,7 @@ export class CellMarks {
     const { trans, marks } = this;
     const { name } = mark.attachment;
     const label = element("span", { class: "cellwright-mark-name" });
-    setText(label, mark.index === null ? trans.__("Marked: this cell") : trans.__("Marked: output %1", mark.index + 1));
+    setText(label, mark.index === null ? trans.__("Marked cell") : trans.__("Marked output"));
     const input = element("input", {
       type: "text", class: "jp-mod-styled", placeholder: trans.__("Add a remark for Claude…"), "aria-label": trans.__("Remark about: %1", name),
     });
