@@ -15,7 +15,7 @@ from cellwright.tools.notebook.notebook_source import joined
 from cellwright.tools.notebook.open_notebook import Cell, DrawnOutput, OpenNotebook, OutputPlace
 
 MAX_OUTPUTS = 24
-"""The outputs that are asked for at a time; a page gives back at most eight pictures, and scripts that show nothing count little."""
+"""The outputs that are asked for at a time: a page gives back eight pictures, and some of them show nothing."""
 
 KEY_CHARS = 16
 
