@@ -70,4 +70,4 @@ checkSize("loader.js", loader);
 
 await rm(path("lib"), { recursive: true, force: true });
 // the JupyterLab builder bundles what is external here, and lists its licence; what is JupyterLab's own it takes from there
-await build({ ...common, entryPoints: [path("src/index.ts")], define, splitting: true, outdir: path("lib"), external: ["marked", "@codemirror/*", "@jupyterlab/*", "@lezer/*", "@lumino/*"] });
+await build({ ...common, entryPoints: [path("src/index.ts")], define, splitting: true, outdir: path("lib"), external: ["marked", "modern-screenshot", "@codemirror/*", "@jupyterlab/*", "@lezer/*", "@lumino/*"] });

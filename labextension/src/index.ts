@@ -13,6 +13,7 @@ import { cellToolbarPlugin } from "./notebook/cell_toolbar";
 import { codeActionsPlugin } from "./notebook/code_actions";
 import { magicCellsPlugin } from "./notebook/magic_cells";
 import { notebooksPlugin } from "./notebook/notebook_links";
+import { outputActionsPlugin } from "./notebook/outputs/output_actions";
 import { promptCellsPlugin } from "./notebook/prompt_cells/prompt_cells";
 import { proposalsPlugin } from "./notebook/proposals";
 import { savedOutputPlugin } from "./notebook/answers/saved_output";
@@ -31,4 +32,4 @@ const transcriptPlugin: JupyterFrontEndPlugin<void> = {
   },
 };
 
-export default [transcriptPlugin, renderingPlugin, answersPlugin, answerSearchPlugin, answerCopyPlugin, savedOutputPlugin, foreignWidgetsPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, promptCellsPlugin, cellToolbarPlugin, answerActionsPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];
+export default [transcriptPlugin, renderingPlugin, answersPlugin, answerSearchPlugin, answerCopyPlugin, savedOutputPlugin, foreignWidgetsPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, promptCellsPlugin, cellToolbarPlugin, outputActionsPlugin, answerActionsPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];

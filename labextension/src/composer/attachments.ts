@@ -4,7 +4,7 @@ import { button, element, setText } from "../transcript/dom";
 import { revealed } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { Attachment, AttachedCell } from "../transport/chat_protocol";
-import type { ActiveCell, ComposerDeps } from "./composer_deps";
+import type { ActiveCell, ComposerDeps, MarkedContext } from "./composer_deps";
 
 /** The kernel takes no more; and it holds pictures against what the API takes. */
 export const MAX_ATTACHMENTS = 20;
@@ -13,10 +13,11 @@ export const MAX_TEXT_CHARS = 200_000;
 
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-export type AttachedFile = { readonly id: number; readonly attachment: Attachment; readonly bytes: number };
+/** Of a mark the id is a text, and `bytes` what its picture has. */
+export type AttachedFile = { readonly id: number | string; readonly attachment: Attachment; readonly bytes: number };
 
 export class Attachments {
-  list: readonly AttachedFile[] = [];
+  private files: readonly AttachedFile[] = [];
   private ids = 0;
   /** Files that are being read: they count already. */
   private reading = 0;
@@ -24,9 +25,16 @@ export class Attachments {
   /** `changed` is called when the list is another one, `refused` with why a file was not taken. */
   constructor(
     private readonly trans: Trans,
+    private readonly marks: MarkedContext,
     private readonly changed: () => void,
     private readonly refused: (why: string) => void,
   ) {}
+
+  /** What goes along: files, and what is marked in the notebooks. */
+  get list(): readonly AttachedFile[] {
+    const marked = this.marks.list.map(({ id, attachment }) => ({ id, attachment, bytes: ((attachment.picture?.length ?? 0) * 3) / 4 }));
+    return [...this.files, ...marked];
+  }
 
   /** Reads `files`, and takes those that can go along. */
   async add(files: readonly File[]): Promise<void> {
@@ -46,19 +54,24 @@ export class Attachments {
     }
   }
 
-  remove(id: number): void {
-    this.list = this.list.filter((one) => one.id !== id);
+  remove(id: number | string): void {
+    if (typeof id === "string") {
+      this.marks.remove([id]);
+      return;
+    }
+    this.files = this.files.filter((one) => one.id !== id);
     this.changed();
   }
 
   /** Takes those away that were sent. */
   sent(sent: readonly AttachedFile[]): void {
-    this.list = this.list.filter((one) => !sent.includes(one));
+    this.files = this.files.filter((one) => !sent.includes(one));
+    this.marks.remove(sent.flatMap(({ id }) => (typeof id === "string" ? [id] : [])));
     this.changed();
   }
 
   private take(attachment: Attachment, bytes: number): void {
-    this.list = [...this.list, { id: ++this.ids, attachment, bytes }];
+    this.files = [...this.files, { id: ++this.ids, attachment, bytes }];
     this.changed();
   }
 
@@ -241,7 +254,7 @@ export class AttachmentBar {
 
   private showAttached(): void {
     const { list } = this.attachments;
-    const shown = list.map(({ id }) => id).join();
+    const shown = JSON.stringify(list.map(({ id, attachment }) => [id, remarkOf(attachment)]));
     if (this.list.dataset.shown === shown) return;
     this.list.dataset.shown = shown;
     this.list.hidden = list.length === 0;
@@ -256,12 +269,32 @@ export class AttachmentBar {
       this.attachments.remove(id);
       this.focus();
     }, { title: trans.__("Do not attach it"), "aria-label": trans.__("Do not attach %1", name) });
-    const face = attachment.kind === "image"
-      ? element("img", { src: `data:${attachment.media_type};base64,${attachment.data}`, alt: "" })
-      : element("span", { class: "cellwright-file-sign", "aria-hidden": "true" }, "≡");
+    const picture = pictureUrl(attachment);
+    const face = picture
+      ? element("img", { src: picture, alt: "" })
+      : element("span", { class: "cellwright-file-sign", "aria-hidden": "true" }, attachment.kind === "marked" ? "✦" : "≡");
     const label = element("span", { class: "cellwright-chip-name" }, name);
-    return element("li", { class: "cellwright-chip", title: `${name}, ${size(bytes)}` }, face, label, remove);
+    const remark = revealed(remarkOf(attachment));
+    const about = attachment.kind === "marked" ? [name, remark, attachment.notebook].filter(Boolean).join("\n") : `${name}, ${size(bytes)}`;
+    return element("li", { class: "cellwright-chip", title: about }, face, label, remove);
   }
+}
+
+function remarkOf(attachment: Attachment): string {
+  return attachment.kind === "marked" ? attachment.remark : "";
+}
+
+/** The picture of an attachment; "" where it has none. */
+function pictureUrl(attachment: Attachment): string {
+  if (attachment.kind === "image") return `data:${attachment.media_type};base64,${attachment.data}`;
+  // the browser sees by its content what kind of picture it is
+  return attachment.kind === "marked" && attachment.picture !== null ? `data:image/png;base64,${attachment.picture}` : "";
+}
+
+/** A prompt without words of its own: what was remarked about each thing that goes along; "" where nothing was. */
+export function wordsOfRemarks(attached: readonly AttachedFile[]): string {
+  const said = attached.flatMap(({ attachment }) => (remarkOf(attachment) ? [`${attachment.name}: ${remarkOf(attachment)}`] : []));
+  return said.join("\n");
 }
 
 function cellLabel(cell: ActiveCell, trans: Trans): string {

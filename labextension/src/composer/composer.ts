@@ -7,7 +7,7 @@ import { revealed } from "../transcript/visible_text";
 import type { Chat } from "../transport/chat";
 import type { AttachedCell, Completion } from "../transport/chat_protocol";
 import type { AttachedFile } from "./attachments";
-import { Attachments, AttachmentBar, handleDrops } from "./attachments";
+import { Attachments, AttachmentBar, handleDrops, wordsOfRemarks } from "./attachments";
 import { beginsWith, commandName, fileMention, insertion, kernelPath, CompletionSource, triggerAt } from "./completions";
 import type { Composer, ComposerDeps } from "./composer_deps";
 import { handleKey, otherWay } from "./keys";
@@ -68,6 +68,7 @@ class PanelComposer {
   private readonly stopButton: HTMLButtonElement;
   private readonly unsubscribe: () => void;
   private readonly stopCell: () => void;
+  private readonly stopMarks: () => void;
   private readonly typeAhead = new TypeAheadBuffer();
   private way: "steer" | "queue" | null = null;
   private isSending = false;
@@ -91,7 +92,7 @@ class PanelComposer {
       const trigger = triggerAt(this.area.value, this.area.selectionStart);
       if (trigger && trigger.start !== this.dismissed) this.palette.show({ ...found, items: this.used.sorted(found.items, (item) => beginsWith(item, trigger)) }, trigger.kind, trigger.text);
     });
-    this.attachments = new Attachments(trans, () => { this.update(); }, tell);
+    this.attachments = new Attachments(trans, deps.marks, () => { this.update(); }, tell);
     this.attachmentBar = new AttachmentBar(deps, this.attachments, (files) => { this.attach(files); }, () => { this.update(); }, focus);
     this.pickers = new Pickers(chat, trans, deps.settings().context, tell);
     this.waiting = new PendingMessages(chat, trans, (text, late) => { this.restoreText(text, late); }, focus);
@@ -113,6 +114,7 @@ class PanelComposer {
     this.layOut();
     this.listen();
     this.unsubscribe = chat.subscribe(() => { this.update(); });
+    this.stopMarks = deps.marks.subscribe(() => { this.update(); });
     this.stopCell = deps.onCell(() => { this.cellChanged(); });
     this.area.value = this.drafts.text();
     fitHeight(this.area);
@@ -123,6 +125,7 @@ class PanelComposer {
     this.unsubscribe();
     this.suggestions.dispose();
     this.stopCell();
+    this.stopMarks();
     this.waiting.dispose();
     this.menu.dispose();
   }
@@ -353,7 +356,8 @@ class PanelComposer {
     this.isSending = true;
     this.update();
     const attachments = attached.map((one) => one.attachment);
-    const why = await sendPrompt(this.chat, { text, attachments, context: this.pickers.context, cell, options: this.options.values });
+    const said = text.trim() ? text : wordsOfRemarks(attached);
+    const why = await sendPrompt(this.chat, { text: said, attachments, context: this.pickers.context, cell, options: this.options.values });
     this.isSending = false;
     this.area.readOnly = false;
     if (why === null) {

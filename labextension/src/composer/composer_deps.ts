@@ -1,6 +1,7 @@
 /** The composer's interface to the page around it. */
 
 import type { Trans } from "../translation";
+import type { MarkedAttachment } from "../transport/chat_protocol";
 
 /** The cell that the user is at, in the notebook that the conversation is about. `path` as the page names the notebook. */
 export type ActiveCell = {
@@ -26,6 +27,13 @@ export type ComposerSettings = {
   readonly whileRunning: "steer" | "queue";
 };
 
+/** What is marked in the page's notebooks, as the composer sees it. */
+export type MarkedContext = {
+  readonly list: readonly { readonly id: string; readonly attachment: MarkedAttachment }[];
+  remove(ids: readonly string[]): void;
+  subscribe(listener: () => void): () => void;
+};
+
 export type ComposerDeps = {
   readonly trans: Trans;
   /** The settings as they stand; asked whenever they matter. */
@@ -37,6 +45,8 @@ export type ComposerDeps = {
   /** The folder of the server's files on its disk (`serverRoot` in page.ts); "" where that is not known. */
   readonly serverRoot: string;
   readonly memory: KeyValueStorage;
+  /** What is marked in the notebooks: it goes along with the next prompt. */
+  readonly marks: MarkedContext;
   /** Gives the focus back to the notebook. */
   leave(): void;
 };

@@ -4,11 +4,13 @@ import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { NotebookActions } from "@jupyterlab/notebook";
 import type { Kernel, ServiceManager } from "@jupyterlab/services";
 
+import { marks } from "../notebook/outputs/marks";
 import { serverRoot } from "../page";
 import type { KernelRow, OverviewRun } from "../overview/overview_feed";
 import { OVERVIEW_EVENT, OverviewFeed } from "../overview/overview_feed";
 import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
+import type { Attachment } from "../transport/chat_protocol";
 import { ChatStore } from "../transport/chat_store";
 import { RequestError } from "../transport/rpc";
 import type { ServerApi } from "../transport/server_api";
@@ -78,6 +80,17 @@ export class Sidebar {
     const panel = await this.widget.ready;
     panel.focusComposer();
     return panel;
+  }
+
+  /** Sends a prompt to the kernel of the current notebook, and shows the answer. */
+  async ask(text: string, attachments: readonly Attachment[]): Promise<void> {
+    const { services } = this.host;
+    const panel = await this.open();
+    // what a panel that was never open does a moment later
+    await services.kernelspecs.ready;
+    this.kernelChoice.activate();
+    panel.showEnd();
+    await this.store.prompt({ text, attachments: [...attachments], context: this.host.settings().context, cell: null, options: {} });
   }
 
   /** Goes to the composer, and from anywhere in the panel back to the notebook. Gives the panel that it went to. */
@@ -195,6 +208,7 @@ export class Sidebar {
         serverRoot: serverRoot(),
         // the tab's own: what is kept for longer could be read by the next user of the browser
         memory: sessionStorage,
+        marks,
       },
       settings: () => page.settings(),
       kernels: () => this.kernels(),

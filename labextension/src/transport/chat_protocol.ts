@@ -91,7 +91,22 @@ export type Completion = { insert: string; label: string; about: string; kind: s
 
 export type Attachment =
   | { kind: "image"; media_type: string; data: string; name: string }
-  | { kind: "text"; name: string; text: string };
+  | { kind: "text"; name: string; text: string }
+  | MarkedAttachment;
+
+/** A cell, or an output of it, that the user marked: its source, what it shows, and what the user remarked. `picture` is base64. */
+export type MarkedAttachment = {
+  kind: "marked";
+  name: string;
+  notebook: string;
+  cell: string;
+  remark: string;
+  source: string;
+  output: string;
+  /** For Claude: what the picture lacks. */
+  note: string;
+  picture: string | null;
+};
 
 /** The cell that goes with a prompt. */
 export type AttachedCell = { path: string; id: string; selection: string };

@@ -5,6 +5,7 @@ import { vi } from "vitest";
 import { mountComposer } from "../../src/composer/composer";
 import type { ActiveCell, Composer, ComposerDeps, ComposerSettings } from "../../src/composer/composer_deps";
 import type { Json, JsonObject } from "../../src/json";
+import { Marks } from "../../src/notebook/outputs/marks";
 import { TranscriptStore } from "../../src/transcript/store";
 import type { Chat, Connection, KernelInfo, RunTranscript } from "../../src/transport/chat";
 import type { ChatState, Completion, PanelMessage, PromptParams, Run } from "../../src/transport/chat_protocol";
@@ -102,6 +103,7 @@ export type ComposerScene = {
   composer: Composer;
   area: HTMLTextAreaElement;
   left: ReturnType<typeof vi.fn>;
+  marks: Marks;
   /** Another cell, or none, is the active one. */
   goToCell(cell: ActiveCell | null): void;
 };
@@ -115,6 +117,7 @@ export function composerScene(
   const host = document.createElement("div");
   document.body.replaceChildren(host);
   const left = vi.fn();
+  const marks = new Marks();
   let cell: ActiveCell | null = null;
   let changed = (): void => undefined;
   const deps: ComposerDeps = {
@@ -128,6 +131,7 @@ export function composerScene(
     },
     serverRoot,
     memory,
+    marks,
     leave: left,
   };
   const composer = mountComposer(host, chat, deps);
@@ -135,7 +139,7 @@ export function composerScene(
     cell = to;
     changed();
   };
-  return { chat, host, composer, area: find(host, "textarea"), left, goToCell };
+  return { chat, host, composer, area: find(host, "textarea"), left, goToCell, marks };
 }
 
 /** The user types `text` at the caret. */

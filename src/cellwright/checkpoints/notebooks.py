@@ -15,12 +15,14 @@ from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
     ChangedCell,
+    DrawnOutput,
     Insert,
     KernelRemarks,
     Move,
     OpenNotebook,
     OpenNotebooks,
     Output,
+    OutputPlace,
 )
 
 CurrentTurn = Callable[[], TurnRecorder | None]
@@ -47,6 +49,9 @@ class RecordedNotebooks:
 
     async def settled(self) -> None:
         await self._notebooks.settled()
+
+    async def displayed(self, keys: Sequence[str]) -> list[DrawnOutput]:
+        return await self._notebooks.displayed(keys)
 
     def _recorded(self, notebook: OpenNotebook | None) -> OpenNotebook | None:
         return None if notebook is None else RecordedNotebook(notebook, self._turn)
@@ -90,6 +95,9 @@ class RecordedNotebook:
             raise
         await asyncio.to_thread(turn.write_cells, *_after(turn, self.path, done))
         return done
+
+    async def pictures(self, places: Sequence[OutputPlace]) -> list[DrawnOutput]:
+        return await self._notebook.pictures(places)
 
     async def put_outputs(
         self,

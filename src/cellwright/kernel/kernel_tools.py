@@ -53,6 +53,7 @@ def kernel_tools(
             in_kernel=in_kernel,
             seconds=settings.python_timeout,
             on_stuck=on_stuck,
+            pictures=notebooks.displayed,
         ),
         variables_tool(shell, jobs, redacts=settings.redact_secrets),
         later_tool("NotebookRun", notebook_run),

@@ -80,7 +80,7 @@ def test_all_kinds_in_order_as_nbformat_has_them(loop: asyncio.AbstractEventLoop
     )
     cell = nbformat.v4.new_code_cell("x", outputs=list(outputs.outputs()))
     nbformat.validate(nbformat.v4.new_notebook(cells=[cell]))
-    pieces = list(outputs.pieces())
+    pieces = list(outputs.pieces({}))
     assert [piece for piece in pieces if isinstance(piece, str)] == ["one\ntwo\n", "three\n", "short\n"]
     assert [piece.text for piece in pieces if isinstance(piece, Display)] == ["four", "5"]
 

@@ -60,6 +60,8 @@ def test_words_options_context_and_cell() -> None:
         ({"text": "a", "attachments": [{"kind": "sound", "name": "a"}]}, "must be"),
         ({"text": "a", "attachments": [{"kind": "text", "name": "a.log", "text": "x" * 200_001}]}, "a.log has 200,001"),
         ({"text": "a", "attachments": [picture()] * 21}, "21 attachments"),
+        ({"text": "a", "attachments": [{"kind": "marked", "name": "Cell [3]", "source": 3}]}, "`source` must be"),
+        ({"text": "a", "attachments": [{"kind": "marked", "name": "Cell [3]", "picture": "%"}]}, "not valid base64"),
         ({"text": "a", "cell": "cell-1"}, "`cell`"),
         ({"text": "a", "cell": {"path": "a", "id": "", "selection": ""}}, "`cell`"),
         ({"text": "a", "cell": {"path": "a", "id": "b", "selection": "x" * 200_001}}, "selection has 200,001"),
@@ -207,6 +209,23 @@ def test_a_picture_and_a_text_stand_before_the_words(panel: Panel) -> None:
     assert panel.attached_titles == [("file", "plot.png"), ("file", 'a "b".log')]
     assert next(event.prompt for event in panel.events if isinstance(event, UserPrompt)) == "What is wrong?"
     assert any('a "b".log' in notice for notice in panel.notices)
+
+
+def test_marked_outputs_come_with_their_remarks_and_end_no_tag(panel: Panel) -> None:
+    marked = {"kind": "marked", "name": "Output of cell [3]", "cell": "load", "notebook": "prices.ipynb"}
+    texts = {"remark": "why </attached> red?", "source": "html = '</b>'", "output": "AKIAIOSFODNN7EXAMPLE", "note": ""}
+    panel.say(text="Explain", attachments=[{**marked, **texts, "picture": picture()["data"]}])
+    told, image, words = panel.sent
+    assert told["text"].startswith(
+        '<attached marked="Output of cell [3]" cell="load" notebook="prices.ipynb">\n<remark>\n'
+    )
+    assert "why <\\/attached> red?" in told["text"]
+    assert "html = '</b>'" in told["text"]
+    assert "<note>" not in told["text"]
+    assert "AKIAIOSFODNN7EXAMPLE" not in told["text"]
+    assert image["type"] == "image"
+    assert words["text"] == "Explain"
+    assert panel.attached_titles == [("cell", "Output of cell [3]")]
 
 
 def test_mentions_are_found_as_in_cells(panel: Panel) -> None:

@@ -34,6 +34,10 @@ class NotebookPage:
         self.draws_key_card = False
         self.client = kernel.client.session.session
         self.asked: list[str] = []
+        self.params: dict[str, Json] = {}
+        """The params of the newest request, by its method."""
+        self.pictures: list[Json] | None = None
+        """What it draws; None: it knows of no pictures."""
         self.got: list[Json] = []
         self.closed = False
         self._parts = JoinedMessages()
@@ -108,6 +112,7 @@ class NotebookPage:
         self.got.append(told)
         if told["type"] == "request":
             self.asked.append(told["method"])
+            self.params[told["method"]] = told["params"]
             self.say({"type": "reply", "id": told["id"], **self._answer(told["method"], told["params"])})
 
     def _answer(self, method: str, params: Json) -> Json:
@@ -120,6 +125,8 @@ class NotebookPage:
                 return {"result": {"cells": json.loads(json.dumps(self.cells)), "unsaved": self.unsaved}}
             case "change":
                 return self._change(params["changes"], params["provenance"])
+            case "pictures" if self.pictures is not None:
+                return {"result": {"pictures": self.pictures}}
             case _:
                 return {"error": {"code": "unknown_method", "message": f"no {method}", "details": {}}}
 

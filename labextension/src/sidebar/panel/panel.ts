@@ -183,6 +183,11 @@ export class Panel implements Disposable {
     else this.pendingText ??= "";
   }
 
+  /** Shows the end of the conversation, where the answer to what is sent comes. */
+  showEnd(): void {
+    this.runs.toEnd();
+  }
+
   /** Puts text into the composer, for the user to go on with. */
   compose(text: string): void {
     this.focusComposer();

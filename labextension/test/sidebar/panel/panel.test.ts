@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { Composer } from "../../../src/composer/composer_deps";
+import { Marks } from "../../../src/notebook/outputs/marks";
 import type { MountComposer } from "../../../src/panel_view";
 import type { PanelHost } from "../../../src/sidebar/panel/panel";
 import { Panel } from "../../../src/sidebar/panel/panel";
@@ -58,7 +59,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
       transcript: () => Promise.resolve(view),
     },
     composer: {
-      settings: () => SETTINGS, cell: () => null, onCell: () => () => undefined, serverRoot: "", memory: localStorage,
+      settings: () => SETTINGS, cell: () => null, onCell: () => () => undefined, serverRoot: "", memory: localStorage, marks: new Marks(),
     },
     settings: () => SETTINGS,
     kernels: () => [{ label: "Follow the active notebook", chosen: true, choose: vi.fn() }, { label: "other.ipynb", about: "Python 3", chosen: false, choose: chosen }],

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from IPython.core.display_trap import DisplayTrap
 from msgspec import Struct
 
-from cellwright.kernel.execute.captured_output import OVERWRITTEN, Display, cell_name, display_of
+from cellwright.kernel.execute.captured_output import OVERWRITTEN, Display, cell_name, display_of, drawn_pieces
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
 from cellwright.kernel.execute.traceback import short_traceback
 from cellwright.text import counted
 from cellwright.this_process.late_imports import importing
+from cellwright.tools.notebook.open_notebook import DrawnOutput
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -184,11 +185,13 @@ class CellOutputs:
         self._drain()
         return tuple(kept.output for kept in self._kept)
 
-    def pieces(self) -> Iterator[str | Display]:
-        """All outputs as a model gets them."""
+    def pieces(self, pictures: Mapping[int, DrawnOutput]) -> Iterator[str | Display]:
+        """All outputs as a model gets them, with `pictures` of those that only a page draws, by their numbers."""
         self._drain()
-        for kept in self._kept:
-            if kept.text:
+        for index, kept in enumerate(self._kept):
+            if index in pictures:
+                yield from drawn_pieces(display_of(kept.output["data"]), pictures[index])
+            elif kept.text:
                 yield kept.text if kept.text.endswith("\n") else f"{kept.text}\n"
             elif kept.output["output_type"] == "stream":
                 yield str(kept.output["text"])

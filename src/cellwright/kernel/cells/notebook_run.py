@@ -235,6 +235,7 @@ class Runner(Struct):
         except ToolError as error:  # the user wants the kernel back, or it cannot run this cell here
             raise ToolError(f"{run.text()}\n{error.message}", code=error.code, details=error.details) from None
         await run.deliver()
+        await run.draw()
         # scaling pictures down takes a while
         content = await asyncio.to_thread(run.content)
         display_path = shown_path(self.cwd, choice.notebook.path)

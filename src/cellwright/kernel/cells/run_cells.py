@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.agent.tool import Content
 from cellwright.errors import ToolError
@@ -26,7 +26,8 @@ from cellwright.kernel.execute.captured_output import (
 )
 from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
 from cellwright.text import counted
-from cellwright.tools.notebook.open_notebook import Cell, CellConflict, OpenNotebook
+from cellwright.tools.notebook.drawn_outputs import pictures_of
+from cellwright.tools.notebook.open_notebook import Cell, CellConflict, DrawnOutput, OpenNotebook
 
 PUT_SECONDS = 0.1
 """News are collected this long; large outputs longer, as long as it takes to send them again."""
@@ -153,12 +154,16 @@ Status = Literal["ok", "failed", "interrupted", "changed"]
 
 
 class CellRunStatus(Struct):
-    """One cell of the run. `status` is None while it runs; "changed" did not run, because somebody changed it."""
+    """One cell of the run. `status` is None while it runs; "changed" did not run, because somebody changed it.
+
+    `pictures` are those of outputs that only a page draws, by their numbers.
+    """
 
     cell: Cell
     writer: CellWriter
     status: Status | None = None
     seconds: float = 0.0
+    pictures: Mapping[int, DrawnOutput] = {}
 
     @property
     def execution_count(self) -> int | None:
@@ -198,6 +203,16 @@ class CellsRun:
             for run in self.runs:
                 if run.writer.may_arrive:
                     await run.writer.refresh()
+
+    async def draw(self) -> None:
+        """Ask the page that shows the notebook for pictures of what only a page draws."""
+        by_id = {run.cell.id: run for run in self.runs if run.status != "changed" and not run.writer.problem}
+        cells = [structs.replace(run.cell, outputs=run.writer.outputs.outputs()) for run in by_id.values()]
+        found: dict[str, dict[int, DrawnOutput]] = {}
+        for picture in await pictures_of(self.notebook, cells):
+            found.setdefault(picture.place.cell_id, {})[picture.place.index] = picture.drawn
+        for cell_id, pictures in found.items():
+            by_id[cell_id].pictures = pictures
 
     async def _run_one(self, run: CellRunStatus) -> None:
         try:
@@ -286,7 +301,7 @@ def _of_cell(run: CellRunStatus, share: int) -> Iterator[str | Display]:
     kept = BoundedPieces(
         share * HEAD_CHARS // (HEAD_CHARS + TAIL_CHARS), share * TAIL_CHARS // (HEAD_CHARS + TAIL_CHARS)
     )
-    for piece in run.writer.outputs.pieces():
+    for piece in run.writer.outputs.pieces(run.pictures):
         kept.add(piece)
     last = "\n"
     for kept_piece in kept.pieces():

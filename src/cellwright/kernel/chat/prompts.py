@@ -28,6 +28,7 @@ from cellwright.kernel.magic.option_parser import CONTEXTS
 from cellwright.kernel.magic.options import How
 from cellwright.model.models import EFFORTS, PROVIDERS
 from cellwright.permissions.modes import LISTED_MODES
+from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ TEXT_CHARS = 200_000
 NAME_CHARS = 200
 
 KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+MARKED_FIELDS = ("remark", "source", "output", "note")
+"""The texts of a marked cell or output, in the order in which Claude reads them; `note` says what the picture lacks."""
+
+_OUR_END = lazy_pattern(rf"</(?=(?:attached|{'|'.join(MARKED_FIELDS)})\b)")
+NOT_AN_END = r"<\\/"
 
 IDLE_SECONDS = 1.0
 """A kernel that has other code to run for longer is not waited for: the prompt should be on its way."""
@@ -140,11 +147,45 @@ async def _attachment(raw: object) -> ContextBlock:
                     f"{message} Save it in the project and mention it with @: Claude then reads what it needs."
                 )
             return text_context(name[:NAME_CHARS], "file", _tagged(name[:NAME_CHARS], text))
-    raise _invalid('An attachment must be {"kind": "image", "name", "data"} or {"kind": "text", "name", "text"}.')
+        case {"kind": "marked", "name": str(name), **fields}:
+            return await asyncio.to_thread(_marked, name[:NAME_CHARS], fields)
+    raise _invalid(
+        'An attachment must be {"kind": "image", "name", "data"}, {"kind": "text", "name", "text"} or {"kind": "marked", …}.'
+    )
+
+
+def _marked(name: str, raw: Mapping[Any, Any]) -> ContextBlock:
+    """A cell or an output that the user marked in a notebook, with their remark; takes time if it has a picture."""
+    parts = [_part(raw, name, field) for field in MARKED_FIELDS]
+    where = {"cell": raw.get("cell"), "notebook": raw.get("notebook")}
+    told = "".join(
+        f' {key}="{_in_quotes(value[:NAME_CHARS])}"' for key, value in where.items() if isinstance(value, str)
+    )
+    text = f'<attached marked="{_in_quotes(name)}"{told}>\n{"".join(parts)}</attached>'
+    picture = raw.get("picture")
+    if picture is None:
+        return text_context(name, "cell", text)
+    if not isinstance(picture, str):
+        raise _invalid(f"{name}: the picture must be base64 or null.")
+    return ContextBlock(name, "cell", ({"type": "text", "text": text}, _picture(name, picture).block))
+
+
+def _part(raw: Mapping[Any, Any], name: str, field: str) -> str:
+    value = raw.get(field, "")
+    if not isinstance(value, str) or len(value) > TEXT_CHARS:
+        raise _invalid(f"{name}: `{field}` must be a text of at most {TEXT_CHARS:,} characters.")
+    # what stands in it ends none of our tags
+    return f"<{field}>\n{_OUR_END.sub(NOT_AN_END, value)}\n</{field}>\n" if value.strip() else ""
 
 
 def _image(name: str, data: str) -> ContextBlock:
     """The picture with the words that name it; takes time."""
+    image = _picture(name, data)
+    words = f'<attached picture="{_in_quotes(name)}" what="{image.words}"/>'
+    return ContextBlock(name, "file", ({"type": "text", "text": words}, image.block))
+
+
+def _picture(name: str, data: str) -> ModelImage:
     from cellwright.model.images.api_images import (  # few prompts have one
         UnusableImage,
         image_from_bytes,
@@ -161,11 +202,9 @@ def _image(name: str, data: str) -> ContextBlock:
     if (kind := media_type(content[:16])) not in KINDS:
         raise _invalid(f"{name} is {kind or 'no picture that is known'}; PNG, JPEG, GIF and WebP can be attached.")
     try:
-        image: ModelImage = image_from_bytes(content)
+        return image_from_bytes(content)
     except UnusableImage as unusable:
         raise _invalid(f"{name} cannot be attached: {unusable}.") from None
-    words = f'<attached picture="{_in_quotes(name)}" what="{image.words}"/>'
-    return ContextBlock(name, "file", ({"type": "text", "text": words}, image.block))
 
 
 def _tagged(name: str, text: str) -> str:

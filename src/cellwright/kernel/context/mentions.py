@@ -57,7 +57,7 @@ async def attached_cell(
     cell = find_cell(mention.name, cells)
     if cell is None:
         return AttachedMention(notice=f"{mention.text}: no such cell in {own.path.name}. It was sent as text.")
-    tool_input = {"notebook_path": str(own.path), "cell_ids": [cell.id]}
+    tool_input = {"notebook_path": str(own.path), "cell_ids": [cell.id], "outputs": "full"}
     content = await read_for(mention, "NotebookRead", tool_input, prompt_context)
     if isinstance(content, AttachedMention):
         return content

@@ -16,11 +16,11 @@ import re
 import sys
 import tokenize
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.display_trap import DisplayTrap
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.agent.tool import Content
 from cellwright.kernel.execute.display_text import bundle_texts, text_of
@@ -29,7 +29,10 @@ from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamN
 from cellwright.kernel.execute.traceback import short_traceback
 from cellwright.kernel.namespace.cell_files import cell_of_file
 from cellwright.model.images.api_images import image_block
+from cellwright.sessions.provenance import FIELD
 from cellwright.text import lazy_pattern
+from cellwright.tools.notebook.drawn_outputs import DRAWN_NOTE, display_key, is_drawn, missing_note
+from cellwright.tools.notebook.open_notebook import DrawnOutput
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -51,16 +54,22 @@ ESCAPE_SEQUENCE = lazy_pattern(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\
 OVERWRITTEN = lazy_pattern(r"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
 
 
+PicturesOf = Callable[[Sequence[str]], Awaitable[list[DrawnOutput]]]
+"""Asks the user's page for pictures of displays, by their keys."""
+
+
 class Display(Struct, frozen=True):
     """A mimebundle that was displayed; images are base64. `display_id` is how it can be updated.
 
-    `data` is what views and models can use of the whole `bundle`, which a cell shows as its own output.
+    `data` is what views and models can use of the whole `bundle`, which a cell shows as its own output. `key` is how the
+    page finds it again; "" if a model reads it without a page.
     """
 
     data: Mapping[str, str]
     display_id: str = ""
     bundle: Mapping[str, Any] = {}
     metadata: Mapping[str, Any] = {}
+    key: str = ""
 
     @property
     def image_type(self) -> str:
@@ -92,7 +101,24 @@ def display_of(data: Mapping[str, Any], display_id: str = "", metadata: Mapping[
     """A display as it is kept; pictures that are still bytes become base64."""
     bundle = {mime: _as_text(value) if isinstance(value, bytes) else value for mime, value in data.items()}
     images = {mime: str(bundle[mime]) for mime in IMAGE_TYPES if mime in bundle}
-    return Display({**bundle_texts(data), **images}, display_id, bundle, metadata or {})
+    found = Display({**bundle_texts(data), **images}, display_id, bundle, metadata or {})
+    return structs.replace(found, **_findable(found)) if is_drawn(bundle) else found
+
+
+def _findable(display: Display) -> dict[str, Any]:
+    """The fields by which a page finds a display that only it draws: the key is in its output's metadata as well."""
+    key, own = display_key(display.bundle), display.metadata.get(FIELD)
+    place = {**(own if isinstance(own, Mapping) else {}), "display": key}
+    return {"key": key, "metadata": {**display.metadata, FIELD: place}}
+
+
+def drawn_pieces(display: Display, drawn: DrawnOutput) -> Iterator[str | Display]:
+    """A display with its picture as its page draws it, or with the reason why there is none."""
+    if drawn.data:
+        yield "".join(f"{line}\n" for line in (DRAWN_NOTE, drawn.note) if line)
+        yield Display({drawn.media_type: drawn.data})
+    elif text := "\n".join(filter(None, (display.text, missing_note(drawn.problem)))):
+        yield f"{text}\n"
 
 
 def _as_text(value: bytes) -> str:
@@ -102,8 +128,11 @@ def _as_text(value: bytes) -> str:
 class CapturedOutput:
     """The output of one call. A `CodeOutput`; `put` too is for any thread, the rest for the agent's."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, progress: Callable[..., None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, progress: Callable[..., None], pictures: PicturesOf | None = None
+    ) -> None:
         self._loop = loop
+        self._pictures = pictures
         # the code's own context marks its output as the code's: what the views do with it must not look like that
         self._context = contextvars.copy_context()
         self._progress = progress
@@ -229,8 +258,27 @@ class CapturedOutput:
     async def content(self) -> Content:
         """Everything, as the model gets it: text, and pictures as image blocks. Call it when the code is done."""
         self.drain()  # here, and not where pictures are scaled: on two threads at once pieces would change places
+        pieces = self._kept.pieces()
+        if self._pictures is not None:
+            pieces = await _with_pictures(pieces, self._pictures)
         # scaling pictures down takes a while
-        return await asyncio.to_thread(content_of, self._kept.pieces())
+        return await asyncio.to_thread(content_of, pieces)
+
+
+async def _with_pictures(pieces: Sequence[str | Display], pictures: PicturesOf) -> list[str | Display]:
+    """The pieces, those that only a page draws with their pictures as far as one call gives back more of them."""
+    room = MAX_IMAGES - sum(isinstance(piece, Display) and piece.image_type != "" for piece in pieces)
+    keys = [piece.key for piece in pieces if isinstance(piece, Display) and piece.key]
+    asked = list(dict.fromkeys(keys))[: max(room, 0)]
+    drawn = dict(zip(asked, await pictures(asked), strict=True)) if asked else {}
+    left_out = DrawnOutput(problem=f"one call gives back at most {MAX_IMAGES} pictures")
+    shown: list[str | Display] = []
+    for piece in pieces:
+        if isinstance(piece, Display) and piece.key:
+            shown += drawn_pieces(piece, drawn.get(piece.key, left_out))
+        else:
+            shown.append(piece)
+    return shown
 
 
 class BoundedPieces:
@@ -254,7 +302,7 @@ class BoundedPieces:
             return
         self._end_line()
         if not piece.image_type:
-            self._push(piece if piece.display_id else _on_lines_of_its_own(piece.text))
+            self._push(piece if piece.display_id or piece.key else _on_lines_of_its_own(piece.text))
             return
         picture = piece.data[piece.image_type]
         if picture in self._images:

@@ -68,9 +68,7 @@ def text_of(texts: Mapping[str, str]) -> str:
     plain = texts.get("text/plain", "")
     if "chart" in texts:
         says = "" if _SAYS_NOTHING.fullmatch(plain) else f"{plain[:MAX_OF_CHART]}\n"
-        return (
-            f"{says}[a chart of {texts['chart']}, drawn in the browser: you cannot see it unless it is saved as a PNG]"
-        )
+        return f"{says}[a chart of {texts['chart']}, drawn in the browser]"
     if "widget" in texts:
         return f"{plain}\n[a widget, as it was when it was displayed]" if plain else ""
     if written := texts.get("text/markdown") or texts.get("text/latex"):
@@ -84,7 +82,7 @@ def text_of(texts: Mapping[str, str]) -> str:
         return texts["application/json"]
     if "image/svg+xml" in texts:
         words = html_text(texts["image/svg+xml"])
-        return f"[a drawing (SVG), which you cannot see{f'; its texts: {words}' if words else ''}]"
+        return f"[a drawing (SVG){f'; its texts: {words}' if words else ''}]"
     return plain
 
 

@@ -32,7 +32,7 @@ from cellwright.text import purposeful
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.kernel.execute.captured_output import CapturedOutput
+    from cellwright.kernel.execute.captured_output import CapturedOutput, PicturesOf
     from cellwright.kernel.execute.redirect import CodeOutput
 
 # what runs code and takes its output is imported with the first call: no first request waits for it
@@ -165,7 +165,8 @@ compute, plot, try things out and check your work on the real objects instead of
 
 You get back, in order, what the code printed, what it displayed and the value of its last expression (as its \
 repr; end with `;` to leave it out), then a short traceback if it failed. Figures of matplotlib and other \
-pictures come back as images that you can see; `plt.show()` is not needed. Long output is cut in the middle, so \
+pictures come back as images that you can see, charts and widgets too if the user's page draws them; `plt.show()` is \
+not needed. Long output is cut in the middle, so \
 print what you need: shapes, heads, summaries.
 
 It is ordinary IPython: top-level `await`, `name?` and magics work. Your code is no cell of the notebook: the \
@@ -205,13 +206,14 @@ def python_tool(
     in_kernel: bool,
     seconds: float | None = None,
     on_stuck: Callable[[str], None] | None = None,
+    pictures: PicturesOf | None = None,
 ) -> Tool:
     """Python for `shell`, whose code is run by the thread that works off `jobs`.
 
     `in_kernel`: file descriptors 1 and 2 are nobody's screen, and what child processes write there is output of the
     code. `seconds` bounds every call, and `timeout_seconds` the call that has it; without them code runs as long as it
     likes. `on_stuck(tool_use_id)` is called on the agent's thread when code does not react to an interrupt; the call ends
-    only when the code does.
+    only when the code does. `pictures` asks the user's page for what only a page draws.
     """
 
     async def preview(input: PythonInput) -> Preview:
@@ -238,7 +240,7 @@ def python_tool(
     async def python(input: PythonInput, ctx: ToolContext) -> ToolResult:
         from cellwright.kernel.execute.captured_output import CapturedOutput
 
-        output = CapturedOutput(asyncio.get_running_loop(), ctx.progress)
+        output = CapturedOutput(asyncio.get_running_loop(), ctx.progress, pictures)
         stuck = functools.partial(on_stuck, ctx.tool_use_id) if on_stuck is not None else None
         allowed = min((each for each in (input.timeout_seconds, seconds) if each is not None), default=None)
         started = time.perf_counter()

@@ -12,7 +12,7 @@ from msgspec import Struct
 from cellwright.kernel.pages.open_notebooks import CONNECT_SECONDS, RELOAD_SECONDS, TICK_SECONDS, KernelNotebooks
 from cellwright.kernel.pages.pages import SERVER, Pages
 from cellwright.tools.notebook.file_notebook import FileNotebook
-from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks, OpenNotebook
+from cellwright.tools.notebook.open_notebook import Cell, DrawnOutput, KernelRemarks, NothingOpen, OpenNotebook
 from cellwright.tools.paths import real_path
 
 
@@ -63,6 +63,10 @@ class CallersNotebooks:
 
     def remarks(self, cells: Sequence[Cell]) -> KernelRemarks:
         return self._notebooks.remarks(cells)
+
+    async def displayed(self, keys: Sequence[str]) -> list[DrawnOutput]:
+        # what an agent's code displays stands in no cell
+        return await NothingOpen().displayed(keys)
 
     async def settled(self) -> None:
         """Wait until the page has come in which the notebook is open: soon after it is heard that Cellwright is there."""

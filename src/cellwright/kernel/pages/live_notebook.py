@@ -11,6 +11,7 @@ from typing import Any
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.pages.comm import PageError
+from cellwright.kernel.pages.page_pictures import GONE, NOT_SHOWN, drawn_outputs
 from cellwright.kernel.pages.pages import PageConnection, PageGone, Pages
 from cellwright.tools.notebook.open_notebook import (
     Cell,
@@ -20,9 +21,11 @@ from cellwright.tools.notebook.open_notebook import (
     ChangedCell,
     Conflict,
     Delete,
+    DrawnOutput,
     Insert,
     Move,
     Output,
+    OutputPlace,
     Replace,
     source_sha256,
 )
@@ -120,6 +123,17 @@ class LiveNotebook:
         source = None if expect is None else await self._source_of(cell_id, expect)
         params = {"id": cell_id, "expect": source, "outputs": [dict(output) for output in outputs]}
         await self._ask("outputs", {**params, "execution_count": execution_count, "clear": clear, "running": running})
+
+    async def pictures(self, places: Sequence[OutputPlace]) -> list[DrawnOutput]:
+        try:
+            page = await self._pages.answering(self._path)
+        except PageGone:
+            return [GONE] * len(places)
+        shown = page.shows(self._path)
+        if shown is None or shown.route != "page":
+            return [NOT_SHOWN] * len(places)
+        asked = [{"cell": place.cell_id, "index": place.index, "kinds": list(place.kinds)} for place in places]
+        return await drawn_outputs(self._pages, page, {"path": shown.served_path, "outputs": asked}, len(places))
 
     async def _expected(self, changes: Sequence[CellChange]) -> list[str | None]:
         """The sources that changes were made from. Raises CellConflict if one is in no page."""

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cellwright.kernel.pages.live_notebook import LiveNotebook, Provenance, SeenSources, no_provenance
+from cellwright.kernel.pages.page_pictures import NOT_SHOWN, drawn_outputs
 from cellwright.kernel.pages.pages import PageConnection, PageNotebook, Pages
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.notebook_trust import read_notebook
-from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks, OpenNotebook
+from cellwright.tools.notebook.open_notebook import Cell, DrawnOutput, KernelRemarks, OpenNotebook
 from cellwright.tools.paths import real_path
 
 CONNECT_SECONDS = 6.0
@@ -112,6 +113,14 @@ class KernelNotebooks:
             return
         while self._connecting() or self._pages.is_reloading(RELOAD_SECONDS):
             await asyncio.sleep(TICK_SECONDS)
+
+    async def displayed(self, keys: Sequence[str]) -> list[DrawnOutput]:
+        if not keys:
+            return []
+        page = await self._pages.of_user()
+        if page is None:
+            return [NOT_SHOWN] * len(keys)
+        return await drawn_outputs(self._pages, page, {"outputs": [{"display": key} for key in keys]}, len(keys))
 
     def _connecting(self) -> bool:
         return not self._pages.any_came and time.monotonic() - self._loaded < CONNECT_SECONDS

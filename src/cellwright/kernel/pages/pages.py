@@ -179,13 +179,7 @@ class Pages:
     async def answering(self, path: Path) -> PageConnection:
         """The first page that shows `path` and is alive. Raises PageGone."""
         for page in self.showing(path):
-            if self._clock() - page.last_seen < RECENTLY_SEEN_SECONDS:
-                return page
-            try:
-                await self.request(page, "ping", {}, PING_SECONDS)
-            except PageGone:
-                page.silent = True  # killed, or on a computer that sleeps
-            else:
+            if await self._is_there(page):
                 return page
         raise PageGone
 
@@ -196,6 +190,22 @@ class Pages:
 
     async def _key_later(self, _page: PageConnection, _params: Mapping[str, Any]) -> None:
         self.key_later.set()
+    async def of_user(self) -> PageConnection | None:
+        """The user's page that ran the newest prompt, else the one that spoke last; None if none is alive."""
+        for page in self.all():
+            if page.front_end != SERVER and await self._is_there(page):
+                return page
+        return None
+
+    async def _is_there(self, page: PageConnection) -> bool:
+        if self._clock() - page.last_seen < RECENTLY_SEEN_SECONDS:
+            return True
+        try:
+            await self.request(page, "ping", {}, PING_SECONDS)
+        except PageGone:
+            page.silent = True  # killed, or on a computer that sleeps
+            return False
+        return True
 
     def has_left(self, session: str) -> bool:
         """Return whether the front end connects its pages, and none that is there sends messages with this `session`."""

@@ -24,9 +24,11 @@ from cellwright.tools.notebook.open_notebook import (
     ChangedCell,
     Conflict,
     Delete,
+    DrawnOutput,
     Insert,
     Move,
     Output,
+    OutputPlace,
     Replace,
 )
 from cellwright.tools.notebook.open_notebook import CellPosition as Where
@@ -58,6 +60,9 @@ class FileNotebook:
 
     async def change(self, changes: Sequence[CellChange]) -> list[ChangedCell]:
         return await in_thread(lambda stopped: self._change(changes, stopped))
+
+    async def pictures(self, places: Sequence[OutputPlace]) -> list[DrawnOutput]:
+        return [DrawnOutput(problem="no page shows this notebook")] * len(places)
 
     async def put_outputs(
         self,

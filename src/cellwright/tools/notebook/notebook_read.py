@@ -20,6 +20,7 @@ from cellwright.tools.files.formats.encodings import NotText
 from cellwright.tools.files.formats.text import open_regular
 from cellwright.tools.files.read import MAX_CHARS, read_limits
 from cellwright.tools.inputs import NotebookPath
+from cellwright.tools.notebook.drawn_outputs import pictures_of, with_pictures
 from cellwright.tools.notebook.live_source import live_note, live_source, with_note
 from cellwright.tools.notebook.notebook_json import POSITION
 from cellwright.tools.notebook.notebook_page import NO_REMARKS, OUTPUT_CHARS, NotebookPage, notebook_page, outline
@@ -33,7 +34,8 @@ Show cells of a Jupyter notebook (.ipynb) of any size: their ids, types, sources
 the user's front end is shown as it is there, unsaved changes included.
 - Choose cells by id (cell_ids) or by number (cells="3-7"); without either, all that fit. outline=true gives a line for \
 each cell, to find those that matter in a large notebook.
-- outputs: "none", "short" (the default: a few lines, images named) or "full" (images as images).
+- outputs: "none", "short" (the default: a few lines, images named) or "full" (images as images; charts, widgets and \
+styled tables as the user's page draws them, where the user allows it).
 - When one result does not hold it all it ends with [PARTIAL: …], which says how to go on."""
 
 CELL_RANGE = lazy_pattern(r"(\d+)\s*(-)?\s*(\d+)?")
@@ -122,6 +124,8 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         await opened.settled()
         if (notebook := opened.at(real_path(path))) is not None:
             cells = await notebook.cells(outputs=input.outputs != "none")
+            if input.outputs == "full" and not input.outline:
+                cells = await _with_pictures(notebook, cells, input, display_path)
             is_own = _is_own(opened, notebook.path)
 
             def work_live(_: Callable[[], bool]) -> ToolResult:
@@ -140,6 +144,15 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         return await in_thread(work)
 
     return notebook_read
+
+
+async def _with_pictures(
+    notebook: OpenNotebook, cells: Sequence[Cell], input: NotebookReadInput, display_path: str
+) -> list[Cell]:
+    """The cells, those that are asked for with pictures of what only the page that shows them draws."""
+    positions = _positions(live_source(cells), input, display_path)
+    pictures = await pictures_of(notebook, [cells[position] for position in positions])
+    return with_pictures(cells, pictures)
 
 
 def _is_own(notebooks: OpenNotebooks, path: Path) -> bool:

@@ -129,6 +129,23 @@ class CellConflict(ToolError):
         self.conflicts = tuple(conflicts)
 
 
+class OutputPlace(Struct, frozen=True):
+    """An output of a cell, counted from 0. `kinds` are its MIME types, by which it is known again."""
+
+    cell_id: str
+    index: int
+    kinds: tuple[str, ...]
+
+
+class DrawnOutput(Struct, frozen=True, kw_only=True):
+    """An output as a page draws it: base64, or with empty `data` the `problem`, which is empty if nothing is drawn there."""
+
+    data: str = ""
+    media_type: str = "image/png"
+    note: str = ""
+    problem: str = ""
+
+
 class KernelRemarks(Struct, frozen=True):
     """A kernel's knowledge of its notebook, beside what the cells hold: by cell id, and of the whole."""
 
@@ -177,6 +194,9 @@ class OpenNotebook(Protocol):
         the source that gave them; None: whatever the cell holds now. No step of its own to undo. Raises CellConflict.
         """
 
+    async def pictures(self, places: Sequence[OutputPlace]) -> list[DrawnOutput]:
+        """Pictures of outputs as the user's page draws them, one for each place. Takes seconds at most."""
+
 
 class OpenNotebooks(Protocol):
     """The notebooks that there are to be seen. From any thread."""
@@ -196,6 +216,9 @@ class OpenNotebooks(Protocol):
     async def settled(self) -> None:
         """Wait until what is open is known: a kernel hears of it soon after Cellwright was loaded."""
 
+    async def displayed(self, keys: Sequence[str]) -> list[DrawnOutput]:
+        """Pictures of what code displayed a moment ago, as the user's page draws it: one for each `display_key`."""
+
 
 class NothingOpen:
     """The open notebooks where there is no kernel: none."""
@@ -214,6 +237,9 @@ class NothingOpen:
 
     async def settled(self) -> None:
         return
+
+    async def displayed(self, keys: Sequence[str]) -> list[DrawnOutput]:
+        return [DrawnOutput(problem="no page shows it")] * len(keys)
 
 
 FIRST_LINE_CHARS = 40
