@@ -1,4 +1,4 @@
-"""The height of a finished answer in JupyterLab: `python -m pytest tests/e2e/cells/test_heights.py -s` prints it for each scene."""
+"""The height of a finished answer in JupyterLab; with `-s` it is printed for each scene."""
 
 import pytest
 from accessibility import check_accessible
@@ -75,7 +75,11 @@ TEN_CALLS = [
         )
     ),
     turn(say("Now the check.\n"), use("Bash", command="python check.py", description="Run the check")),
-    turn(use("Python", code="# Means of a day\nfrom tides import rolling_mean\nprint(len(rolling_mean(list(range(36)))))")),
+    turn(
+        use(
+            "Python", code="# Means of a day\nfrom tides import rolling_mean\nprint(len(rolling_mean(list(range(36)))))"
+        )
+    ),
     turn(use("Write", file_path="NOTES.md", content="# Tides\n\nThe last window counts since today.\n")),
     turn(use("Bash", command="mkdir -p out && cp NOTES.md out/", description="Keep a copy of the notes")),
     say(REPORT),
@@ -142,7 +146,8 @@ def test_a_finished_answer_is_short_and_its_words_stay_where_they_are_read(noteb
         heights[name] = book.cell(index).evaluate(HEIGHT)
         # nothing is above the notebook's beginning
         assert abs(last.bounding_box()["y"] - top) <= max(0, before - heights[name] - scrolled) + 8
-    print("\n" + "\n".join(f"{name}: {BEFORE[name]} px, now {px} px ({px / BEFORE[name]:.0%})" for name, px in heights.items()))
+    for name, px in heights.items():
+        print(f"{name}: {BEFORE[name]} px, now {px} px ({px / BEFORE[name]:.0%})")
     assert [name for name, px in heights.items() if px > MOST[name] * BEFORE[name]] == []
 
     steps = book.output(1).locator(".turn-steps")

@@ -651,7 +651,7 @@ def test_a_large_tree_is_shown_in_parts(tools):
 def test_titles(tools):
     assert tools.title("Glob", pattern="**/*.py") == "Find **/*.py"
     assert tools.title("Glob", pattern="*", path="src") == "Find * in src"
-    assert tools.title("Grep", pattern="a b", path=str(tools.cwd / "src")) == 'Search for “a b” in src'
+    assert tools.title("Grep", pattern="a b", path=str(tools.cwd / "src")) == "Search for “a b” in src"
     assert tools.title("LS") == "List ."
 
 

@@ -190,6 +190,7 @@ class Pages:
 
     async def _key_later(self, _page: PageConnection, _params: Mapping[str, Any]) -> None:
         self.key_later.set()
+
     async def of_user(self) -> PageConnection | None:
         """The user's page that ran the newest prompt, else the one that spoke last; None if none is alive."""
         for page in self.all():
