@@ -283,7 +283,7 @@ def test_words_reach_the_run_that_goes_on_and_can_be_taken_back(talk: Talk, gate
     states = [(event.text, event.state) for event in events if isinstance(event, Steered)]
     assert ("Never mind.", "withdrawn") in states
     assert ("And tests.", "delivered") in states
-    with pytest.raises(CellwrightError, match=r"Claude is not working. Send a prompt"):
+    with pytest.raises(CellwrightError, match=r"Claude is not working\. Send a prompt"):
         talk.steer("Too late.")
 
 

@@ -4,8 +4,6 @@ import json
 
 import pytest
 from accessibility import check_accessible
-from lab_notebook import IMAGES, TAKE_PICTURES
-from lab_tab import DARK, LIGHT
 from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
@@ -14,13 +12,6 @@ from eventual import eventually
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 CLOSE = "() => { for (const widget of [...window.jupyterapp.shell.widgets('main')]) widget.dispose(); }"
-
-
-def picture(book, name):
-    """Take a picture in both themes, where `make pictures` asks for it."""
-    for theme in (DARK, LIGHT) if TAKE_PICTURES else ():
-        book.tab.choose_theme(theme)
-        (IMAGES / f"{name}-{theme.rpartition(' ')[2].lower()}.png").write_bytes(book.page.screenshot())
 
 
 def run_command(page, command):
@@ -40,7 +31,7 @@ def test_a_question_of_a_notebook_that_is_closed_is_seen_and_answered(notebook, 
     expect(row).to_contain_text("echo built > tables.txt")
     expect(row).to_contain_text("waiting for approval · ")
     check_accessible(view)
-    picture(book, "all-sessions")
+    book.screenshot("all-sessions-light")
     answer = view.get_by_role("button", name="Answer in")
     answer.focus()
     page.keyboard.press("Enter")
@@ -75,7 +66,7 @@ def test_a_rule_and_a_server_are_added_by_clicks_in_the_file_that_is_named(noteb
     view.get_by_label("Command, path").fill("pytest -q tides")
     view.get_by_role("button", name="Explain").click()
     expect(view.locator(".output")).to_contain_text("Allowed")
-    picture(book, "manage-rules")
+    book.screenshot("manage-rules-light")
     view.get_by_role("tab", name="MCP").click()
     expect(view.locator(".item", has_text="tide-gauge")).to_contain_text("waits for your approval")
     view.get_by_role("button", name="Paste JSON…").click()
@@ -86,7 +77,6 @@ def test_a_rule_and_a_server_are_added_by_clicks_in_the_file_that_is_named(noteb
     item.get_by_role("button", name="Edit").click()
     assert "hush" not in item.locator("textarea").input_value()
     check_accessible(view)
-    picture(book, "manage-servers")
     view.get_by_role("tab", name="Settings").click()
     view.get_by_label("Density").select_option("compact")
     page.locator(".cellwright-panel[data-density='compact']").wait_for()
