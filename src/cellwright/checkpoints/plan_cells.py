@@ -84,9 +84,7 @@ class CellUndo(Struct, frozen=True, kw_only=True):
         kept = target or {}
         if self.now is None:
             return cell_name(None, kept.get("execution_count"), str(kept.get("source", "")))
-        return cell_name(
-            self.now.position, kept.get("execution_count") or self.now.execution_count, self.now.source
-        )
+        return cell_name(self.now.position, kept.get("execution_count") or self.now.execution_count, self.now.source)
 
     def step(self) -> CellStep:
         """For the journal: what a redo would have to make of the cell."""

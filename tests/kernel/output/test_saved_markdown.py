@@ -105,7 +105,9 @@ def test_plain_text_says_the_same_without_markup_of_ours():
 def test_steps_fold_and_what_people_read_stays():
     read = [ToolStart((call("t1", "Read", "Read a.py"), call("t2", "Grep", "Search for “x”")))]
     read += [ToolEnd("t1", "Read", "success", "x", 10.0), ToolEnd("t2", "Grep", "success", "x", 20.0)]
-    answer = saved(TextDelta("First.", 0), turn_end(), *read, TextDelta("# All\n\nof it", 0), turn_end(), *read, run_end())
+    answer = saved(
+        TextDelta("First.", 0), turn_end(), *read, TextDelta("# All\n\nof it", 0), turn_end(), *read, run_end()
+    )
     blocks = answer.markdown().split("\n\n")
     assert [block for block in blocks if "details" in block or "#" in block] == [
         "<details><summary>2 steps · 30 ms</summary>",
@@ -227,9 +229,7 @@ def test_what_the_user_answered_and_approved_is_kept():
         run_end(),
     )
     kept = saved(*run)
-    assert "- ✓ `Where to?` · 1 ms\n  - `Where to?` → `` the `attic` ``\n- ✓ `Plan: Plan`" in (
-        kept.markdown()
-    )
+    assert "- ✓ `Where to?` · 1 ms\n  - `Where to?` → `` the `attic` ``\n- ✓ `Plan: Plan`" in (kept.markdown())
     assert (
         "<details><summary>The plan, as approved</summary>\n\n1. **Do** it &lt;/details>&lt;img src=x>\n\n</details>"
         in kept.markdown()

@@ -1,4 +1,4 @@
-"""Of the reasons to ask about a command's parts, the one to say: what deletes before what connects, before what runs code."""
+"""The reason to ask about a command of several parts: what deletes before what connects, before what runs code."""
 
 from __future__ import annotations
 

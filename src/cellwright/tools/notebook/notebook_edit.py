@@ -335,7 +335,12 @@ def plan_notebook_edit(path: Path, display_path: str, input: NotebookEditInput, 
         parts=parts,
         cells={} if edit.after is None else {edit.name: edit.after},
         moves_cells=input.edit_mode != "replace",
-        about={"title": edit.title, "cell_id": edit.name, "index": edit.position, "cell_sha256": _cell_states(old.notebook, edit)},
+        about={
+            "title": edit.title,
+            "cell_id": edit.name,
+            "index": edit.position,
+            "cell_sha256": _cell_states(old.notebook, edit),
+        },
     )
 
 
