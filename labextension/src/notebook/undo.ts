@@ -34,12 +34,12 @@ export class UndoButtons {
     const there = ask ? await undoableTurns(ask) : null;
     for (const cell of panel.content.widgets) {
       const turn = turnOf((cell.model as CellModel).outputs);
-      const offered = there !== null && turn !== null && turn.session === there.session && there.turns.includes(turn.turn);
+      const offered = turn !== null && canBeUndone(turn, there);
       const host = cell.node.querySelector(`:scope > .${UNDO_CLASS}`);
       if (!offered) {
         host?.remove();
         for (const place of undoOffers().in(cell.node)) place.offer(null);
-      } else if (!host || host.getAttribute(TURN) !== nameOf(turn)) {
+      } else if (host?.getAttribute(TURN) !== nameOf(turn)) {
         host?.remove();
         cell.node.append(undoButton(turn, this.requestNow(panel), cell.node));
       }
@@ -51,6 +51,10 @@ export class UndoButtons {
     return (method, params) =>
       this.askOf(panel)?.(method, params) ?? Promise.reject(new Error("The kernel is not connected. Try again in a moment."));
   }
+}
+
+function canBeUndone(turn: UndoableTurn, there: UndoableTurns | null): boolean {
+  return turn.session === there?.session && there.turns.includes(turn.turn);
 }
 
 /** The session of the kernel, and its turns that can be taken back; null where it does not say. */

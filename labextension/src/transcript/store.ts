@@ -332,7 +332,7 @@ export class TranscriptStore {
   private endTool(op: ToolEndOp): void {
     const { status, ms, result, diff, error, title, lines = null } = op;
     const tool = this.tool(op.id);
-    Object.assign(tool, { status, ms, result, diff, error, lines, title: title || tool.title, stuck: "" });
+    Object.assign(tool, { status, ms, result, diff, error, lines, title: title === undefined || title === "" ? tool.title : title, stuck: "" });
   }
 
   private drop(blocks: number[], tools: string[]): void {

@@ -87,28 +87,27 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     for (const item of own) if (!views.has(item)) views.set(item, { view: itemView(item, place), revision: -1 });
     if (drops < store.drops) removeDropped(views, store.items);
     drops = store.drops;
-    // in their places before they are drawn: a card whose turn it is takes the keyboard
-    arrange();
-    for (const item of own) {
-      const known = views.get(item);
-      // a question's turn depends on the others
-      if (!known || (known.revision === item.revision && !(item.kind === "tool" && asking.has(item.id)))) continue;
-      known.revision = item.revision;
-      known.view.update();
-    }
-    if (!ending.hidden) drawEnd();
-    // how far the page is, for whoever waits for it
-    body.dataset.drawn = `${store.have}`;
-  };
-  const arrange = (): void => {
     const nodes = new Map(Array.from(views, ([item, known]) => [item, known.view.node]));
     const ended = store.end && { after: part > 0, last: part === store.part };
     const ends = ended !== null && !hasEnded && nodes.size > 0 && body.dataset.drawn !== undefined;
     hasEnded = ended !== null;
     const keepsOpen = (folded: readonly Item[]): boolean => ends && isReading(folded.flatMap((item) => nodes.get(item) ?? []), focused());
-    const rearrange = (): void => { groups.arrange(nodes, { waiting: waitingCalls(store), ended, keepsOpen }); };
-    if (!ends) rearrange();
-    else steadily(body, [...wordsOf(nodes), ending], rearrange);
+    const drawAll = (): void => {
+      // in their places before they are drawn: a card whose turn it is takes the keyboard
+      groups.arrange(nodes, { waiting: waitingCalls(store), ended, keepsOpen });
+      for (const item of own) {
+        const known = views.get(item);
+        // a question's turn depends on the others
+        if (!known || (known.revision === item.revision && !(item.kind === "tool" && asking.has(item.id)))) continue;
+        known.revision = item.revision;
+        known.view.update();
+      }
+      if (!ending.hidden) drawEnd();
+    };
+    if (ends) steadily(body, [...wordsOf(nodes), ending], drawAll);
+    else drawAll();
+    // how far the page is, for whoever waits for it
+    body.dataset.drawn = `${store.have}`;
   };
   const drawEnd = (): void => {
     drawEnding(store, waiting, failure);

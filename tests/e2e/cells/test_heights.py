@@ -1,8 +1,6 @@
 """The height of a finished answer in JupyterLab; with `-s` it is printed for each scene."""
 
 import pytest
-from accessibility import check_accessible
-from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use
 from eventual import eventually
@@ -99,6 +97,7 @@ HEIGHT = """cell => {
     const shown = [...cell.querySelectorAll(':scope > .jp-Cell-outputWrapper, :scope > .cellwright-undo')];
     return Math.round(shown.reduce((sum, node) => sum + node.getBoundingClientRect().height, 0));
 }"""
+IS_AT_END = "node => node.scrollTop + node.clientHeight >= node.scrollHeight - 1"
 TO_MIDDLE = "node => { node.scrollIntoView({block: 'center'}) }"
 
 
@@ -119,7 +118,7 @@ def played(book, index):
     return last
 
 
-def test_a_finished_answer_is_short_and_its_words_stay_where_they_are_read(notebook, model, page, lab):
+def test_a_finished_answer_is_short_and_its_words_stay_where_they_are_read(notebook, model, page):
     page.set_viewport_size({"width": 1440, "height": 900})
     cells = (f"%%claude --new\n{name}" for name in SCENES)
     book = notebook(LOAD, *cells, "", files={"tides.py": TIDES, "check.py": CHECK})
@@ -144,35 +143,12 @@ def test_a_finished_answer_is_short_and_its_words_stay_where_they_are_read(noteb
         if len(script) > 1:
             book.output(index).get_by_role("button", name="Undo", exact=True).wait_for()
         heights[name] = book.cell(index).evaluate(HEIGHT)
-        # nothing is above the notebook's beginning
-        assert abs(last.bounding_box()["y"] - top) <= max(0, before - heights[name] - scrolled) + 8
-    for name, px in heights.items():
-        print(f"{name}: {BEFORE[name]} px, now {px} px ({px / BEFORE[name]:.0%})")
+        # above a notebook's beginning and below its end there is nothing
+        gone = before - heights[name]
+        may_move = gone if scroller.evaluate(IS_AT_END) else max(0, gone - scrolled)
+        assert abs(last.bounding_box()["y"] - top) <= may_move + 8, name
+    print(
+        "\n"
+        + "\n".join(f"{name}: {BEFORE[name]} px, now {px} px ({px / BEFORE[name]:.0%})" for name, px in heights.items())
+    )
     assert [name for name, px in heights.items() if px > MOST[name] * BEFORE[name]] == []
-
-    steps = book.output(1).locator(".turn-steps")
-    expect(steps.locator("> summary")).to_contain_text("10 steps · 3 files +6 −2")
-    expect(steps.get_by_text("Now the check.")).to_be_hidden()
-    check_accessible(book.output(1), "section")
-    steps.locator("> summary").focus()
-    page.keyboard.press("Enter")
-    for words in ("I read the code first.", "Now the check.", "Keep a copy of the notes"):
-        expect(steps.get_by_text(words)).to_be_visible()
-    expect(steps.get_by_role("img", name="Allowed once in this cell")).to_have_count(5)
-    edited = steps.locator(".tool", has_text="Edited check.py")
-    expect(edited.locator(".diff")).to_have_count(0)
-    edited.locator("summary").click()
-    expect(edited.locator(".diff .line.added")).to_have_count(2)
-    check_accessible(book.output(1), "section")
-    shown = steps.inner_text()
-    page.keyboard.press("Escape")
-    book.save()
-    lab.end_sessions()
-    book.open()
-    steps = book.output(1).locator(".turn-steps")
-    expect(steps.get_by_text("Now the check.")).to_be_hidden()
-    book.output(2).locator("footer:visible").wait_for()
-    assert [book.cell(index).evaluate(HEIGHT) for index in (1, 2)] == [heights["ten calls"], heights["short fix"]]
-    steps.locator("> summary").click()
-    steps.locator(".tool", has_text="Edited check.py").locator("summary").click()
-    assert steps.inner_text() == shown

@@ -189,9 +189,12 @@ export function titleParts({ title, name, input }: ToolItem): { name: string; pu
   const verb = title.endsWith("?") ? "" : (/^\S+(?= )/.exec(title)?.[0] ?? "");
   const first = named ? name : verb;
   const rest = title.slice(first.length).replace(/^:?\s*/, "");
-  const said = named ? purposeOf(name, input) : "";
-  const what = said && rest.startsWith(said) ? rest.slice(said.length).replace(/^: /, "") : rest;
-  return { name: revealed(first || (title ? "" : "Tool")), purpose: revealed(rest.slice(0, rest.length - what.length).replace(/: $/, "")), what: revealed(what) };
+  const what = named ? withoutPurpose(rest, purposeOf(name, input)) : rest;
+  return { name: revealed(title + name === "" ? "Tool" : first), purpose: revealed(rest.slice(0, rest.length - what.length).replace(/: $/, "")), what: revealed(what) };
+}
+
+function withoutPurpose(text: string, said: string): string {
+  return said && text.startsWith(said) ? text.slice(said.length).replace(/^: /, "") : text;
 }
 
 /** As `purposeful` of the package's `text.py` puts it before what the call is. */

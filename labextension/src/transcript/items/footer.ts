@@ -89,13 +89,11 @@ export function footer(place: TranscriptContext, context: HTMLButtonElement): It
       copy.hidden = store.end === null || answerOf(store) === "";
       setText(mode, MODE_NAMES[store.mode] ?? store.mode);
       mode.hidden = ["", "default"].includes(store.mode);
-      const shown = factsOf(place, undo.node, context);
-      // a button that is moved loses the keyboard
-      if (!sameFacts([...facts.children], shown)) facts.replaceChildren(...shown.map(factNode));
+      drawFacts(facts, factsOf(place, undo.node, context));
       tick();
-      if (store.end) undo.settle();
+      undo.settle();
     },
-    dispose: undo.dispose,
+    dispose: () => { undo.dispose(); },
   };
 }
 
@@ -104,6 +102,11 @@ type Fact = { readonly text: string; readonly title?: string } | HTMLElement;
 function factNode(fact: Fact): HTMLElement {
   if (fact instanceof HTMLElement) return element("span", {}, fact);
   return element("span", { title: fact.title ?? false }, fact.text);
+}
+
+/** A button that is moved loses the keyboard. */
+function drawFacts(node: HTMLElement, facts: readonly Fact[]): void {
+  if (!sameFacts([...node.children], facts)) node.replaceChildren(...facts.map(factNode));
 }
 
 function sameFacts(nodes: readonly Element[], facts: readonly Fact[]): boolean {
@@ -121,7 +124,7 @@ function undoButton({ store, host }: TranscriptContext): { readonly node: HTMLBu
   return {
     node,
     settle() {
-      if (withdraw || countsOf(store).length === 0) return;
+      if (withdraw || !store.end || countsOf(store).length === 0) return;
       withdraw = undoOffers().add({
         host,
         offer: (offered) => {

@@ -36,7 +36,11 @@ export function steadily(area: HTMLElement, stays: readonly HTMLElement[], chang
   const before = place();
   change();
   // whoever sees only the beginning of the steps sees their line there
-  if (before > top && before < bottom) scroller.scrollTop += place() - before;
+  if (before <= top || before >= bottom) return;
+  const settle = (): void => { scroller.scrollTop += place() - before; };
+  settle();
+  // the browser and the notebook may have an anchor of their own, by which they scroll with the next layout
+  requestAnimationFrame(settle);
 }
 
 /** True where the user is in the midst of `nodes`: with the keyboard, with a selection, or with nothing else in sight. */

@@ -131,10 +131,12 @@ function withFolded(items: readonly Item[], arrangement: Arrangement): Part[] {
   const parts: Part[] = [];
   let from = 0;
   for (const stretch of folded) {
-    const at = items.indexOf(stretch[0] as Item);
+    const [first] = stretch;
+    if (!first) continue;
+    const at = items.indexOf(first);
     // a line instead of one line would be no gain
     if (partsOf(stretch, arrangement).length < 2) continue;
-    parts.push(...partsOf(items.slice(from, at), arrangement), { kind: "steps", first: stretch[0] as Item, items: stretch });
+    parts.push(...partsOf(items.slice(from, at), arrangement), { kind: "steps", first, items: stretch });
     from = at + stretch.length;
   }
   return [...parts, ...partsOf(items.slice(from), arrangement)];

@@ -35,14 +35,16 @@ export function todoList(store: TranscriptStore): ItemView {
   const node = element("section", { class: "todos", "aria-label": "Todos", hidden: "" }, fold);
   let shown: readonly Todo[] = [];
   let folded = false;
+  const foldWhenDone = (): void => {
+    if (folded || !store.end || !store.todos.every((todo) => todo.status === "completed")) return;
+    folded = true;
+    fold.open = false;
+  };
   return {
     node,
     update() {
       const { todos } = store;
-      if (!folded && store.end && todos.every((todo) => todo.status === "completed")) {
-        folded = true;
-        fold.open = false;
-      }
+      foldWhenDone();
       if (todos === shown) return;
       shown = todos;
       node.hidden = todos.length === 0;
