@@ -102,6 +102,8 @@ it("the plugins have their ids and start by themselves", () => {
     ["cellwright:transcript", true],
     ["cellwright:rendering", true],
     ["cellwright:answers", true],
+    ["cellwright:answer-search", true],
+    ["cellwright:answer-copy", true],
     ["cellwright:saved-output", true],
     ["cellwright:foreign-widgets", true],
     ["cellwright:unsaved-documents", true],

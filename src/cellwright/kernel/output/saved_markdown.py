@@ -170,7 +170,7 @@ class _Quote(Struct, eq=False):
 
 
 class _Stale(Struct, eq=False):
-    """What streamed of a request that broke off: shown until as much of the new answer has come."""
+    """The text of a request that broke off: shown until as much of the new answer has come."""
 
     text: str
 
@@ -414,7 +414,7 @@ class SavedTranscript:
         line.answers = display["answers"] if isinstance(display.get("answers"), Mapping) else {}
 
     def _drop(self) -> str:
-        """Take out what streamed of this message; its text."""
+        """Take out the text that streamed of this message, and return it."""
         void = list(self._streaming.values())
         self._parts = [part for part in self._parts if part not in void]
         self._streaming.clear()

@@ -215,7 +215,7 @@ class _SavedOps:
         self._dropped = ""
 
     def _broken_off(self, room: _Room) -> list[Op]:
-        """What the page still showed of a request that broke off, when the run ended in an error: as it came to be shown."""
+        """Return the operations that show the text of a request that broke off, if the run ended in an error."""
         ended_in_error = self._end is not None and self._end["error"] is not None
         if not ended_in_error or not self._stale or self._caught_up >= len(self._stale) or self._retry is None:
             return []
