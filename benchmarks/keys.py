@@ -238,7 +238,11 @@ def count(tasks: list[Task]) -> list[tuple[Task, Hands | None]]:
     from playwright.sync_api import sync_playwright
 
     done: list[tuple[Task, Hands | None]] = []
-    with tempfile.TemporaryDirectory() as made, MessagesServer(seconds_between_deltas=0.004) as model, sync_playwright() as driver:
+    with (
+        tempfile.TemporaryDirectory() as made,
+        MessagesServer(seconds_between_deltas=0.004) as model,
+        sync_playwright() as driver,
+    ):
         root, home = Path(made, "root"), Path(made, "home")
         root.mkdir()
         home.mkdir()
