@@ -47,20 +47,19 @@ class Hands:
     book: Any
     page: Any
     model: Any
-    keys: list[str] = field(default_factory=list)
-    clicks: int = 0
+    acts: list[str] = field(default_factory=list)
     stood_in: bool = False
     """A way that this version lacks was gone by buttons instead."""
 
     def press(self, key: str) -> None:
-        self.keys.append(key)
+        self.acts.append(f"`{key}`")
         self.page.keyboard.press(key)
 
     def write(self, words: str) -> None:
         self.page.keyboard.type(words)
 
     def click(self, node: Any) -> None:
-        self.clicks += 1
+        self.acts.append("a click")
         node.click()
 
     def has_key(self, keys: str, command: str) -> bool:
@@ -170,7 +169,7 @@ def stop(hands: Hands) -> None:
     button = hands.book.output(3).get_by_role("button", name="Stop", exact=True)
     button.wait_for()
     hands.click(button)
-    hands.book.output(3).get_by_text("Interrupted").first.wait_for()
+    hands.book.output(3).locator("footer[data-state='interrupted']").wait_for()
 
 
 def undo(hands: Hands) -> None:
@@ -239,7 +238,11 @@ def count(tasks: list[Task]) -> list[tuple[Task, Hands | None]]:
     from playwright.sync_api import sync_playwright
 
     done: list[tuple[Task, Hands | None]] = []
-    with tempfile.TemporaryDirectory() as made, MessagesServer() as model, sync_playwright() as driver:
+    with (
+        tempfile.TemporaryDirectory() as made,
+        MessagesServer(seconds_between_deltas=0.004) as model,
+        sync_playwright() as driver,
+    ):
         root, home = Path(made, "root"), Path(made, "home")
         root.mkdir()
         home.mkdir()
@@ -261,7 +264,7 @@ def count(tasks: list[Task]) -> list[tuple[Task, Hands | None]]:
                     done.append((task, None))
                 else:
                     done.append((task, hands))
-                    print(f"{task.name}: {' '.join(hands.keys)} + {hands.clicks} clicks", file=sys.stderr)
+                    print(f"{task.name}: {', '.join(hands.acts)}", file=sys.stderr)
                 tab.give_back(spent=True)
     return done
 
@@ -290,8 +293,8 @@ def table(counted: list[tuple[Task, Hands | None]]) -> str:
         if hands is None:
             lines.append(f"| {task.name} | not done | | {peer} |")
             continue
-        pressed = [*(f"`{key}`" for key in hands.keys), *(["a click"] * hands.clicks)]
-        lines.append(f"| {task.name} | {len(hands.keys) + hands.clicks} | {', '.join(pressed)} | {peer} |")
+        note = " (no key is bound here)" if hands.stood_in else ""
+        lines.append(f"| {task.name} | {len(hands.acts)} | {', '.join(hands.acts)}{note} | {peer} |")
     return "\n".join(lines)
 
 

@@ -145,7 +145,7 @@ function isIdleOnNotebook(host: HTMLElement): boolean {
   if (!deep || deep === document.body) return true;
   const isInNotebook = host.closest(NOTEBOOK)?.contains(document.activeElement) ?? false;
   const writes = deep.matches(EDITABLE) && !isEmptyEditor(deep);
-  return isInNotebook && !writes && deep.closest(".ask") === null;
+  return isInNotebook && !writes && deep.closest(".ask:not(.aside)") === null;
 }
 
 /** Moves focus out of `leaving`, which is about to go: to where it was before, else to the notebook's cell. */
