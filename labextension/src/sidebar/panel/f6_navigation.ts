@@ -6,8 +6,10 @@ export type PanelRegion = { readonly node: Element; focus(): void };
 
 /** Gives the focus to the region after that which has it (`step` 1), or before it (-1), round the ends. */
 export function goToRegion(regions: readonly PanelRegion[], step: 1 | -1): void {
-  // a question stands in the conversation: what is further inside comes later
-  const at = regions.findLastIndex(({ node }) => node.contains(document.activeElement) || node.contains(focused()));
+  const having = regions.filter(({ node }) => node.contains(document.activeElement) || node.contains(focused()));
+  // the context bar is inside the composer; a question, in the conversation's shadow, comes later than that
+  const innermost = having.findLast((region) => !having.some((other) => other !== region && region.node.contains(other.node)));
+  const at = innermost ? regions.indexOf(innermost) : -1;
   const next = at < 0 && step < 0 ? -1 : (at + step) % regions.length;
   regions.at(next)?.focus();
 }

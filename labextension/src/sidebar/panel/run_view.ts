@@ -151,7 +151,7 @@ export class RunView {
     setText(this.place, isCell && run.background ? trans.__("%1 in the background", place) : place);
     this.place.disabled = !isCell;
     this.place.title = isCell ? trans.__("Go to the cell") : "";
-    this.place.hidden = run.place === "sidebar";
+    this.place.hidden = run.place === "sidebar" || place === "";
   }
 
   private drawIfWanted(): void {
