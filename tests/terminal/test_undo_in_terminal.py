@@ -71,7 +71,7 @@ def test_from_one_command_to_the_next(messages_server: Server, command_for: For)
     listed = command.run("--continue", "-p", "/rewind").stdout
     assert "write notes" in listed
     asked = command.run("--continue", "-p", "/undo")
-    assert "There was nobody to ask, so nothing was changed" in asked.stdout
+    assert "Nobody could answer, so nothing was changed" in asked.stdout
     assert (command.folder / "notes.txt").exists()
     assert "Undone: turn 1" in command.run("--continue", "-p", "/undo yes").stdout
     assert not (command.folder / "notes.txt").exists()
