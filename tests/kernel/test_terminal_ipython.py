@@ -95,7 +95,7 @@ def test_ctrl_c_ends_python(ipython: Any, model: MessagesServer, tmp_path: Path,
     ipython.sendline("1")
     assert (tmp_path / "begun").read_text() == "begun"
     ipython.sendintr()
-    ipython.expect_exact("Stopped. The conversation goes on")
+    ipython.expect_exact("Stopped. The conversation continues")
     ipython.expect_exact("In [3]: ")
 
 
@@ -132,7 +132,7 @@ def test_text_is_drawn_while_it_is_written_and_ctrl_c_leaves_the_screen_as_it_wa
     drawing_ipython.expect_exact(f"{BOLD}will")
     drawing_ipython.sendintr()
     drawing_ipython.expect_exact(SHOW_CURSOR)
-    drawing_ipython.expect_exact("Stopped. The conversation goes on")
+    drawing_ipython.expect_exact("Stopped. The conversation continues")
     drawing_ipython.expect_exact("In [3]: ")
     gate.open()
     drawing_ipython.sendline("%claude and now?")

@@ -34,7 +34,7 @@ def test_in_an_interactive_session(messages_server: Server, command_for: For) ->
     terminal.sendline("/undo")
     terminal.expect("Undo: .*Undo turn 1 “write notes”")
     terminal.expect(r"notes.txt  will be deleted  \+0 −1")
-    terminal.expect_exact("[1/2/4] ")
+    terminal.expect_exact("Press 1, 2 or 4")
     assert (command.folder / "notes.txt").exists()
     terminal.sendline("1")
     terminal.expect("Undone: turn 1")
