@@ -15,7 +15,7 @@ import { magicCellsPlugin } from "./notebook/magic_cells";
 import { notebooksPlugin } from "./notebook/notebook_links";
 import { outputActionsPlugin } from "./notebook/outputs/output_actions";
 import { promptCellsPlugin } from "./notebook/prompt_cells/prompt_cells";
-import { proposalsPlugin } from "./notebook/proposals";
+import { proposalsPlugin } from "./notebook/proposals/proposals";
 import { savedOutputPlugin } from "./notebook/answers/saved_output";
 import { undoPlugin } from "./notebook/undo";
 import { renderingPlugin } from "./rendering/rendering_plugin";

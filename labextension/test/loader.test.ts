@@ -112,6 +112,7 @@ it("the plugins have their ids and start by themselves", () => {
     ["cellwright:magic-cells", true],
     ["cellwright:prompt-cells", true],
     ["cellwright:cell-toolbar", true],
+    ["cellwright:outputs", true],
     ["cellwright:answer-actions", true],
     ["cellwright:undo", true],
     ["cellwright:panel", true],

@@ -294,5 +294,5 @@ function ended({ run, transcript }: RunTranscript): RunTranscript {
   if (["done", "failed", "interrupted"].includes(run.state)) return { run, transcript };
   const end: Op = { op: "end", stop_reason: "interrupted", cost_usd: transcript.totals.cost, session_cost_usd: null, ms: 0, error: null };
   if (transcript.end === null) transcript.receive({ type: "ops", first: transcript.have, now: transcript.now(), ops: [end] });
-  return { run: { ...run, state: "interrupted" }, transcript };
+  return { run: { ...run, state: "interrupted" }, transcript, cut: true };
 }

@@ -87,7 +87,7 @@ function listOf(list: HTMLElement): string {
   let number = Number(list.getAttribute("start") ?? 1);
   const items = [...list.children].filter((item) => !isNotRead(item)).map((item) => {
     const mark = list.localName === "ol" ? `${number++}. ` : "- ";
-    const box = item.querySelector<HTMLInputElement>(":scope > input[type=checkbox], :scope > p > input[type=checkbox]");
+    const box = item.querySelector<HTMLInputElement>(":scope > label > input[type=checkbox], :scope > p > label > input[type=checkbox]");
     const parts = blocks(item);
     const text = parts.join(item.querySelector(":scope > p") ? "\n\n" : "\n");
     return `${mark}${box ? `[${box.checked ? "x" : " "}] ` : ""}${text.replaceAll("\n", `\n${" ".repeat(mark.length)}`)}`;

@@ -48,7 +48,7 @@ describe("help", () => {
     expect(shown.get("Anywhere in JupyterLab")).toEqual([["Ctrl+Shift+Y", "Ask Claude"]]);
     expect(shown.get("Anywhere in the panel")).toEqual([["F6", "Next Part of the Panel"]]);
     expect(shown.get("Composer")?.[0]).toEqual(["Enter Ctrl+Enter", "Send"]);
-    expect(shown.get("When Claude asks")?.map(([keys]) => keys)).toEqual(["1", "2", "3", "4 Esc", "e"]);
+    expect(shown.get("When Claude asks")?.map(([keys]) => keys)).toEqual(["Enter", "1", "2", "3", "4 Esc", "e"]);
     expect(focused()).toBe(find(scene.host, ".body"));
     await expectAccessible(scene.host);
   });

@@ -5,17 +5,17 @@ import { ICommandPalette } from "@jupyterlab/apputils";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker } from "@jupyterlab/notebook";
 
-import type { JsonObject } from "../json";
-import { addPageStyle } from "../page";
-import { askingPlaces } from "../transcript/cards/asking_place";
-import type { ProposalCard } from "../transcript/cards/proposal_card";
-import type { ChangePage } from "../transcript/cards/question_card";
-import { watchInput, whenUserRests } from "../transcript/focus";
-import { offerChangeRunner } from "../transcript/items/page_actions";
-import type { AnswerMessage, AskOp } from "../transcript/protocol";
-import type { RpcLink } from "../transport/rpc";
-import { notebookLinks } from "./notebook_links";
-import { CellRunner } from "./answers/changed_cell_runs";
+import type { JsonObject } from "../../json";
+import { addPageStyle } from "../../page";
+import { askingPlaces } from "../../transcript/cards/asking_place";
+import type { ProposalCard } from "../../transcript/cards/proposal_card";
+import type { ChangePage } from "../../transcript/cards/question_card";
+import { watchInput, whenUserRests } from "../../transcript/focus";
+import { offerChangeRunner } from "../../transcript/items/page_actions";
+import type { AnswerMessage, AskOp } from "../../transcript/protocol";
+import type { RpcLink } from "../../transport/rpc";
+import { notebookLinks } from "../notebook_links";
+import { CellRunner } from "./changed_cell_runs";
 import css from "./proposals.css";
 
 /** `where`: on the cell `cell`, before or after it, or at the start or end of the notebook. */
@@ -266,7 +266,7 @@ export const proposalsPlugin: JupyterFrontEndPlugin<void> = {
     const proposals = new Proposals(
       panels,
       async (host, ask, send, page) => {
-        const { proposalCard: proposal } = await import("../transcript/cards/proposal_card");
+        const { proposalCard: proposal } = await import("../../transcript/cards/proposal_card");
         return proposal(host, ask, send, page);
       },
       (panel) => { app.shell.activateById(panel.id); },

@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it } from "vitest";
 
-import type { JsonObject } from "../../src/json";
-import { Proposals } from "../../src/notebook/proposals";
-import { proposalCard } from "../../src/transcript/cards/proposal_card";
-import { RpcLink } from "../../src/transport/rpc";
-import { standIn } from "../support/stand_in";
-import { ask, press, readyCard, shadowOf, text } from "../transcript/scene";
+import type { JsonObject } from "../../../src/json";
+import { Proposals } from "../../../src/notebook/proposals/proposals";
+import { proposalCard } from "../../../src/transcript/cards/proposal_card";
+import { RpcLink } from "../../../src/transport/rpc";
+import { standIn } from "../../support/stand_in";
+import { ask, press, readyCard, shadowOf, text } from "../../transcript/scene";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 
 const CHANGE = ask("q", { name: "NotebookEdit", title: "Edit cell b", detail: "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", detail_kind: "diff" });

@@ -5,7 +5,7 @@ import { NotebookActions } from "@jupyterlab/notebook";
 
 import type { ChangeRunner } from "../../transcript/items/page_actions";
 import type { AskOp } from "../../transcript/protocol";
-import type { ProposalRequest } from "../proposals";
+import type { ProposalRequest } from "./proposals";
 
 /** A change that was not made by then is not made any more, or was made otherwise than it was shown. */
 const WAIT_MS = 60_000;

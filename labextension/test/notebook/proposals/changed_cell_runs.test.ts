@@ -3,8 +3,8 @@
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import { beforeEach, expect, it } from "vitest";
 
-import type { ProposalRequest } from "../../../src/notebook/proposals";
-import { CellRunner } from "../../../src/notebook/answers/changed_cell_runs";
+import type { ProposalRequest } from "../../../src/notebook/proposals/proposals";
+import { CellRunner } from "../../../src/notebook/proposals/changed_cell_runs";
 import type { AskOp } from "../../../src/transcript/protocol";
 import { standIn } from "../../support/stand_in";
 import { ask } from "../../transcript/scene";
