@@ -228,7 +228,7 @@ def test_words_that_are_sent_twice_are_said_once():
     for _ in range(2):
         steering.add(SteeringText("a", "Once.", "steer"))
     assert len(steering.waiting) == 1
-    with pytest.raises(CellwrightError, match="nothing in it"):
+    with pytest.raises(CellwrightError, match="message is empty"):
         steering.add(SteeringText("b", "  ", "steer"))
 
 

@@ -66,7 +66,7 @@ def test_a_question_can_be_asked_while_claude_works(talk: Talk) -> None:
 
 
 def test_claude_works_until_its_goal_is_met(talk: Talk) -> None:
-    assert "no goal" in talk.page("/goal").plain()
+    assert "No goal" in talk.page("/goal").plain()
     assert "all tests pass" in talk.page("/goal all tests pass").plain()
     verdicts = (say('{"ok": false, "reason": "no test was run"}'), say('{"ok": true}'))
     talk.say("go on", say("Done."), verdicts[0], say("3 passed."), verdicts[1])

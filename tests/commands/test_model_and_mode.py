@@ -125,10 +125,10 @@ def test_a_projects_style_waits_for_trust(talk: Talk) -> None:
 def test_a_style_that_is_not_there_is_said_once(talk: Talk) -> None:
     talk.settings(outputStyle="rude")
     talk.say("hi")
-    assert [notice for notice in talk.notices if "output style 'rude'" in notice]
+    assert [notice for notice in talk.notices if "Output style 'rude'" in notice]
     assert "# How to answer" in talk.system
     talk.say("again")
-    assert not [notice for notice in talk.notices if "output style" in notice]
+    assert not [notice for notice in talk.notices if "utput style" in notice]
 
 
 def test_hooks_are_listed_by_event_with_origin_and_trust(talk: Talk) -> None:

@@ -115,7 +115,7 @@ def test_a_prompt_that_the_api_refuses_does_not_stay_in_its_way(talk: Talk) -> N
     refused = talk.say([{"type": "text", "text": "look"}, {"type": "nonsense"}])
     assert refused.error is not None
     assert refused.error["code"] == ErrorCode.API_REQUEST_INVALID
-    assert "not kept" in talk.notices[-1]
+    assert "left out of the conversation" in talk.notices[-1]
     assert len(talk.conversation.sessions.current.encoded) == len(talk.conversation.sessions.current.messages) == kept
     assert talk.say("two").ok
     session = talk.conversation.sessions.current

@@ -148,7 +148,7 @@ PLAYS: dict[str, Play] = {
     "--tools": Play(lambda scene: scene.tools == {"Read", "Grep"}),
     "--permission-mode": Play(lambda scene: scene.made, (TOUCH, HELLO)),
     "--dangerously-skip-permissions": Play(lambda scene: scene.made, (TOUCH, HELLO)),
-    "--permission-prompts": Play(lambda scene: "nobody to ask" in scene.results, (TOUCH, HELLO)),
+    "--permission-prompts": Play(lambda scene: "Nobody can be asked" in scene.results, (TOUCH, HELLO)),
     "--permission-prompt-tool": Play(
         lambda scene: scene.made and "no Write today" in scene.results and not (scene.folder / "b.txt").exists(),
         (use("Bash", command="touch other"), use("Write", file_path="b.txt", content="b"), HELLO),

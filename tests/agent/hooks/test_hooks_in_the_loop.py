@@ -268,7 +268,7 @@ def test_a_hook_keeps_a_session_on_its_model(scene):
 
 
 def test_an_event_that_there_is_not_is_said_when_the_agent_is_made(scene):
-    with pytest.raises(CellwrightError, match="no hook event 'PreToolUsed'") as caught:
+    with pytest.raises(CellwrightError, match="Hook event 'PreToolUsed' was not found") as caught:
         scene([], hooks={"PreToolUsed": [RecordingHook()]})
     assert caught.value.code == ErrorCode.CONFIG_INVALID
 

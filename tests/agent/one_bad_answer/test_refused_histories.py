@@ -162,7 +162,7 @@ def test_where_nothing_helps_the_first_words_of_the_api_are_told_and_nothing_is_
     played = scene(answer, session=session)
     assert "(first)" in played.go_on("two").error["message"]
     assert [message["content"][0]["text"] for message in played.session.messages] == ["one", "yes"]
-    assert "left out" not in told(played)
+    assert "message(s) are left out" not in told(played)
 
 
 class TestServerCalls:

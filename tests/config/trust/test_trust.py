@@ -132,7 +132,7 @@ def test_what_is_new_in_a_trusted_folder_waits_and_is_named(place, change, named
     place.say("project", **{**configured, **change})
     in_force = place.in_force()
     question = in_force.question()
-    assert "what is new" in question.title
+    assert "the changes in" in question.title
     assert named in question.detail
     assert question.detail.count("\n") == 1
     in_force.answer(question, yes=False)

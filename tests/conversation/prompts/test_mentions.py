@@ -255,8 +255,8 @@ def test_what_a_terminal_says_of_it_is_one_line(talk: Talk) -> None:
     for event in talk.events:
         view.emit(event)
     lines = out.getvalue().splitlines()
-    (told,) = (line for line in lines if line.startswith("Told: "))
-    assert re.fullmatch(r"Told: a\.py, \., two words\.txt \([\d,]+ tokens\)", told)
+    (told,) = (line for line in lines if line.startswith("Context sent: "))
+    assert re.fullmatch(r"Context sent: a\.py, \., two words\.txt \([\d,]+ tokens\)", told)
 
 
 def test_a_terminal_says_nothing_of_what_every_session_is_told(talk: Talk) -> None:

@@ -318,7 +318,7 @@ def test_an_agent_goes_on_where_it_was(talk: Talk) -> None:
     talk.say("More", hand("x", resume=known), hand("x", resume="../../x"), hand("x", resume="no"), say("End."))
     messages = [str(each.content) for each in talk.results]
     assert "is of the type Explore" in messages[0]
-    assert all("can be gone on with" in each for each in messages[1:])
+    assert all("can be resumed" in each for each in messages[1:])
 
 
 def test_an_agent_in_the_background_is_told_when_it_has_ended(talk: Talk) -> None:
@@ -359,7 +359,7 @@ def test_an_agent_in_the_background_is_stopped_and_asks_nobody(talk: Talk) -> No
         "Go",
         hand("slow task", run_in_background=True),
         turn(use("Bash", command="touch made"), when="slow task"),
-        turn(hold(gate), say("never"), when="nobody to ask"),
+        turn(hold(gate), say("never"), when="Nobody can be asked"),
         turn(say("It works."), when="works in the background"),
     )
     gate.wait_until_reached()

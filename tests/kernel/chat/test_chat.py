@@ -134,7 +134,7 @@ def test_chat_while_a_cell_runs_and_claudes_python_waits_for_it(
     assert panel.text(first) == "While it runs."
     second = panel.prompt("Now run something")
     panel.answer(panel.wait_for_op(second, "ask")["question"], "allow")
-    assert "cell has ended" in panel.wait_for_op(second, "output")["text"]
+    assert "Waiting for your cell" in panel.wait_for_op(second, "output")["text"]
     (project / "chat-seen").touch()
     kernel.finish(cell)
     panel.wait_for_end(second)

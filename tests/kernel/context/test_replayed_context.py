@@ -67,7 +67,7 @@ def test_strict_fails_for_whatever_says_something_else(
         (project / "wasps.csv").write_text("bea\n")
         told, looked = play(running)
         # what is otherwise, and nothing else
-        assert (told.error or "").partition("recorded:\n")[2].splitlines()[:2] == [
+        assert (told.error or "").partition("recorded one:\n")[2].splitlines()[:2] == [
             "- bees.csv says something else now.",
             "- cell.md was told then and is not there now.",
         ]

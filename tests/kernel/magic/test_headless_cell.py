@@ -26,7 +26,7 @@ def test_a_rule_holds_for_its_cell(kernel: NotebookKernel, model: MessagesServer
     assert made.exists()
     made.unlink()
     assert kernel.run("%%claude --on-denied skip\ngo").status == "ok"
-    assert "nobody to ask" in result(model)
+    assert "Nobody can be asked" in result(model)
     assert not made.exists()
 
 
@@ -51,7 +51,7 @@ def test_a_folder_is_worked_in_for_one_cell(kernel: NotebookKernel, model: Messa
     assert kernel.run(f"%%claude --add-dir '{tmp_path}' --on-denied error\ngo").status == "ok"
     assert "over here" in result(model)
     assert kernel.run("%%claude --on-denied skip\ngo").status == "ok"
-    assert "nobody to ask" in result(model)
+    assert "Nobody can be asked" in result(model)
     cell = kernel.run("%%claude --add-dir no/such/folder\ngo")
     assert "INVALID_PARAMETERS" in json.dumps(cell.reply["traceback"])
 

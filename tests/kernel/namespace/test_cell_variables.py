@@ -40,7 +40,7 @@ def test_variables_are_looked_at_without_asking(kernel: NotebookKernel, page: Pa
     assert "f: function = f(a=<Slow>)\n  defined in Cell In[" in described
     assert "in the kernel (In [" in defined
     assert "): function f | def f(a)" in defined
-    assert "There is no variable nothing." in described
+    assert "Variable nothing was not found." in described
     assert not [op for op in page.ops if op["op"] == "ask"]
 
 

@@ -92,4 +92,4 @@ def test_with_nobody_there_a_question_tells_claude_to_choose(kernel: NotebookKer
     model.add(turn(use("AskUserQuestion", questions=[STORE])), say("I take CSV."))
     cell = kernel.run("%%claude --new\ngo", cell_id=None)
     assert cell.seconds < 60
-    assert "Choose what is sensible" in results(model)[-1]["content"]
+    assert "Choose a sensible option" in results(model)[-1]["content"]

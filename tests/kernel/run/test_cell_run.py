@@ -36,7 +36,7 @@ def test_an_interrupt_while_the_run_starts_ends_it(tmp_path: Path, awaited: bool
         return conversation.thread.submit(asyncio.sleep(3600))
 
     with (
-        pytest.raises(KeyboardInterrupt, match="goes on in the next cell"),
+        pytest.raises(KeyboardInterrupt, match="continues in the next cell"),
         CellWait(conversation, ViewOutput(Unseen()), None) as wait,
     ):
         asyncio.run(wait.awaited(start())) if awaited else wait.blocking(start())
@@ -73,7 +73,7 @@ def test_stop_pressed_again_and_again_is_one_interrupt(tmp_path: Path):
     presses = threading.Thread(target=press, args=(1,))
     presses.start()
     with (
-        pytest.raises(KeyboardInterrupt, match="goes on in the next cell"),
+        pytest.raises(KeyboardInterrupt, match="continues in the next cell"),
         CellWait(conversation, ViewOutput(Unseen()), None, 60.0) as wait,
     ):
         wait.blocking(conversation.thread.submit(work()))

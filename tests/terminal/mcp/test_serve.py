@@ -140,7 +140,7 @@ def test_code_runs_in_a_kernel_of_its_own_after_a_yes(project: Path) -> None:
         async with serving(project) as client:
             denied = await client.call_tool("Python", {"code": "1 + 1"})
             assert denied.is_error
-            assert "nobody to ask" in text_of(denied)
+            assert "Nobody can be asked" in text_of(denied)
         async with serving(project, elicitation_callback=answer, MY_API_KEY="a-token-0f-tests-4711") as client:
             given = {"notebook_path": "sales.ipynb", "cell_ids": ["c1"]}
             ran = await client.call_tool("NotebookRun", given, progress_callback=on_progress)

@@ -109,7 +109,7 @@ class _ToolLine(Struct, eq=False):
     """None: it was played from a recording, and says the same each time."""
     reason: str = ""
     done_title: str = ""
-    """What the call has done, where that was known at its end alone."""
+    """The call's title, if it was known at its end alone."""
     diff: str = ""
     plan: str = ""
     answers: Mapping[str, str] = field(default_factory=dict)

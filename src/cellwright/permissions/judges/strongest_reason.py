@@ -12,7 +12,7 @@ from cellwright.permissions.shell.deleted_places import DELETERS, EMPTIERS
 
 
 class Cause(IntEnum):
-    """What a command may do that needs the user's approval, the weakest first."""
+    """The effects of a command that need the user's approval, the weakest first."""
 
     APPROVAL = 0
     WRITES = 1

@@ -128,7 +128,7 @@ class Thinking:
 
 
 def call_title(call: Call) -> str:
-    """What the call does, in one line."""
+    """The call's title, in one line."""
     return visible_line(call.step)
 
 
