@@ -115,7 +115,7 @@ def test_what_has_become_another_place_while_the_user_looked_is_not_written_to(s
         return Allow()
 
     told = scene.play("Write", {"file_path": "made/x"}, can_use_tool=yes_but_late)
-    assert "no longer what was asked for" in told
+    assert "differs from the approved call" in told
     assert f"{place.home}/outside/x" in told
     assert scene.ran == []
 

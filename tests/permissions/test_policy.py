@@ -210,8 +210,8 @@ def test_all_edits_of_a_folder_behind_a_link_are_offered(place):
 def test_what_is_asked_about_in_a_folder_behind_a_link_is_named_from_there(place):
     linked = place.home / "way-in"
     policy = PermissionPolicy(roots=[linked], cwd=linked)
-    assert policy.decide(tool_named("Edit"), {"file_path": "src/a.py"}).reason.startswith("Changes src/a.py,")
-    assert policy.decide(tool_named("Edit"), {"file_path": "link-in/a.py"}).reason.startswith("Changes link-in/a.py,")
+    assert policy.decide(tool_named("Edit"), {"file_path": "src/a.py"}).reason.startswith("Edits src/a.py")
+    assert policy.decide(tool_named("Edit"), {"file_path": "link-in/a.py"}).reason.startswith("Edits link-in/a.py")
 
 
 @pytest.mark.parametrize("skill", ["p*", "*"])

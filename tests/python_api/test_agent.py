@@ -229,7 +229,7 @@ def test_rewind_takes_back_files_and_messages(program: Program) -> None:
     assert len(agent.session.messages) == 4
     assert agent.rewind(1) == cellwright.Rewound(("a.txt",))
     assert (a.exists(), agent.session.messages) == (False, [])
-    with pytest.raises(cellwright.CellwrightError, match="no turn 7"):
+    with pytest.raises(cellwright.CellwrightError, match="Turn 7 was not found"):
         agent.rewind(7)
     assert agent.ask("Once more?").text == "Three."
 
@@ -352,7 +352,7 @@ def test_context_and_commands(program: Program) -> None:
     assert usage.share == usage.tokens / usage.window
     assert sum(usage.parts.values()) == pytest.approx(usage.tokens, abs=5)
     assert "Cost" in agent.command("/cost").plain()
-    with pytest.raises(cellwright.CellwrightError, match="no command '!rm x'"):
+    with pytest.raises(cellwright.CellwrightError, match="Command '!rm x' was not found"):
         agent.command("!rm x")
     assert not [event for event in agent.session.messages if isinstance(event, Notice)]
 

@@ -92,7 +92,7 @@ def test_a_review_is_logged_with_its_cost(messages_server: Server, shell_for: Fo
     [
         (
             [fault("status", status=401, error_type="authentication_error")],
-            "failed with 3: API Error: The API does not accept",
+            "failed with 3: API Error: The API rejected your key",
         ),
         ([use("Glob", pattern="*")] * 5, "failed with 6: MAX_TURNS_REACHED"),
     ],

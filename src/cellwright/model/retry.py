@@ -181,7 +181,7 @@ def _explain(status: int, says: ApiErrorBody, model: str, *, spent: bool) -> tup
         return ErrorCode.API_RATE_LIMITED, f"Too many requests or tokens in a short time ({quoted}).", ""
     if status == 401:
         what = f"The API rejected your key ({quoted})."
-        return ErrorCode.API_KEY_INVALID, what, "Check the key; /status shows where it comes from."
+        return ErrorCode.API_KEY_INVALID, what, "Check ANTHROPIC_API_KEY; /status shows which key is used."
     if status == 403:
         what = f"The credential may not do this ({quoted})."
         return ErrorCode.API_KEY_INVALID, what, "Check what the key, its workspace and its account may use."

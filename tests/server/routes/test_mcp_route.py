@@ -203,8 +203,8 @@ def test_which_kernel_is_meant_has_to_be_clear(serving: JupyterServer, study: st
         async with connected(serving) as client:
             wrong = {
                 "plots/a b.ipynb": "has no running kernel",
-                "none.ipynb": "There is no notebook",
-                "../study.ipynb": "There is no notebook",
+                "none.ipynb": "Notebook none.ipynb was not found",
+                "../study.ipynb": "was not found",
                 "study.ipynb\0": "Say which notebook",
             }
             for path, words in wrong.items():

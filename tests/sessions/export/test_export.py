@@ -157,7 +157,7 @@ def test_json_holds_the_messages_without_signatures(talk_in, tmp_path):
 
 def test_nothing_is_overwritten_and_nothing_is_exported_from_nothing(talk_in, tmp_path):
     talk = talk_in([say("Hi.")])
-    with pytest.raises(CellwrightError, match="nothing to export"):
+    with pytest.raises(CellwrightError, match="Nothing to export"):
         talk.do("/export")
     talk.say("Hi")
     (tmp_path / "mine.md").write_text("mine")
