@@ -20,6 +20,7 @@ import type { Cell } from "./cell_asks/cell_requests";
 import { CellRequests } from "./cell_asks/cell_requests";
 import { isPython } from "./cell_language";
 import css from "./cell_toolbar.css";
+import { askingWays } from "./outputs/asking";
 
 /** `of` "menu": the cell that the context menu was opened at, which need not be the active one. */
 type Args = { of?: "menu" };
@@ -49,6 +50,7 @@ export const cellToolbarPlugin: JupyterFrontEndPlugin<void> = {
     const trans = transOf(translator);
     const tell = (message: string): void => { Notification.warning(message, { autoClose: MESSAGE_MS }); };
     const requests = new CellRequests(`${app.name} ${app.version}`, trans, tell);
+    askingWays.ask = (request) => requests.ask(request);
     const failures = new LastFailures();
     /** The cell that is meant; null if `action` makes no sense for it. */
     const targetOf = (action: CellActionName, args: Args): Target | null => {

@@ -10,7 +10,6 @@ import type { KernelRow, OverviewRun } from "../overview/overview_feed";
 import { OVERVIEW_EVENT, OverviewFeed } from "../overview/overview_feed";
 import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
-import type { Attachment } from "../transport/chat_protocol";
 import { ChatStore } from "../transport/chat_store";
 import { RequestError } from "../transport/rpc";
 import type { ServerApi } from "../transport/server_api";
@@ -80,17 +79,6 @@ export class Sidebar {
     const panel = await this.widget.ready;
     panel.focusComposer();
     return panel;
-  }
-
-  /** Sends a prompt to the kernel of the current notebook, and shows the answer. */
-  async ask(text: string, attachments: readonly Attachment[]): Promise<void> {
-    const { services } = this.host;
-    const panel = await this.open();
-    // what a panel that was never open does a moment later
-    await services.kernelspecs.ready;
-    this.kernelChoice.activate();
-    panel.showEnd();
-    await this.store.prompt({ text, attachments: [...attachments], context: this.host.settings().context, cell: null, options: {} });
   }
 
   /** Goes to the composer, and from anywhere in the panel back to the notebook. Gives the panel that it went to. */

@@ -17,7 +17,7 @@ import { reportUnsavedDocuments } from "../documents/unsaved_documents";
 import { showAnswer } from "../notebook/answers/show_answer";
 import { visiblePanel } from "../notebook/cell_asks/visible_panel";
 import { notebookLinks } from "../notebook/notebook_links";
-import { setAskingWay } from "../notebook/outputs/asking";
+import { askingWays } from "../notebook/outputs/asking";
 import { overviewNotices } from "../overview/overview_notices";
 import { addOverviewStatus } from "../overview/overview_status";
 import type { PanelSettings, Shortcut } from "../panel_view";
@@ -111,10 +111,7 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     });
     const { store, widget } = sidebar;
     addCommands(commands, sidebar, trans);
-    setAskingWay({
-      send: (prompt, attachments) => sidebar.ask(prompt, attachments),
-      compose: async () => { await sidebar.open(); },
-    });
+    askingWays.compose = async () => { await sidebar.open(); };
     shell.add(widget, "right", { rank: 150 });
     restorer?.add(widget, PANEL_ID);
     for (const command of Object.values(COMMANDS)) palette?.addItem({ command, category: trans.__("Claude") });

@@ -7,7 +7,7 @@ import type { Kernel } from "@jupyterlab/services";
 import { addPageStyle } from "../../page";
 import { element } from "../../transcript/dom";
 import type { Trans } from "../../translation";
-import type { CellActionRequest, PromptParams, Run } from "../../transport/chat_protocol";
+import type { Attachment, CellActionRequest, PromptParams, Run } from "../../transport/chat_protocol";
 import { PROVENANCE_KEY } from "../change_cells";
 import type { CellModel } from "../cell_language";
 import { AnswerStrip } from "./answer_strip";
@@ -19,8 +19,14 @@ import { visiblePanel } from "./visible_panel";
 /** A cell's widget: its model has outputs if it is a code cell. */
 export type Cell = CellWidget & { readonly model: CellModel };
 
-/** A request about `cell`, of which `selection` is selected. */
-export type CellRequest = { readonly panel: NotebookPanel; readonly cell: Cell; readonly action: CellActionRequest; readonly selection: string };
+/** A request about `cell`, of which `selection` is selected; `attachments` go along, such as its output. */
+export type CellRequest = {
+  readonly panel: NotebookPanel;
+  readonly cell: Cell;
+  readonly action: CellActionRequest;
+  readonly selection: string;
+  readonly attachments?: readonly Attachment[];
+};
 
 /** An action in a few words, as the kernel names it to people. */
 export function titleOf({ name, label, error, words }: CellActionRequest): string {
@@ -68,7 +74,7 @@ export class CellRequests {
   /** The strip that answers the same; null if it was asked with other words. */
   private sameStrip({ panel, cell, action }: CellRequest): AnswerStrip | null {
     const known = this.strips.get(panel)?.get(cell.model.id);
-    return known?.action === action.name && action.words === "" ? known.strip : null;
+    return known?.action === `${action.name} ${action.label}` && action.words === "" ? known.strip : null;
   }
 
   private async askInPanel(panel: VisiblePanel, request: CellRequest): Promise<void> {
@@ -106,7 +112,7 @@ export class CellRequests {
         used.release();
       },
     });
-    strips.set(id, { strip, action: action.name });
+    strips.set(id, { strip, action: `${action.name} ${action.label}` });
     place(panel, strips);
     strip.node.scrollIntoView({ block: "nearest" });
   }
@@ -134,11 +140,11 @@ export class CellRequests {
 
 function isSame({ state, action }: Run, { cell, action: asked }: CellRequest): boolean {
   const goesOn = state === "waiting" || state === "running" || state === "asking";
-  return goesOn && action?.id === cell.model.id && action.name === asked.name && action.words === asked.words;
+  return goesOn && action?.id === cell.model.id && action.name === asked.name && action.label === asked.label && action.words === asked.words;
 }
 
-function paramsOf({ panel, cell, action, selection }: CellRequest): PromptParams {
-  return { text: "", attachments: [], context: "auto", cell: { path: panel.context.path, id: cell.model.id, selection }, options: {}, action };
+function paramsOf({ panel, cell, action, selection, attachments = [] }: CellRequest): PromptParams {
+  return { text: "", attachments: [...attachments], context: "auto", cell: { path: panel.context.path, id: cell.model.id, selection }, options: {}, action };
 }
 
 /** Puts each strip where its cell is. */

@@ -6,7 +6,7 @@ import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { button, element, setText } from "../../transcript/dom";
 import { guardFocus } from "../../transcript/focus";
 import type { Trans } from "../../translation";
-import { openComposer } from "./asking";
+import { askingWays } from "./asking";
 import type { Mark, Marks } from "./marks";
 
 const CLASS = "cellwright-marks";
@@ -97,7 +97,7 @@ export class CellMarks {
       // a notebook would take keys as commands
       event.stopPropagation();
       if (event.key === "Escape") panel.content.activate();
-      else if (event.key === "Enter" && event.target === input && !event.isComposing) void openComposer();
+      else if (event.key === "Enter" && event.target === input && !event.isComposing) void askingWays.compose?.();
       else return;
       event.preventDefault();
     });

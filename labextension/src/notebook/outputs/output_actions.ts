@@ -14,8 +14,9 @@ import type { Trans } from "../../translation";
 import { transOf } from "../../translation";
 import type { MarkedAttachment } from "../../transport/chat_protocol";
 import type { CellModel } from "../cell_language";
+import { labelOf } from "../cell_toolbar";
 import { notebookLinks } from "../notebook_links";
-import { askAboutOutput, openComposer } from "./asking";
+import { askingWays } from "./asking";
 import { CellMarks } from "./cell_marks";
 import { Undrawable } from "./dom_picture";
 import type { Problem } from "./dom_picture";
@@ -72,11 +73,14 @@ export const outputActionsPlugin: JupyterFrontEndPlugin<void> = {
     };
     const actions = {
       explain: async (found: FoundOutput): Promise<void> => {
-        await askAboutOutput(explainWords(found, trans), [await contents.ofOutput(found)]);
+        const { panel, cell, output } = found;
+        const label = `${output.type === "error" ? "the error in" : "the output of"} ${labelOf(cell, panel.content.widgets.indexOf(cell))}`;
+        const attachments = [await contents.ofOutput(found)];
+        await askingWays.ask?.({ panel, cell, action: { name: "explain", label, error: "", words: "" }, selection: "", attachments });
       },
       ask: async (found: FoundOutput): Promise<void> => {
         await mark(found);
-        await openComposer();
+        await askingWays.compose?.();
       },
       mark: async (found: FoundOutput): Promise<void> => { cellMarks.focus(await mark(found)); },
     };
@@ -166,11 +170,6 @@ function targetCell(app: JupyterFrontEnd, tracker: INotebookTracker, isMenu: boo
   const node = isMenu ? app.contextMenuHitTest(({ classList }) => classList.contains("jp-Cell")) : null;
   const cell = isMenu ? panel?.content.widgets.find((each) => each.node === node) : panel?.content.activeCell;
   return panel && cell ? { panel, cell } : null;
-}
-
-function explainWords({ panel, cell, output }: FoundOutput, trans: Trans): string {
-  const name = cellName(panel, cell, trans);
-  return output.type === "error" ? trans.__("Explain the error in %1", name) : trans.__("Explain the output of %1", name);
 }
 
 /** A cell as users see it: by its execution count, else by where it stands. */

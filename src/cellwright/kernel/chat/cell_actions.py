@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cellwright.kernel.namespace.cell_log import CellLog
     from cellwright.kernel.output.op_log import OpLog
 
-_LABEL = lazy_pattern(r"cell (?:\[\d{1,6}\]|\d{1,6})")
+_LABEL = lazy_pattern(r"(?:the output of |the error in )?cell (?:\[\d{1,6}\]|\d{1,6})")
 """A number alone: the title is the user's words to Claude, and the text of a cell may be somebody else's."""
 
 _ID = lazy_pattern(r"[\w.-]{1,64}")
@@ -41,6 +41,10 @@ _INSTRUCTIONS: Mapping[str, str] = {
         "the change at the cell. Then say in one sentence what you changed."
     ),
     "explain": "Explain {cell}: what it does, and what its output shows if it has one. Do not change the notebook.",
+    # with the output that the user pointed at
+    "explain output": (
+        "Explain the attached output of {cell}: what it shows, and how the code leads to it. Do not change the notebook."
+    ),
     "document": (
         "Document the code of {cell} with NotebookEdit of that cell: docstrings and comments where they help a reader. "
         "Change nothing else in it. Then say in one sentence what you documented."
@@ -71,7 +75,9 @@ def read_action(raw: object, path: str, cell_id: str) -> CellAction:
 
 def titled_prompt(action: CellAction) -> TitledPrompt:
     """Write the prompt of an action; the instructions of a fix are completed when it begins (`action_context`)."""
-    return TitledPrompt(title_of(action), _INSTRUCTIONS.get(action.name, "").format(cell=f"@cell:{action.id}"))
+    about_output = action.name == "explain" and action.label.startswith("the ")
+    written = _INSTRUCTIONS.get("explain output" if about_output else action.name, "")
+    return TitledPrompt(title_of(action), written.format(cell=f"@cell:{action.id}"))
 
 
 def title_of(action: CellAction) -> str:
