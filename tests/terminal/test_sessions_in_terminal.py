@@ -306,7 +306,7 @@ def test_sessions_of_claude_code_are_listed_imported_and_gone_on_with(command: A
     assert command.run("sessions", "import").stdout.split("\t")[0] == session_id
     done = command.run("sessions", "import", session_id[:8])
     assert (done.returncode, done.stdout) == (0, f"{session_id}\n")
-    assert "a copy of a session of Claude Code's" in done.stderr
+    assert "a copy of a Claude Code session" in done.stderr
     assert command.run("sessions", "import", "nothing").returncode == 8
     assert listed(command)[0]["id"] == session_id
     assert command.run("--resume", session_id, "and now?").returncode == 0

@@ -279,7 +279,7 @@ def test_a_path_at_the_beginning_of_a_prompt_is_no_command(messages_server: Serv
 def test_commands_in_an_interactive_session(messages_server: Server, command_for: For) -> None:
     server = messages_server([])
     terminal = command_for(server).terminal()
-    for prompt, words in {"/status": "Tools", "/help": "/permissions", "/nope": "There is no command"}.items():
+    for prompt, words in {"/status": "Tools", "/help": "/permissions", "/nope": "Command or skill /nope"}.items():
         terminal.wait_for_prompt()
         terminal.sendline(prompt)
         terminal.expect(words)

@@ -257,7 +257,7 @@ def test_cells_without_ids_are_named_by_position(tools):
     assert json.loads(path.read_text())["cells"][3]["source"] == ["new"]
     assert "new positions" in edit(tools, cell_id="cell-0", edit_mode="delete").content
     assert (
-        "no cell cell-3"
+        "Cell cell-3 was not found"
         in tools.error("NotebookEdit", notebook_path="n.ipynb", cell_id="cell-3", new_source="").message
     )
 
@@ -396,7 +396,7 @@ def test_the_preview_is_the_diff_of_the_cell_and_what_then_happens(tools):
     assert path.read_bytes() == data
     assert tools.result("NotebookEdit", **given).display["diff"] == preview.detail
     cannot = tools.cannot("NotebookEdit", notebook_path="n.ipynb", new_source="", cell_id="nope")
-    assert "There is no cell" in cannot.preview.warning
+    assert "Cell nope was not found" in cannot.preview.warning
 
 
 def test_titles(tools):

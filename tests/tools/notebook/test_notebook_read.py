@@ -65,7 +65,7 @@ def test_cells_are_chosen(tools, given, shown):
         ({"cells": "0"}, 'no cells "0"'),
         ({"cells": "3-2"}, 'no cells "3-2"'),
         ({"cells": "a"}, "cells must be text that matches"),
-        ({"cell_ids": ["nope"]}, "no cell nope in n.ipynb. outline=true lists the cells."),
+        ({"cell_ids": ["nope"]}, "Cell nope was not found in n.ipynb. outline=true lists the cells."),
         ({"cell_ids": ["cell-2"]}, 'by number with cells="3"'),
         ({"cell_ids": []}, "cell_ids"),
         ({"outputs": "some"}, "outputs"),

@@ -13,7 +13,7 @@ from cellwright.errors import ToolError
 from cellwright.tools.planning.todo_write import MAX_TODOS, TodoWriteInput
 from cellwright.tools.planning.todos import MARKS, TodosOutput, todos_output
 
-DESCRIPTION = "Return the current to-do list."
+DESCRIPTION = "Return the current to-do list, with each item's status."
 
 
 class TodoReadInput(ToolInput):
