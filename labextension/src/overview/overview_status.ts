@@ -12,7 +12,7 @@ export function addOverviewStatus(statusBar: IStatusBar | null, trans: Trans, op
   if (!statusBar) return () => undefined;
   const button = document.createElement("button");
   button.type = "button";
-  button.className = "cellwright-status";
+  button.className = "cellwright-status cellwright-elsewhere";
   button.hidden = true;
   button.title = trans.__("Claude: show all sessions");
   button.addEventListener("click", open);

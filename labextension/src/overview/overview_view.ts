@@ -87,10 +87,8 @@ class OverviewView implements Disposable {
     const open = button(name, () => { this.go(row, "notebook", overview?.runs[0]); }, {
       class: "name", "data-key": `${row.id} open`, title: trans.__("Open %1", name),
     });
-    const cost = overview?.session.cost_usd;
-    const facts = [folderOf(row), row.name, cost ? dollars(cost) : ""].filter((each) => each);
     const title = overview?.session.title && revealed(overview.session.title);
-    const head = element("div", { class: "head" }, open, element("span", { class: "facts" }, facts.join(" · ")));
+    const head = element("div", { class: "head" }, open, element("span", { class: "facts" }, factsOf(row)));
     const item = element("li", { class: "kernel-row", "data-state": stateOf(row) }, head);
     // a session that nobody has named has the name of its prompt
     if (title && title !== (overview.runs[0] ?? overview.last)?.title) item.append(element("p", { class: "session-title" }, title));
@@ -208,4 +206,10 @@ export function statusOf(rows: readonly KernelRow[], loaded: boolean, words: (te
   const working = rows.filter((row) => stateOf(row) === "working").length;
   const kernels = rows.length === 1 ? words("1 kernel") : words("%1 kernels", rows.length);
   return words("%1 waiting for you · %2 at work · %3", asking, working, kernels);
+}
+
+/** Where it is, its kernel and its cost. */
+function factsOf(row: KernelRow): string {
+  const cost = row.overview?.session.cost_usd;
+  return [folderOf(row), row.name, cost ? dollars(cost) : ""].filter((each) => each).join(" · ");
 }

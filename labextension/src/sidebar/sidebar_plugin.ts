@@ -140,7 +140,9 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     });
     const elsewhere = new Elsewhere(sidebar, settings, () => {
       notices();
-      status(sidebar.overview.rows.filter(({ id }) => id !== store.kernelInfo?.kernelId));
+      // the panel and the notebook in front have an item of their own
+      const front = tracker?.currentWidget?.sessionContext.session?.kernel?.id;
+      status(sidebar.overview.rows.filter(({ id }) => id !== store.kernelInfo?.kernelId && id !== front));
     });
     // the page's own start comes first
     void app.restored.then(() => { elsewhere.begin(); });

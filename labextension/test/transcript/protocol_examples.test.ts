@@ -61,7 +61,7 @@ it("is what the browser sends", async () => {
     (card: HTMLElement) => { press(card, "2"); },
     (card: HTMLElement) => {
       press(card, "e");
-      find<HTMLTextAreaElement>(card, "textarea").value = `${edited.input?.new_string as string}`;
+      find<HTMLTextAreaElement>(card, "textarea").value = edited.input?.new_string as string;
       find(card, ".editor .primary").click();
     },
     (card: HTMLElement) => {

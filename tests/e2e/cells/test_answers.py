@@ -227,7 +227,7 @@ def test_the_notebook_follows_what_streams_and_the_status_bar_leads_to_it(notebo
 
     shown("Ebb 39")
     eventually(at_end, lambda found: found == "yes")
-    status = page.locator(".cellwright-status").first
+    status = page.locator(".cellwright-status:not(.cellwright-elsewhere)").first
     expect(status).to_have_text("Claude is working · cell [2]")
     expect(page.locator(".cellwright-status-stop")).to_be_visible()
     # who reads further up is left there

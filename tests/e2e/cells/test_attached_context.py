@@ -1,4 +1,4 @@
-"""What Claude was told, as its user meets it: one line under the prompt, opened by keyboard, each part with its text."""
+"""The context sent with a prompt: a button in the footer, worked by keyboard, opens each part with its text."""
 
 import json
 import re
@@ -28,22 +28,18 @@ def test_the_fold_says_what_claude_was_told(notebook, model, tab):
         book.wait_done(index)
     book.run(3)
     output = book.output(3)
-    fold = output.locator("details.told")
-    fold.wait_for()
-    expect(fold).not_to_have_attribute("open", "")
-    summary = fold.locator("> summary")
-    expect(summary).to_contain_text("tokens)")
+    button = output.get_by_role("button", name="Context sent")
+    expect(button).to_contain_text("tokens)")
+    expect(button).to_have_attribute("aria-expanded", "false")
     output.locator("text=The price went up").wait_for()
-    summary.press("Enter")
-    expect(fold).to_have_attribute("open", "")
-    expect(summary).to_be_focused()
+    button.press("Enter")
+    expect(button).to_have_attribute("aria-expanded", "true")
+    expect(button).to_be_focused()
+    fold = output.get_by_role("list", name="Context sent")
     expect(fold.locator("li summary > b")).to_have_text(
         ["Where Claude works", "The notebook so far", "rules.md", re.compile("^cell "), "$prices"]
     )
-    book.page.keyboard.press("Tab")
-    book.page.keyboard.press("Tab")
-    expect(fold.locator("li summary").nth(1)).to_be_focused()
-    book.page.keyboard.press("Enter")
+    fold.locator("li summary").nth(1).press("Enter")
     context = fold.locator("li pre").first
     context.wait_for()
     for told in (
