@@ -33,14 +33,10 @@ def test_a_projects_instructions_are_told_when_its_folder_is_trusted(notebook, m
     page.keyboard.press("1")
     output = book.output(1)
     output.get_by_text("It holds one price.").wait_for()
-    folds = output.locator("details.told")
-    expect(folds).to_have_count(2)
-    for fold in (folds.nth(0), folds.nth(1)):
-        fold.locator("> summary").press("Enter")
-    expect(folds.nth(0).locator("li summary > b")).to_have_text(
-        ["Where Claude works", "CLAUDE.md", "The notebook so far", "/explain"]
+    output.get_by_role("button", name="Context sent").press("Enter")
+    expect(output.get_by_role("list", name="Context sent").locator("li summary > b")).to_have_text(
+        ["Where Claude works", "CLAUDE.md", "The notebook so far", "/explain", ".claude/rules/python.md"]
     )
-    expect(folds.nth(1).locator("li summary > b")).to_have_text([".claude/rules/python.md"])
     gate.open()
     book.wait_done(1)
     sent = str(model.requests[-1].body["messages"])
