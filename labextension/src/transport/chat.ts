@@ -7,8 +7,8 @@ import type { ChatState, PanelMessage, PromptParams, Run } from "./chat_protocol
 /** `missing`: the kernel lacks the package; `unsupported`: it holds another version; `lost`: it was there, and does not answer. */
 export type Connection = "none" | "connecting" | "connected" | "missing" | "unsupported" | "lost";
 
-/** A run with what was said in it; `restarted`: the kernel was restarted after it; `cut`: while it ran. */
-export type RunTranscript = { readonly run: Run; readonly transcript: TranscriptStore; readonly restarted?: boolean; readonly cut?: boolean };
+/** A run with what was said in it; `restarted`: the kernel was restarted after it. */
+export type RunTranscript = { readonly run: Run; readonly transcript: TranscriptStore; readonly restarted?: boolean };
 
 /** The notebook that the conversation's kernel belongs to; null for a kernel of the panel's own. */
 export type KernelInfo = { readonly kernelId: string; readonly name: string; readonly notebook: string | null };

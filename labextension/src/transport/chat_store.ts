@@ -224,11 +224,15 @@ export class Conversation {
 
   /** Another log is another process: nothing of the one before is in it. */
   private begin(log: string): boolean {
-    const other = this.log !== log;
+    const [before, other] = [this.log, this.log !== log];
     this.log = log;
     this.resendRequests.clear();
     if (!other) return false;
-    this.earlier = this.runs.map((shown, at) => (at === this.runs.length - 1 ? { ...ended(shown), restarted: true } : ended(shown)));
+    // each process counts its runs from 1
+    const kept = this.runs.slice(this.earlier.length).map((shown) => ended({ ...shown, run: { ...shown.run, id: `${before}/${shown.run.id}` } }));
+    this.earlier = [...this.earlier, ...kept];
+    const last = this.earlier.at(-1);
+    if (last) this.earlier = this.earlier.with(-1, { ...last, restarted: true });
     if (this.state && this.earlier.length > 0) this.resumable = { session: this.resumable?.session ?? this.state.session.id, into: null };
     this.state = null;
     this.own = [];
@@ -294,5 +298,5 @@ function ended({ run, transcript }: RunTranscript): RunTranscript {
   if (["done", "failed", "interrupted"].includes(run.state)) return { run, transcript };
   const end: Op = { op: "end", stop_reason: "interrupted", cost_usd: transcript.totals.cost, session_cost_usd: null, ms: 0, error: null };
   if (transcript.end === null) transcript.receive({ type: "ops", first: transcript.have, now: transcript.now(), ops: [end] });
-  return { run: { ...run, state: "interrupted" }, transcript, cut: true };
+  return { run: { ...run, state: "interrupted" }, transcript };
 }

@@ -272,13 +272,16 @@ describe("coming back", () => {
   const requests = (kernel: OneKernel): unknown[] => kernel.comm.sent.map(({ message }) => message.method);
   const reply = (kernel: OneKernel, answer: JsonObject): void => { kernel.tell({ type: "reply", id: kernel.comm.sent.at(-1)?.message.id ?? null, ...answer }); };
 
+  const BEFORE = ["log-1/r1", "log-1/r2"];
+
   it.each(["restarting", "autorestarting"])("keeps the conversation on the screen after a kernel is %s, and nothing of it runs", async (status) => {
     const { chat, kernel } = await restarted(status);
-    expect([chat.connection, shown(chat), wordsOf(chat, "r2")]).toEqual(["connected", ["r1", "r2"], "two"]);
+    expect([chat.connection, shown(chat), wordsOf(chat, "log-1/r2")]).toEqual(["connected", BEFORE, "two"]);
     expect(chat.runs.map(({ run: { state: now }, restarted: after, transcript }) => [now, after, transcript.end?.stop_reason])).toEqual([["done", undefined, undefined], ["interrupted", true, "interrupted"]]);
     expect(kernel.comm.opened?.message).toMatchObject({ log: "log-1", have: { r1: 2, r2: 2 } });
-    kernel.tell(run("r3"));
-    expect(shown(chat)).toEqual(["r1", "r2", "r3"]);
+    // the new process counts its runs from 1, too
+    kernel.tell(run("r1"), ops("r1", 0, RUN, text("again")));
+    expect([shown(chat), wordsOf(chat, "log-1/r1"), wordsOf(chat, "r1")]).toEqual([[...BEFORE, "r1"], "one", "again"]);
   });
 
   it("resumes what is on the screen with the next prompt, once, and shows no turn twice", async () => {
@@ -289,12 +292,12 @@ describe("coming back", () => {
     kernel.tell(inSession("s", 2), run("past-s-1", { kind: "past", state: "done" }), run("past-s-2", { kind: "past", state: "done", turn: 2 }));
     reply(kernel, { result: null });
     await settled();
-    reply(kernel, { result: { run: "r3" } });
-    expect(await asked).toBe("r3");
-    kernel.tell(run("r3", { turn: 3 }));
-    expect(shown(chat)).toEqual(["r1", "r2", "r3"]);
+    reply(kernel, { result: { run: "r1" } });
+    expect(await asked).toBe("r1");
+    kernel.tell(run("r1", { turn: 3 }));
+    expect(shown(chat)).toEqual([...BEFORE, "r1"]);
     kernel.tell({ type: "gone", runs: ["past-s-2"] });
-    expect(shown(chat)).toEqual(["r1", "r3"]);
+    expect(shown(chat)).toEqual(["log-1/r1", "r1"]);
     void prompted(chat);
     await settled();
     expect(requests(kernel)).toEqual(["session_resume", "prompt", "prompt"]);
@@ -317,7 +320,7 @@ describe("coming back", () => {
     void prompted(chat);
     await settled();
     expect(requests(kernel)).toEqual(["prompt"]);
-    expect(shown(chat)).toEqual(["r1", "r2"]);
+    expect(shown(chat)).toEqual(BEFORE);
     kernel.tell(inSession("another", 0));
     expect(shown(chat)).toEqual([]);
   });

@@ -194,9 +194,7 @@ export class AnswerStrip {
         this.unwatch = found.transcript.subscribe(() => { this.update(); });
       }
       this.shown = found;
-    }
-    const isLost = found ? found.cut === true : this.shown !== null && this.isOpen;
-    if (isLost) this.failed = this.deps.trans.__("The kernel restarted: this answer is not complete.");
+    } else if (this.shown && this.isOpen) this.failed = this.deps.trans.__("The kernel restarted: this answer is not complete.");
   }
 
   private showButtons(ended: boolean): void {
