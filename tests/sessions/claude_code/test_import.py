@@ -287,9 +287,7 @@ def test_resume_finds_it_says_so_and_the_api_takes_it(place: Place, written: Wri
         session = conversation.sessions.current
         assert session.id == ID
         notices = [event.message for event in place.events if isinstance(event, Notice)]
-        assert any(
-            f"a copy of a Claude Code session, {ID}" in notice and str(path) in notice for notice in notices
-        )
+        assert any(f"a copy of a Claude Code session, {ID}" in notice and str(path) in notice for notice in notices)
         body = place.server.requests[-1].body
         assert told(body["messages"])[:5] == [
             "U Look at both",
