@@ -98,6 +98,7 @@ HEIGHT = """cell => {
     return Math.round(shown.reduce((sum, node) => sum + node.getBoundingClientRect().height, 0));
 }"""
 IS_AT_END = "node => node.scrollTop + node.clientHeight >= node.scrollHeight - 1"
+TWO_FRAMES = "() => new Promise(done => { requestAnimationFrame(() => requestAnimationFrame(done)) })"
 TO_MIDDLE = "node => { node.scrollIntoView({block: 'center'}) }"
 
 
@@ -133,7 +134,9 @@ def test_a_finished_answer_is_short_and_its_words_stay_where_they_are_read(noteb
         model.add(*script[:-1], turn(*script[-1:], hold(gate)))
         last = played(book, index)
         scroller = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer")
+        book.output(index).get_by_label("Add a message").wait_for()  # it comes a moment later, and the notebook follows
         last.evaluate(TO_MIDDLE)
+        page.evaluate(TWO_FRAMES)
         top = last.bounding_box()["y"]
         scrolled = scroller.evaluate("node => node.scrollTop")
         before = book.cell(index).evaluate(HEIGHT)

@@ -54,7 +54,9 @@ def test_f6_goes_through_the_parts_and_what_goes_on_is_seen_in_forced_colors_wit
     expect(panel.get_by_role("button", name="Stop", exact=True)).to_have_count(1)
 
     composer.focus()
-    for part in (".head .tools button", ".scroller", ".bar button", ".cellwright-prompt", ".head .tools button"):
+    # a narrow panel has no room for the context while Claude works
+    bar = [".bar button"] if panel.locator(".bar button").first.is_visible() else []
+    for part in (".head .tools button", ".scroller", *bar, ".cellwright-prompt", ".head .tools button"):
         page.keyboard.press("F6")
         expect(panel.locator(f"{part}:focus")).to_have_count(1, timeout=WAIT_MS)
     page.keyboard.press("Shift+F6")
