@@ -93,12 +93,14 @@ def step_title(name: str, title: str, *, finished: bool = False) -> str:
 
     >>> step_title("Edit", "Edit cell [3]", finished=True), step_title("Bash", "Run it: make")
     ('Edited cell [3]', 'Bash: Run it: make')
+    >>> step_title("Git", "GitHub's log")
+    "Git: GitHub's log"
     """
     if name == "ExitPlanMode":
         return title if title.startswith("Plan: ") else f"Plan: {title}"
     verb, _, rest = title.partition(" ")
     if name in _NAMED or (verb not in _FINISHED and name != "AskUserQuestion" and not name.startswith("mcp__")):
-        return title if title.startswith(name) else f"{name}: {title}"
+        return title if title == name or title.startswith((f"{name}:", f"{name} ")) else f"{name}: {title}"
     if finished and rest and verb in _FINISHED and not title.endswith("?") and not name.startswith("mcp__"):
         return f"{_FINISHED[verb]} {rest}"
     return title

@@ -5,7 +5,7 @@ import type { Trans } from "../../translation";
 import { icon } from "../../sidebar/icons";
 
 /** From this width on the pickers stand in a line. */
-export const WIDE_PX = 540;
+export const WIDE_PX = 660;
 
 /** The settings that the button names where the pickers are behind it. */
 export type OptionsSummary = { readonly mode: string; readonly modeId: string; readonly model: string; readonly set: number };

@@ -184,7 +184,8 @@ function looks(item: ToolItem, asking: boolean, { store }: TranscriptContext): {
 
 /** The tool's name, or the verb of a title that says what the call does; what it is for, if its author said so; and to what. */
 export function titleParts({ title, name, input }: ToolItem): { name: string; purpose: string; what: string } {
-  const named = title.startsWith(name) || title === "";
+  // the name as a word: "Edited a.py" does not begin with the name Edit
+  const named = title === "" || (title.startsWith(name) && /^(?:$|[:\s])/.test(title.slice(name.length)));
   // a question has no verb of ours
   const verb = title.endsWith("?") ? "" : (/^\S+(?= )/.exec(title)?.[0] ?? "");
   const first = named ? name : verb;

@@ -40,3 +40,13 @@ it("sets the number of a failed request apart from the words", async () => {
   await drawn();
   expect([...root.querySelectorAll(".failure p")].map((each) => each.textContent)).toEqual(["The API is overloaded.", "Request req_1"]);
 });
+
+it("names the verb of a title that only begins as the tool's name does", async () => {
+  const { kernel, root } = scene();
+  const input = { file_path: "tides.py" };
+  kernel.say(
+    RUN, begun("e", { name: "Edit", title: "Edit tides.py", input }), ended("e", { title: "Edited tides.py" }), begun("r", { name: "Read", title: "Read tides.py", input }),
+  );
+  await drawn();
+  expect([...root.querySelectorAll("section.tool summary b")].map(({ textContent }) => textContent)).toEqual(["Edited", "Read"]);
+});
