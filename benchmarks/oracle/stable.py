@@ -25,7 +25,7 @@ NUMBERED = {
 }
 """Ids, by the word that stands for them."""
 
-_KEYS_OF_TIME = r"\w*_ms|\w*_seconds|ms|at|started|modified|accessed|created"
+_KEYS_OF_TIME = r"\w*_ms|\w*_seconds|seconds|ms|at|started|modified|accessed|created_time"
 
 TIMES = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
@@ -34,11 +34,19 @@ TIMES = (
     (re.compile(r'("signature": ?")[A-Za-z0-9+/=_-]{16,}'), r"\1<signature>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:<port>"),
     (re.compile(r",? ?\b\d+\.\d+ s\b"), ""),
+    (re.compile(r", \d+ s(?=\\n)"), ""),
+    (re.compile(r"(attempts) in \d+ s"), r"\1"),
 )
 """Times as they are sent and printed, and the words for them."""
 
 SECONDS = re.compile(r"(?:,| ·)? \d+ m?s$", re.MULTILINE)
 """A run's or a call's time at the end of a line, which is printed if it is long enough."""
+
+PROGRESS = re.compile(r'^\{"(?:op|type)": ?"(?:tool_input|tool_progress)".*\n?', re.MULTILINE)
+"""Lines of progress: how many there are depends on the moment."""
+
+QUESTION = re.compile(r"(<session-\d+>)-\d+-\d+")
+"""A question's id holds the number of events before it, progress too."""
 
 
 class Stable:
@@ -59,12 +67,12 @@ class Stable:
     def __call__(self, text: str, *, printed: bool = False) -> str:
         """Return `text` with words for what differs from run to run."""
         if printed:
-            text = SECONDS.sub("", text)
+            text = PROGRESS.sub("", SECONDS.sub("", text))
         for found, word in self._words:
             text = text.replace(found, word)
         for pattern, word in TIMES:
             text = pattern.sub(word, text)
-        return self._ids.sub(self._number, self._days.sub("<day>", text))
+        return QUESTION.sub(r"\1-<question>", self._ids.sub(self._number, self._days.sub("<day>", text)))
 
     def _number(self, match: re.Match[str]) -> str:
         found, kind = match[0], str(match.lastgroup)
