@@ -205,6 +205,7 @@ check-style:
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python -m benchmarks.published
+	$(BIN)/python -m benchmarks.structure --check
 
 check-types:
 	$(BIN)/mypy

@@ -24,7 +24,7 @@ from cellwright.testing import MessagesServer, Turn, say, think, turn, use
 HERE = Path(__file__).parent
 ALLOW = ["Python", "Bash(python -m unittest *)", "Bash(mkdir -p made)"]
 
-CLEAN = '''\
+CLEAN = """\
 good, odd = [], []
 for hour, row in enumerate(rows):
     text = row["level_m"]
@@ -33,9 +33,9 @@ for hour, row in enumerate(rows):
     else:
         odd.append((row["time"], text))
 levels = good
-odd'''
+odd"""
 
-PLOT = '''\
+PLOT = """\
 import matplotlib.pyplot as plt
 
 days = {}
@@ -49,19 +49,19 @@ ax.plot(*zip(*levels), lw=1)
 ax.plot(*zip(*high), "o")
 ax.set(xlabel="hours", ylabel="metres")
 fig.tight_layout()
-high'''
+high"""
 
-FAILING = '''\
+FAILING = """\
 
     def test_gross_rounds_to_the_nearest_cent(self):
         self.assertEqual(gross(ORDER), 536)
-'''
+"""
 
-COUNT = '''\
+COUNT = """\
 from collections import Counter
 
 counts = dict(sorted(Counter(throws).items()))
-counts'''
+counts"""
 
 
 def data_analysis(folder: str) -> Sequence[Turn]:
@@ -105,8 +105,8 @@ def fix_and_refactor(folder: str) -> Sequence[Turn]:
             use(
                 "Edit",
                 file_path=tests,
-                old_string="        self.assertEqual(gross([(\"pen\", 1, 100)]), 119)\n",
-                new_string="        self.assertEqual(gross([(\"pen\", 1, 100)]), 119)\n" + FAILING,
+                old_string='        self.assertEqual(gross([("pen", 1, 100)]), 119)\n',
+                new_string='        self.assertEqual(gross([("pen", 1, 100)]), 119)\n' + FAILING,
             ),
         ),
         turn(use("Bash", command=test, description="Run the tests")),
@@ -197,16 +197,16 @@ def know_the_code(folder: str) -> Sequence[Turn]:
         ),
         turn(
             say(
-                "The tax is worked out in one place, `with_tax` (made/shop/prices.py:11), by the rates in `RATES`. Two callers "
-                "would notice a change: `Order.total` (made/shop/orders.py:12), and through it `invoice`; and `rows` "
-                "(made/shop/export.py:7), which the accountant gets. `net` alone is without tax and stays as it is.\n"
+                "The tax is worked out in one place, `with_tax` (made/shop/prices.py:11), by the rates in `RATES`. Two "
+                "callers would notice a change: `Order.total` (made/shop/orders.py:12), and through it `invoice`; and "
+                "`rows` (made/shop/export.py:7), which the accountant gets. `net` alone is without tax and stays as it is.\n"
             )
         ),
         turn(use("CallChain", symbol="lower", direction="callers", depth=3, path="made")),
         turn(
             say(
-                "One: `invoice` → `Order.total` → `lower`. `total` is the only caller, and passes its own `discount` on; the "
-                "export does not go through it, so discounts are not in what the accountant gets.\n"
+                "One: `invoice` → `Order.total` → `lower`. `total` is the only caller, and passes its own `discount` on; "
+                "the export does not go through it, so discounts are not in what the accountant gets.\n"
             )
         ),
         turn(
@@ -231,7 +231,10 @@ def main() -> int:
         for name, script in EXAMPLES.items():
             folder = Path(place) / name
             shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("made", "*.cellwright.jsonl", "__pycache__"))
-            environ = {"CELLWRIGHT_HOME": str(Path(place) / "home"), "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+            environ = {
+                "CELLWRIGHT_HOME": str(Path(place) / "home"),
+                "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+            }
             _record(folder, name, script(str(folder)), environ)
             shutil.copy(folder / f"{name}.cellwright.jsonl", HERE)
             shutil.rmtree(folder / "made", ignore_errors=True)

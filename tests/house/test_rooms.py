@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -42,6 +43,14 @@ def test_folders_can_be_taken_in_at_a_glance() -> None:
         if len(inside) > (MAX_ENTRIES_AT_THE_TOP if folder in tops else MAX_ENTRIES)
     }
     assert wide == {}, "two concerns live together there"
+
+
+def test_the_linter_sees_what_git_tracks() -> None:
+    command = [sys.executable, "-m", "ruff", "check", "--show-files", "."]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    seen = {Path(line).relative_to(ROOT).as_posix() for line in shown.splitlines()}
+    ours = {name for name in tracked() if name.endswith((".py", ".pyi")) and not name.startswith(ITS_OWN)}
+    assert ours - seen == set()
 
 
 def test_every_room_says_what_it_is_for() -> None:

@@ -23,10 +23,10 @@ from open_notebook_conformance import CASES
 from shared_room import EXTENSIONS, Coauthor
 from subshells import with_subshells
 
-from cellwright.server.relay.connection import KernelConnection
-from cellwright.server.relay.relay import KernelRelay
 from cellwright.server.notebooks.notebooks import ServedNotebooks
 from cellwright.server.notebooks.server_page import ServerPage
+from cellwright.server.relay.connection import KernelConnection
+from cellwright.server.relay.relay import KernelRelay
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version, pytest.mark.timeout(300)]
@@ -176,7 +176,9 @@ def test_a_kernel_that_knows_no_such_comm_is_talked_to_all_the_same(server, mode
     assert events[-1]["data"]["final_response"] == "As ever."
 
 
-SERVED = "get_ipython().find_cell_magic('claude').__self__.extension.conversation().conversation.tools.open_notebooks.served"
+SERVED = (
+    "get_ipython().find_cell_magic('claude').__self__.extension.conversation().conversation.tools.open_notebooks.served"
+)
 
 
 async def until_served(connection: KernelConnection, path: str, *, served: bool) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from msgspec import Struct
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from cellwright.tools.notebook.notebook_source import joined
 from cellwright.tools.notebook.output_lists import added_outputs, joined_output

@@ -8,10 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from cellwright.errors import log_fault
-from cellwright.server.relay.channels import KernelLost, Message
-from cellwright.server.relay.connection import KernelComm
-from cellwright.server.relay.connection import KernelConnection
 from cellwright.server.notebooks.server_page import TARGET, Send, ServerPage
+from cellwright.server.relay.channels import KernelLost, Message
+from cellwright.server.relay.connection import KernelComm, KernelConnection
 
 UPDATE_SECONDS = 3.0
 """The time between looks, during a run, whether a notebook was opened, closed or renamed, or is shared now."""
@@ -47,7 +46,7 @@ class NotebookLink:
             comm.open(hello)
         except KernelLost:
             return
-        except Exception:  # sessions come from any session manager: without them the kernel has no server's page
+        except Exception:  # noqa: BLE001  sessions come from any session manager: without them the kernel has no server's page
             log_fault(logger, "kernel %s is not told of the server's notebooks", self._kernel_id)
             return
         self._comm, self._page = comm, page
@@ -97,7 +96,7 @@ class NotebookLink:
     async def _update(self, page: ServerPage) -> None:
         try:
             await _unless_lost(page.send_hello_if_changed())
-        except Exception:  # a session manager's fault; it is asked again in a while
+        except Exception:  # noqa: BLE001  a session manager's fault; it is asked again in a while
             log_fault(logger, "kernel %s is not told what became of the server's notebooks", self._kernel_id)
 
 

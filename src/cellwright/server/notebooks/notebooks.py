@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Mapping
 from typing import Any
-from cellwright.server.notebooks.cells import Json
-import asyncio
-from collections.abc import Mapping
-from typing import Any
+
 from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
+
 from cellwright.server.notebooks.cells import (
     Cells,
     Json,

@@ -76,7 +76,7 @@ class ServerPage:
             return {"result": await serve(params)}
         except NotebookRefusal as refused:
             return {"error": {"code": refused.code, "message": refused.message, "details": refused.details}}
-        except Exception as error:  # the kernel waits for an answer, whatever the fault is
+        except Exception as error:  # noqa: BLE001  the kernel waits for an answer, whatever the fault is
             log_fault(logger, "%s of a kernel failed", method)
             return {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}", "details": {}}}
 

@@ -1,7 +1,6 @@
-"""How the code is laid out, in figures: `python -m benchmarks.structure` prints them as a table.
+"""Files, folders and imports: how wide, how short, how long the chains are, and which modules import each other in a circle.
 
-Imports are read by grimp, as those of the import contracts are; here without imports for types. The longest chain of
-imports goes from the outermost module to the bottom; modules in a circle count as one.
+The longest chain of imports goes from the outermost module to the bottom; modules in a circle count as one.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-import grimp
-
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = "cellwright"
 SOURCES = PurePosixPath("src", PACKAGE)
 SAMPLE = SOURCES / "terminal/demo/sample_project"
@@ -23,40 +20,10 @@ SHORT = 80
 """A module of fewer lines that one other imports could be a part of that."""
 
 
-def main() -> None:
-    """Print the table."""
-    files = [path for path in tracked_files() if not path.is_relative_to(SAMPLE)]
-    modules = {path: lines(path) for path in files if path.is_relative_to(SOURCES) and path.suffix == ".py"}
-    graph = grimp.build_graph(PACKAGE, exclude_type_checking_imports=True, cache_dir=None)
-    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
-    widest = widest_folders(path for path in files if path.is_relative_to(SOURCES))
-    alone = with_one_importer(modules, imports)
-    circleless = without_circles(imports)
-    chain = longest_chain(circleless)
-    circles = sorted(circleless.keys() - imports.keys())
-    for name, found in {
-        "Python modules": len(modules),
-        "lines of Python": f"{sum(modules.values()):,}",
-        "lines in the middle one, in the longest": f"{sorted(modules.values())[len(modules) // 2]}, {max(modules.values())}",
-        "entries of the widest folders": ", ".join(f"{width} in {folder}" for width, folder in widest[:3]),
-        f"modules with one importer and under {SHORT} lines": f"{len(alone)} ({len(alone) / len(modules):.0%})",
-        "modules in the longest chain of imports": f"{len(chain)} ({chain[0]} to {chain[-1]})",
-        "circles of modules": len(circles),
-        "entries at the top, hidden ones aside": len(entries(files, PurePosixPath())),
-        "entries in tests": len(entries(files, PurePosixPath("tests"))),
-    }.items():
-        print(f"{name:<46} {found}")
-    print("\nThe circles:", *circles, sep="\n")
-
-
 def tracked_files() -> list[PurePosixPath]:
     """All files of the repository that git knows, as paths from its top."""
     found = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [PurePosixPath(name) for name in found.split("\0") if name and (ROOT / name).exists()]
-
-
-def lines(path: PurePosixPath) -> int:
-    return len((ROOT / path).read_text("utf-8").splitlines())
 
 
 def entries(files: Iterable[PurePosixPath], folder: PurePosixPath) -> set[str]:
@@ -109,7 +76,3 @@ def longest_chain(imports: Mapping[str, set[str]]) -> list[str]:
         below = max((chains[each] for each in sorted(imports[module])), key=len, default=[])
         chains[module] = [module, *below]
     return max(chains.values(), key=len)
-
-
-if __name__ == "__main__":
-    main()
