@@ -51,6 +51,9 @@ def main() -> int:
         other = options.other or Path(made)
         if options.other is None:
             record(other, names)
+            # limits of time strike on a busy machine: what differs is played once more
+            if again := [name for name in names if not identical(options.folder / name, other / name)]:
+                record(other, again)
         differing = [name for name in names if differs(options.folder / name, other / name, options.all_lines)]
     print(f"{len(names) - len(differing)} of {len(names)} scenes are identical.")
     return min(len(differing), 99)
@@ -84,6 +87,12 @@ def played(name: str, python: Path) -> dict[str, str]:
         stage = Stage(Path(root), server, python)
         ALL[name](stage)
         return stage.files()
+
+
+def identical(first: Path, second: Path) -> bool:
+    """Whether a scene left the same files in two recordings."""
+    folders = [{path.name: path.read_bytes() for path in sorted(each.glob("*"))} for each in (first, second)]
+    return folders[0] == folders[1]
 
 
 def differs(first: Path, second: Path, whole: bool) -> bool:

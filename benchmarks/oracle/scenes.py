@@ -566,7 +566,6 @@ def program_agent_in_the_background(stage: Stage) -> None:
             pathlib.Path({str(answered)!r}).touch()
             while "running" in str(agent.command("/tasks")):
                 time.sleep(0.05)
-            print(agent.command("/tasks"))
     """)
 
 
