@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -549,22 +548,22 @@ def program_agent_in_the_background(stage: Stage) -> None:
         turn(hold(ends), say("I end."), when="Slowly."),
         turn(say("It works."), when="background"),
     )
-    answered = stage.home / "answered"
+    ended = stage.home / "ended"
 
     def let_it_end() -> None:
-        while not answered.exists():
-            time.sleep(0.05)  # another process: it can only be asked
+        stage.server.wait_for_finished(2)
+        ends.wait_until_reached()
         ends.open()
+        stage.server.wait_for_finished(3)
+        ended.touch()
 
-    opener = threading.Thread(target=let_it_end, daemon=True)
-    opener.start()
+    threading.Thread(target=let_it_end, daemon=True).start()
     stage.python(f"""
         import pathlib, time
         import cellwright
         with cellwright.Agent() as agent:
             print(agent.ask("In the background").text)
-            pathlib.Path({str(answered)!r}).touch()
-            while "running" in str(agent.command("/tasks")):
+            while not pathlib.Path({str(ended)!r}).exists():
                 time.sleep(0.05)
     """)
 
