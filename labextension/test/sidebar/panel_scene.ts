@@ -34,6 +34,8 @@ export class OneChat implements Chat {
   kernelInfo: Chat["kernelInfo"] = { kernelId: "k1", name: "Python 3", notebook: "tides/notebook.ipynb" };
   problem: Chat["problem"] = null;
   waitsForCell = false;
+  isRestoring = false;
+  notRestored = "";
   state: ChatState | null = STATE;
   runs: Chat["runs"] = [];
   readonly asked: [method: string, params: JsonObject][] = [];
