@@ -283,6 +283,7 @@ export class Panel implements Disposable {
     return {
       trans: home.trans,
       settings: () => home.settings(),
+      startKernel: () => { home.startKernel(); },
       close: () => { this.close(); },
       compose: (text) => { this.compose(text); },
       show: (run) => { this.show(run); },
