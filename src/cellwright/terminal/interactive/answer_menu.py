@@ -34,7 +34,9 @@ READY_SECONDS = 0.3
 """As in the browser: a key that was on its way to something else is no answer."""
 
 
-class _Menu(Struct):
+class Menu(Struct):
+    """The answers as they are shown, and what keys do to them."""
+
     rows: Sequence[OfferedAnswer]
     hint: str
     theme: Theme
@@ -117,7 +119,7 @@ def choose(
     `ESCAPE` stands for the no without words, None for the end of the input. With `several`, the keys of all that were marked
     are joined by commas. Raises `KeyboardInterrupt`, and TimeoutError if no key is pressed within `seconds`.
     """
-    menu = _Menu(rows, hint, theme, compact, several)
+    menu = Menu(rows, hint, theme, compact, several)
     taken = None
     in_time = True
     with contextlib.suppress(OSError), _live(theme.console(screen), menu) as live, single_keys(stdin):
@@ -133,7 +135,7 @@ def choose(
     return taken
 
 
-def _live(console: Console, menu: _Menu) -> Live:
+def _live(console: Console, menu: Menu) -> Live:
     return Live(
         menu.draw(),
         console=console,
