@@ -81,8 +81,10 @@ def cell_source(name: str | None) -> bytes | None:
 
 
 def _kept_cell(name: str | None) -> Json | None:
-    data = None if name is None else original(name)
-    return None if data is None else json.loads(data)
+    if name is None or (data := original(name)) is None:
+        return None
+    cell: Json = json.loads(data)
+    return cell
 
 
 def line_counts(before: bytes | None, after: bytes | None) -> tuple[int | None, int | None]:
