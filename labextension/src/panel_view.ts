@@ -29,6 +29,8 @@ export type Shortcut = { readonly label: string; readonly keys: string; readonly
 export type PanelDeps = {
   readonly trans: Trans;
   settings(): PanelSettings;
+  /** Starts a kernel of the panel's own. */
+  startKernel(): void;
   /** Closes the view that is open above the transcript (sessions, help, log) and gives the focus to the composer. */
   close(): void;
   /** Puts text into the composer. */

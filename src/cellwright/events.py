@@ -118,7 +118,8 @@ class Suggestion(Struct, frozen=True):
 
 
 class Changed(Struct, frozen=True):
-    """A file or a cell that a turn changed. `where` is its path as it is shown; a cell's ends with `#` and its id.
+    """A file or a cell that a turn changed. `where` is its path as it is shown; for a cell
+    `cell [3] in analysis.ipynb`, by the number its user sees beside it.
 
     `added` and `removed` count lines; None where they were not counted.
     """

@@ -145,8 +145,13 @@ def test_a_servers_secrets_do_not_leave_and_stay_when_its_entry_is_edited(
         do("put_server", name="docs", scope="user", entry=json.dumps(moved), replace=True)
     with pytest.raises(CellwrightError, match="already"):
         do("put_server", name="docs", scope="user", entry=json.dumps(entry))
-    do("switch_server", name="docs", on=False)
-    assert row(conversation, "servers", "docs")["state"] == "off"
+    local = conversation.cwd / ".claude" / "settings.local.json"
+    assert do("switch_server", name="docs", on=False) == {"file": str(local)}
+    off = row(conversation, "servers", "docs")
+    assert (off["state"], off["from"], off["locked"]) == ("off", str(local), "")
+    assert json.loads(local.read_text()) == {"deniedMcpServers": [{"serverName": "docs"}]}
+    do("switch_server", name="docs", on=True)
+    assert (json.loads(local.read_text()), row(conversation, "servers", "docs")["enabled"]) == ({}, True)
     do("drop_server", name="docs", scope="user")
     assert report(conversation)["servers"] == []
 

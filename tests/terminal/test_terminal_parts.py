@@ -44,10 +44,11 @@ from cellwright.events import (
 )
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
+from cellwright.terminal.interactive.answer_menu import Menu
 from cellwright.terminal.question import Asker
 from cellwright.terminal.stderr_log import Redacting
 from cellwright.terminal.views import run_lines
-from cellwright.terminal.views.diff_view import DiffView
+from cellwright.terminal.views.diff_view import DiffView, drawn_preview
 from cellwright.terminal.views.live_view import LiveView, MarkdownBlocks, draw_page
 from cellwright.terminal.views.look import Look, look_of
 from cellwright.terminal.views.plain_view import PlainView
@@ -405,6 +406,78 @@ def asked(
     )  # fmt: skip
     asker = Asker(lambda line, _: shown.append(line), lambda _: None, "terminal", lambda text: text, choose=choose)
     return asker.ask(use), shown, offered
+
+
+CARD = """
+Claude asks: Edit tides.py
+Edits tides.py.
+  1 1   def high_tide(levels):
+  2   −     return min(levels)  # metres above the lowest low water that was eve
+        r seen in this harbour
+    2 +     return max(levels)  # metres above the lowest low water that was eve
+        r seen in this harbour
+❯ 1  Allow once
+  2  Allow edits of tides.py, this session
+     rule Edit(tides.py)
+  e  Edit first…
+  4  Deny
+Press 1, 2, e or 4, or ↑ ↓ and Enter. Escape denies.
+❯ 1  Allow once
+
+Claude asks: Two questions
+1 of 2: Where to keep it?
+❯ 1  Parquet
+     small
+  2  CSV
+     opens anywhere
+  3  Other…
+  s  Skip
+Press 1, 2, 3 or s, or ↑ ↓ and Enter. Escape dismisses.
+❯ Storage: Parquet
+2 of 2: Which gauges?
+❯ 1  ☐ Harbour
+  2  ☐ Estuary
+  3  Other…
+  s  Skip
+Press 1, 2, 3 or s, Enter sends what is marked. Escape dismisses.
+❯ Gauges: Harbour
+"""
+
+
+def test_cards_fit_a_terminal_of_80_columns() -> None:
+    theme, out = theme_named("none"), io.StringIO()
+    console = Console(file=out, width=80, force_terminal=True)
+
+    def choose(rows: Any, hint: str, several: bool = False) -> tuple[str, str]:
+        console.print(Menu(rows, hint, theme, compact=False, several=several, is_ready=True).draw())
+        return rows[0].key, ""
+
+    asker = Asker(
+        lambda line, _: console.print(line, markup=False), lambda _: None, "terminal", lambda text: text,
+        choose=choose, choose_in_time=choose, draw=lambda shown: console.print(drawn_preview(shown, theme, compact=False)),
+    )  # fmt: skip
+    rest = "(levels)  # metres above the lowest low water that was ever seen in this harbour"
+    diff = f"@@ -1,2 +1,2 @@\n def high_tide(levels):\n-    return min{rest}\n+    return max{rest}\n"
+    rule = Suggestion(("Edit(tides.py)",), "session", "edits of tides.py, this session")
+    asker.ask(
+        ToolUse(
+            "t", "Edit", {"file_path": "tides.py"}, Decision("ask", "Edits tides.py.", suggestions=(rule,)),
+            Preview("Edit tides.py", diff, "diff", path="tides.py"), "q",
+        )
+    )  # fmt: skip
+    store = {"question": "Where to keep it?", "header": "Storage", "options": [
+        {"label": "Parquet", "description": "small"}, {"label": "CSV", "description": "opens anywhere"},
+    ]}  # fmt: skip
+    gauges = {"question": "Which gauges?", "header": "Gauges", "multiSelect": True, "options": [
+        {"label": name, "description": ""} for name in ("Harbour", "Estuary")
+    ]}  # fmt: skip
+    asked = {"questions": [store, gauges]}
+    asker.ask(
+        ToolUse("t", "AskUserQuestion", asked, Decision("ask", ""), Preview("Two questions"), "q", kind="question")
+    )
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert [line.rstrip() for line in plain.splitlines()] == CARD.removesuffix("\n").split("\n")
+    assert all(cell_len(line) <= 80 for line in plain.splitlines())
 
 
 def test_the_card_has_the_browsers_facts_in_their_order() -> None:

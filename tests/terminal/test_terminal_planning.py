@@ -41,9 +41,24 @@ def finished(terminal: pexpect.spawn) -> str:
     return ESCAPE.sub("", terminal.before)
 
 
-def test_questions_are_answered_by_numbers_and_in_words(messages_server: Server, command_for: For) -> None:
+def test_questions_are_answered_by_keys_and_in_words(messages_server: Server, command_for: For) -> None:
     server = messages_server([turn(use("AskUserQuestion", questions=[STORE, GAUGES])), say("Thanks.")])
     terminal = command_for(server).terminal("go")
+    terminal.expect("Press 1, 2, 3 or s, or ↑ ↓ and Enter")
+    assert "  2  CSV\r\n     opens anywhere" in ESCAPE.sub("", terminal.before)
+    terminal.send("\x1b[B\r")
+    terminal.expect("Press 1, 2, 3 or s, Enter sends what is marked")
+    assert "❯ Storage: CSV" in ESCAPE.sub("", terminal.before)
+    terminal.send("2 1")  # marked, taken back, and the other one
+    terminal.expect("☑ Harbour")
+    terminal.sendline("3and the lighthouse")
+    assert "❯ Gauges: Harbour, and the lighthouse" in finished(terminal)
+    assert "- Where to keep it? → CSV\\n- Which gauges? → Harbour, and the lighthouse" in told(server, 1)
+
+
+def test_a_terminal_that_cannot_draw_reads_numbers_and_words(messages_server: Server, command_for: For) -> None:
+    server = messages_server([turn(use("AskUserQuestion", questions=[STORE, GAUGES])), say("Thanks.")])
+    terminal = command_for(server).terminal("go", TERM="dumb")
     terminal.expect("Storage: number or an answer of your own")
     assert "2  CSV\r\n     opens anywhere" in ESCAPE.sub("", terminal.before)
     terminal.sendline("2")
@@ -57,7 +72,7 @@ def test_questions_are_answered_by_numbers_and_in_words(messages_server: Server,
 def test_the_end_of_the_input_dismisses_a_question(messages_server: Server, command_for: For) -> None:
     server = messages_server([turn(use("AskUserQuestion", questions=[STORE])), say("Then I choose.")])
     terminal = command_for(server).terminal("go")
-    terminal.expect("Storage: ")
+    terminal.expect("Press 1, 2 or 3, or ↑ ↓ and Enter. Escape dismisses.")
     terminal.sendeof()
     finished(terminal)
     assert "The user did not answer: the question was dismissed" in told(server, 1)

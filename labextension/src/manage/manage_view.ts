@@ -163,10 +163,17 @@ class ManageView implements Disposable {
     const tab = this.tabs[this.tab];
     if (this.report && tab) this.body.replaceChildren(...tab.draw(this.screen), ...this.notices());
     else if (this.tab === this.tabs.length - 1) this.body.replaceChildren(panelSection(this.screen));
-    else this.body.replaceChildren(element("p", { class: "about" }, this.chat.connection === "connected" ? "" : trans.__("Settings are read where Claude works. Open a notebook, or send a prompt to start a kernel.")));
+    else this.body.replaceChildren(...(this.chat.connection === "connected" ? [] : this.withoutKernel()));
     if (!inBody) return;
     const again = [...this.body.querySelectorAll<HTMLElement>("[data-key]")].find(({ dataset }) => dataset.key === key);
     (again ?? this.tabButtons[this.tab])?.focus();
+  }
+
+  private withoutKernel(): HTMLElement[] {
+    const { trans, startKernel } = this.deps;
+    const about = element("p", { class: "about" }, trans.__("Rules, servers, skills and plugins belong to a folder, and a kernel there reads them."));
+    // one that is on its way needs no second
+    return this.chat.connection === "connecting" ? [about] : [about, button(trans.__("Start a kernel in this folder"), () => { startKernel(); }, { class: "primary" })];
   }
 
   private notices(): HTMLElement[] {

@@ -79,7 +79,28 @@ export function changeCells(notebook: SharedNotebook, changes: CellChange[], pro
     }
   }, ORIGIN);
   for (const manager of managers) manager.stopCapturing();
-  return readBack(notebook, changed);
+  const made = readBack(notebook, changed);
+  remember(notebook, made, provenance !== null);
+  return made;
+}
+
+/** The sources that Claude gave to cells of a document while this page shows it. */
+const given = new WeakMap<SharedNotebook["ydoc"], Map<string, string>>();
+
+/** What takes a change back is none itself. */
+function remember({ ydoc }: SharedNotebook, made: readonly ChangedCell[], isClaudes: boolean): void {
+  const sources = given.get(ydoc) ?? new Map<string, string>();
+  given.set(ydoc, sources);
+  for (const { id, after } of made) {
+    if (isClaudes && typeof after?.source === "string") sources.set(id, after.source);
+    else sources.delete(id);
+  }
+}
+
+/** The ids of the cells that are as Claude changed them: those changes can be undone still. */
+export function changedByClaude({ ydoc, cells }: Pick<SharedNotebook, "ydoc" | "cells">): ReadonlySet<string> {
+  const sources = given.get(ydoc);
+  return new Set(sources ? cells.filter(({ id, source }) => sources.get(id) === source).map(({ id }) => id) : []);
 }
 
 function undoManagers(notebook: SharedNotebook, changes: CellChange[]): Set<SharedNotebook["undoManager"]> {

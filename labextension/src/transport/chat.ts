@@ -34,6 +34,9 @@ export type Chat = {
   readonly waitsForCell: boolean;
   /** Null until the kernel has said it. */
   readonly state: ChatState | null;
+  /** True while the conversation from before a restart of the kernel is brought back; then why it could not be, if it could not. */
+  readonly isRestoring: boolean;
+  readonly notRestored: string;
   /** In the order in which they were asked for. */
   readonly runs: readonly RunTranscript[];
   /** Calls `listener` after each change of what is above; a run's text tells its own store's listeners. Gives how to stop that. */

@@ -120,6 +120,8 @@ export type PromptParams = {
   options: JsonObject;
   /** Instead of a text. */
   action?: CellActionRequest | null;
+  /** The run whose attachments, context, cell and options are sent instead of these. */
+  like?: string;
 };
 
 export type WelcomeMessage = { type: "welcome"; protocol: number; version: string; log: string; executable: string };

@@ -10,6 +10,8 @@ import type { Chat, Connection, KernelInfo, RunTranscript, ConnectionProblem } f
 import { ChatConnection } from "./chat_connection";
 import type { ResendMessage, ChatState, ChatMessage, PanelMessage, PromptParams, Run, RunOpsMessage } from "./chat_protocol";
 import { CHAT_PROTOCOL } from "./chat_protocol";
+import type { LastSession } from "./last_sessions";
+import { keepLastSession, lastSession } from "./last_sessions";
 import { NO_PROBLEM } from "./load_extension";
 import { RequestError } from "./rpc";
 
@@ -25,6 +27,8 @@ export class ChatStore implements Chat {
   waitsForCell = false;
   /** The version of the package in the kernel. */
   version = "";
+  isRestoring = false;
+  notRestored = "";
   private link: ChatConnection | null = null;
   private conversation = new Conversation();
   private readonly conversations = new Map<string, Conversation>();
@@ -59,6 +63,8 @@ export class ChatStore implements Chat {
     }
     this.link?.dispose();
     this.link = null;
+    this.isRestoring = false;
+    this.notRestored = "";
     this.conversation = this.conversationOf(kernel);
     this.setConnection("none", {});
     if (kernel) this.link = this.linkTo(kernel, this.conversation);
@@ -138,7 +144,31 @@ export class ChatStore implements Chat {
     if (message.type === "welcome") {
       this.version = message.version;
       this.setConnection("connected", {});
-    } else if (changed) this.changed();
+    } else if (changed) {
+      if (message.type === "state") this.keepSession();
+      this.changed();
+    }
+  }
+
+  /** Remembers what is on the screen; in a page that was loaded after a restart of the kernel, shows it again. */
+  private keepSession(): void {
+    const { conversation, kernel } = this;
+    if (!kernel) return;
+    const kept = lastSession(kernel.id);
+    const now = conversation.shownSession(kept);
+    if (now === "restore" && kept) void this.restore(kernel.id, kept.session);
+    else if (now !== "restore") keepLastSession(kernel.id, now);
+  }
+
+  private async restore(kernelId: string, session: string): Promise<void> {
+    const { conversation } = this;
+    this.isRestoring = true;
+    const problem = await this.request("session_resume", { id: session }).then(() => "", (error: unknown) => (error instanceof Error ? error.message : String(error)));
+    if (problem) keepLastSession(kernelId, null);
+    if (this.conversation !== conversation) return;
+    this.isRestoring = false;
+    this.notRestored = problem;
+    this.changed();
   }
 
   private setConnection(connection: Connection, { trouble, waitsForCell }: { trouble?: ConnectionProblem; waitsForCell?: boolean }): void {
@@ -189,6 +219,10 @@ export class Conversation {
   private earlier: readonly RunTranscript[] = [];
   /** The session that is on the screen from before a restart, and the empty one that the new process has. */
   private resumable: { readonly session: string; into: string | null } | null = null;
+  /** The session of the process before this one that this page has asked for; empty: none. */
+  private restarted = "";
+  /** The session that the process had when this page came. */
+  private firstSession = "";
   private readonly resendRequests = new Map<string, { have: number; at: number }>();
 
   /** The state that the kernel needs to send the rest. */
@@ -236,8 +270,26 @@ export class Conversation {
     if (this.state && this.earlier.length > 0) this.resumable = { session: this.resumable?.session ?? this.state.session.id, into: null };
     this.state = null;
     this.own = [];
+    this.firstSession = "";
+    this.restarted = "";
     this.arrange();
     return true;
+  }
+
+  /**
+   * The session to remember for a page that is loaded anew; null: none. "restore": the page shows nothing yet, and the kernel was
+   * restarted since `kept` was remembered and has begun nothing.
+   */
+  shownSession(kept: LastSession | null): LastSession | null | "restore" {
+    const { state, log } = this;
+    if (!state) return kept;
+    const { id, turns } = state.session;
+    this.firstSession ||= id;
+    if (turns > 0) return { log, session: id };
+    if (state.current !== null || !kept || kept.log === log || this.firstSession !== id) return null;
+    if (this.runs.length > 0 || this.restarted !== "") return kept;
+    this.restarted = kept.session;
+    return "restore";
   }
 
   /** The session to resume before the next prompt, once; null where the new process has begun a conversation, or nothing was said before. */
@@ -275,7 +327,14 @@ export class Conversation {
   /** A turn that is on the screen stays as it is when the new process draws it from the transcript. */
   private arrange(): void {
     const shown = new Set(this.earlier.filter(({ run }) => run.turn !== null).map(({ run }) => turnOf(run)));
-    this.runs = [...this.earlier, ...this.own.filter(({ run }) => run.kind !== "past" || !shown.has(turnOf(run)))];
+    this.runs = this.withRestart([...this.earlier, ...this.own.filter(({ run }) => run.kind !== "past" || !shown.has(turnOf(run)))]);
+  }
+
+  /** After the last turn of a session that was shown again, what became of its variables is said. */
+  private withRestart(runs: readonly RunTranscript[]): readonly RunTranscript[] {
+    const at = this.restarted === "" ? -1 : runs.findLastIndex(({ run }) => run.kind === "past" && run.session === this.restarted);
+    const last = runs[at];
+    return last ? runs.with(at, { ...last, restarted: true }) : runs;
   }
 
   private receiveOps(message: RunOpsMessage, again: (message: ResendMessage) => void): void {

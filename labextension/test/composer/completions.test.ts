@@ -141,11 +141,11 @@ it("goes on into a folder", async () => {
 });
 
 it("offers cells and variables, with what is known of them", async () => {
-  const cell = { insert: "@cell:ab", label: "cell:2 [7]", about: "prices = read()", kind: "cell" };
+  const cell = { insert: "@cell:ab", label: "cell:[7]", about: "prices = read()", kind: "cell" };
   const variable = { insert: "$prices", label: "prices", about: "DataFrame 3 × 4", kind: "variable" };
   const scene = composerScene();
   scene.chat.answers = (_, { kind }) => Promise.resolve({ items: kind === "mention" ? [cell] : kind === "variable" ? [variable] : [] });
-  type(scene.area, "@cell:2");
+  type(scene.area, "@cell:7");
   await vi.waitFor(() => { expect(text(scene.host, ".cellwright-palette-about")).toBe("prices = read()"); });
   key(scene.area, "Tab");
   type(scene.area, "and $pri");

@@ -41,6 +41,8 @@ export class Conversation implements Chat {
   state: ChatState | null = STATE;
   problem = null;
   waitsForCell = false;
+  isRestoring = false;
+  notRestored = "";
   runs: RunTranscript[] = [];
   readonly prompts: PromptParams[] = [];
   readonly sent: PanelMessage[] = [];

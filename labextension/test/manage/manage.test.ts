@@ -161,3 +161,13 @@ it("a call's input is its main field, or JSON", () => {
   expect(inputOf("Bash", '{"command": "ls"}')).toEqual({ command: "ls" });
   expect(inputOf("Bash", "{ ls; }")).toEqual({ command: "{ ls; }" });
 });
+
+it("starts a kernel that reads the folder's settings with one click, where there is none", async () => {
+  const chat = new OneChat();
+  chat.connection = "none";
+  const { host, panel } = mounted(mountManage, chat);
+  await settled();
+  const start = [...host.querySelectorAll("button")].find(({ textContent }) => textContent === "Start a kernel in this folder");
+  start?.click();
+  expect(panel.started).toBe(1);
+});

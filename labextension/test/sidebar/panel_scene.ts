@@ -34,6 +34,8 @@ export class OneChat implements Chat {
   kernelInfo: Chat["kernelInfo"] = { kernelId: "k1", name: "Python 3", notebook: "tides/notebook.ipynb" };
   problem: Chat["problem"] = null;
   waitsForCell = false;
+  isRestoring = false;
+  notRestored = "";
   state: ChatState | null = STATE;
   runs: Chat["runs"] = [];
   readonly asked: [method: string, params: JsonObject][] = [];
@@ -83,6 +85,7 @@ export class OnePanel {
   readonly announced: string[] = [];
   readonly commands: [command: string, args: unknown][] = [];
   closed = 0;
+  started = 0;
   composed = "";
   known = new Set<string>();
   readonly gone: [kernel: string, where: string, run: string | null][] = [];
@@ -102,6 +105,7 @@ export class OnePanel {
     trans: { __: (text, ...args) => text.replace(/%(\d)/g, (_, number: string) => String(args[Number(number) - 1])) },
     settings: () => this.settings,
     shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false }, { label: "Next Part of the Panel", keys: "F6", inPanel: true }],
+    startKernel: () => { this.started++; },
     close: () => { this.closed++; },
     compose: (text) => void (this.composed = text),
     show: () => undefined,

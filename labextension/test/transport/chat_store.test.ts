@@ -41,7 +41,10 @@ function shown(chat: ChatStore): string[] {
 }
 
 beforeEach(() => { vi.useFakeTimers(); });
-afterEach(() => { vi.useRealTimers(); });
+afterEach(() => {
+  vi.useRealTimers();
+  sessionStorage.clear();
+});
 
 describe("connecting", () => {
   it("loads the package through the comm's subshell, without history, and introduces the page", async () => {
@@ -312,6 +315,37 @@ describe("coming back", () => {
     void prompted(chat);
     await settled();
     expect(requests(kernel)).toEqual(["session_resume", "prompt"]);
+  });
+
+  it("is on the screen of a page that is loaded after the restart, or the page says why it is not", async () => {
+    const { kernel } = await restarted();
+    const again = store(kernel);
+    await settled();
+    expect([requests(kernel), again.isRestoring]).toEqual([["session_resume"], true]);
+    expect(kernel.comm.sent.at(-1)?.message).toMatchObject({ params: { id: "s" } });
+    kernel.tell(inSession("s", 2), run("past-s-1", { kind: "past", state: "done" }), run("past-s-2", { kind: "past", state: "done", turn: 2 }));
+    reply(kernel, { result: null });
+    await settled();
+    expect(again.runs.map(({ run: { id }, restarted: after }) => [id, after])).toEqual([["past-s-1", undefined], ["past-s-2", true]]);
+    expect([again.isRestoring, again.notRestored]).toEqual([false, ""]);
+
+    kernel.greeting = [{ type: "welcome", protocol: 1, version: "0.1.0", log: "log-3", executable: "" }, inSession("empty", 0)];
+    const third = store(kernel);
+    await settled();
+    reply(kernel, { error: { code: "SESSION_IN_USE", message: "Another kernel has it." } });
+    await settled();
+    expect([third.isRestoring, third.notRestored, shown(third)]).toEqual([false, "Another kernel has it.", []]);
+    store(kernel);
+    await settled();
+    expect(requests(kernel)).toEqual([]);
+  });
+
+  it("is not brought back once a new session was chosen", async () => {
+    const { kernel } = await restarted();
+    kernel.tell(inSession("another", 0));
+    store(kernel);
+    await settled();
+    expect(requests(kernel)).toEqual([]);
   });
 
   it("leaves it when another conversation is chosen, and resumes nothing in one that a cell has begun", async () => {

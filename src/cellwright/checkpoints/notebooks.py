@@ -23,6 +23,7 @@ from cellwright.tools.notebook.open_notebook import (
     OpenNotebooks,
     Output,
     OutputPlace,
+    cell_name,
 )
 
 CurrentTurn = Callable[[], TurnRecorder | None]
@@ -165,12 +166,14 @@ def _line(
     anchor_id: str = "",
     after: str | None = None,
 ) -> dict[str, Any]:
-    what = f"{notebook}#{name}"
     line: dict[str, Any] = {"cell": name, "notebook": str(notebook), "before": None, "after": after, "kept": True}
-    if before is not None:
-        line["before"], line["kept"] = turn.keep(cell_data(before), what)
-    if now is not None:
-        line["after"], _ = turn.keep(cell_data(now), what)
+    for cell, when in ((before, "before"), (now, "after")):
+        if cell is None:
+            continue
+        what = f"{cell_name(cell.position, cell.execution_count, cell.source)} in {notebook}"
+        line[when], is_kept = turn.keep(cell_data(cell), what)
+        if when == "before":
+            line["kept"] = is_kept
     sources = {
         "before_source": None if before is None else before.sha256,
         "after_source": None if now is None else now.sha256,

@@ -30,6 +30,7 @@ from cellwright.events import Changed, TurnChanged
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.formats.encodings import NotText, decode
 from cellwright.tools.files.originals import KEPT_FILE_BYTES, UpcomingChange, keep_original, original, sha256
+from cellwright.tools.notebook.open_notebook import cell_name
 from cellwright.tools.paths import shown_path
 
 COUNTED_BYTES = 2**20
@@ -50,7 +51,19 @@ def changed_file(file: FileChange, cwd: Path) -> Changed:
 def changed_cell(cell: CellChange, cwd: Path) -> Changed:
     """A cell of a turn."""
     kind = _kind(cell.before is None, cell.after is None)
-    return Changed(f"{shown_path(cwd, cell.notebook)}#{cell.cell_id}", kind, *cell_counts(cell.before, cell.after))
+    where = shown_cell(cell.notebook, cell.before, cell.after, cwd)
+    return Changed(where, kind, *cell_counts(cell.before, cell.after))
+
+
+def shown_cell(notebook: Path, before: str | None, after: str | None, cwd: Path) -> str:
+    """The cell as its user sees it, or saw it before the change: `cell [3] in analysis.ipynb`.
+
+    `before` and `after` are its hashes in the store.
+    """
+    kept = [cell for name in (after, before) if (cell := _kept_cell(name)) is not None]
+    count = next((cell["execution_count"] for cell in kept if cell["execution_count"]), None)
+    source = str(kept[0]["source"]) if kept else ""
+    return f"{cell_name(None, count, source)} in {shown_path(cwd, notebook)}"
 
 
 def cell_counts(before: str | None, after: str | None) -> tuple[int | None, int | None]:
@@ -62,9 +75,16 @@ def cell_counts(before: str | None, after: str | None) -> tuple[int | None, int 
 
 
 def cell_source(name: str | None) -> bytes | None:
-    """The source of a cell in the store; None where it is not kept."""
-    data = None if name is None else original(name)
-    return None if data is None else str(json.loads(data)["source"]).encode("utf-8", "surrogatepass")
+    """The source of a cell in the store; None if absent."""
+    cell = _kept_cell(name)
+    return None if cell is None else str(cell["source"]).encode("utf-8", "surrogatepass")
+
+
+def _kept_cell(name: str | None) -> Json | None:
+    if name is None or (data := original(name)) is None:
+        return None
+    cell: Json = json.loads(data)
+    return cell
 
 
 def line_counts(before: bytes | None, after: bytes | None) -> tuple[int | None, int | None]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from cellwright.checkpoints.records import UNKNOWN, CellChange, CheckpointTurn, FileChange, History
+from cellwright.checkpoints.turn_recorder import cell_source, shown_cell
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import counted
@@ -132,20 +132,16 @@ def _cells(turns: Sequence[CheckpointTurn], cwd: Path) -> Iterator[ShownChange]:
     for turn in turns:
         for cell in turn.changed_cells:
             changes.setdefault((cell.notebook, cell.cell_id), []).append(cell)
-    for (notebook, cell_id), steps in changes.items():
-        where = f"{shown_path(cwd, notebook)}#{cell_id}"
-        before, after = _source(steps[0].before), _source(steps[-1].after)
+    for (notebook, _), steps in changes.items():
+        first, last = steps[0].before, steps[-1].after
+        where = shown_cell(notebook, first, last, cwd)
+        before, after = cell_source(first), cell_source(last)
         moved = "moved" if any(step.moved for step in steps) else ""
         change = _shown(where, before, after, moved)
         if change is not None:
             yield change
         elif moved:
             yield ShownChange(where, "", "", moved)
-
-
-def _source(kept: str | None) -> bytes | None:
-    data = None if kept is None or kept == UNKNOWN else original(kept)
-    return None if data is None else str(json.loads(data)["source"]).encode("utf-8", "surrogatepass")
 
 
 def _shown(where: str, before: bytes | None, after: bytes | None, remark: str) -> ShownChange | None:

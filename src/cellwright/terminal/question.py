@@ -38,16 +38,20 @@ WHO_ASKS = {"Trust": "Before Claude begins", "Undo": "Undo"}
 """Questions that are not Claude's, by their names."""
 
 
-ALL_KEY, EDIT_KEY = "a", "e"
+ALL_KEY, EDIT_KEY, SKIP_KEY = "a", "e", "s"
 
 
 class OfferedAnswer(Struct, frozen=True):
-    """One answer: `key` takes it; `about` says what is kept then; `words` names what may be written with it."""
+    """One answer: `key` takes it; `about` says more of it; `words` names what may be written with it.
+
+    `marks`: it may be one of several answers.
+    """
 
     key: str
     label: str
     about: str = ""
     words: str = ""
+    marks: bool = False
 
 
 class Asker(Struct, frozen=True):
@@ -56,7 +60,8 @@ class Asker(Struct, frozen=True):
     `read` gives None at the end of the input. `edit(text)` gives a text as the user changed it, or None when that failed;
     without it no input can be edited. `by` is how answers from here are called. `read_in_time` reads answers to Claude's own
     questions instead, and raises TimeoutError when Claude is to go on without one. `choose(answers, hint)` gives the key of
-    an answer that was chosen without Enter, and the words that came with it; `draw` shows the whole of a call in colours.
+    an answer that was chosen without Enter, and the words that came with it; `choose_in_time` does so for Claude's own
+    questions, of which some take several answers; `draw` shows the whole of a call in colours.
     """
 
     write: Write
@@ -65,6 +70,7 @@ class Asker(Struct, frozen=True):
     edit: Callable[[str], str | None] | None = None
     read_in_time: Callable[[str], str | None] | None = None
     choose: Callable[[Sequence[OfferedAnswer], str], tuple[str, str] | None] | None = None
+    choose_in_time: Callable[[Sequence[OfferedAnswer], str, bool], tuple[str, str] | None] | None = None
     draw: Callable[[Preview], None] | None = None
     compact: bool = False
 
@@ -187,7 +193,10 @@ class Asker(Struct, frozen=True):
         questions: Sequence[Json] = use.input["questions"]
         for number, question in enumerate(questions, 1):
             place = f"{number} of {len(questions)}: " if len(questions) > 1 else ""
-            typed = self._answer(question, place)
+            if self.choose_in_time is not None:
+                typed = self._chosen_answer(question, place, self.choose_in_time)
+            else:
+                typed = self._answer(question, place)
             if typed is None:
                 return denied(use, "", self.by)
             if typed:
@@ -209,6 +218,42 @@ class Asker(Struct, frozen=True):
         read = self.read_in_time or self.read
         typed = read(f"{visible_line(question['header'])}: {how} or an answer of your own (empty skips) ")
         return None if typed is None else typed_answer(question, typed)
+
+    def _chosen_answer(
+        self,
+        question: Json,
+        place: str,
+        choose: Callable[[Sequence[OfferedAnswer], str, bool], tuple[str, str] | None],
+    ) -> str | None:
+        """The answer to one question by keys or arrows, empty when it was skipped; None when all were dismissed."""
+        if place:
+            self.write(f"{place}{visible_line(question['question'], TITLE_CHARS)}", "title")
+        options: Sequence[Json] = question["options"]
+        several = bool(question.get("multiSelect"))
+        labels = {str(number): str(option["label"]) for number, option in enumerate(options, 1)}
+        for key, option in zip(labels, options, strict=True):
+            if preview := option.get("preview", ""):
+                self.write(f"  {key}  {visible_line(option['label'])}", "")
+                self._detail(Preview("", preview))
+        abouts = [visible_line(option["description"], TITLE_CHARS) for option in options]
+        rows = [
+            OfferedAnswer(key, visible_line(label), about, marks=several)
+            for (key, label), about in zip(labels.items(), abouts, strict=True)
+        ]
+        other = str(len(rows) + 1)
+        rows.append(OfferedAnswer(other, "Other…", words="Your answer"))
+        if place:
+            rows.append(OfferedAnswer(SKIP_KEY, "Skip"))
+        keys = f"{', '.join(row.key for row in rows[:-1])} or {rows[-1].key}"
+        then = "Enter sends what is marked" if several else "or ↑ ↓ and Enter"
+        reply = choose(rows, f"Press {keys}, {then}. Escape dismisses.", several)
+        if reply is None or reply[0] == ESCAPE:
+            return None
+        chosen = reply[0].split(",")
+        answer = ", ".join(filter(None, (*(labels[key] for key in chosen if key in labels), reply[1])))
+        shown = visible_line(answer, TITLE_CHARS) or "Skipped"
+        self.write(f"❯ {visible_line(question['header'])}: {shown}", "dim")
+        return answer
 
     def _edited(self, use: ToolUse, tool_input: Json) -> Json:
         """The input as the user changed it; as it was when it makes no sense."""

@@ -421,4 +421,4 @@ def test_the_question_shows_the_code_and_the_policy_gets_it(notebook: Notebook) 
     codes, title, detail = json.loads(ast.literal_eval(shown.reply["user_expressions"]["it"]["data"]["text/plain"]))
     assert codes == ["first = 1", "%%bash\nls"]
     assert title == "Run 2 cells of notebook.ipynb in its kernel"
-    assert detail == "# cell 1\nfirst = 1\n\n# cell 2\n%%bash\nls"
+    assert detail == "# cell [99]\nfirst = 1\n\n# cell [99]\n%%bash\nls"

@@ -40,6 +40,22 @@ def are_shown(panel: ChatPanel, *expected: tuple[str, str, str]) -> None:
     panel.wait(lambda: shown(panel) == list(expected))
 
 
+def test_a_prompt_asked_again_in_a_branch_has_the_attachments_and_options_of_the_first(
+    panel: ChatPanel, model: MessagesServer
+) -> None:
+    model.add(say("One."), say("Other."))
+    log = {"kind": "text", "name": "a.log", "text": "disk full"}
+    asked = {"text": "Why?", "context": "none", "attachments": [log], "options": {"effort": "low"}}
+    first = panel.ask("prompt", asked)["result"]["run"]
+    panel.wait_for_end(first)
+    session = panel.runs[first]["session"]
+    assert "result" in panel.ask("session_fork", {"id": session, "turn": 0})
+    panel.wait_for_end(panel.ask("prompt", {"text": "Why?", "context": "auto", "like": first})["result"]["run"])
+    one, other = (request.body for request in model.requests[-2:])
+    assert "disk full" in str(other["messages"])
+    assert (one["messages"], one["output_config"]) == (other["messages"], other["output_config"])
+
+
 def test_a_session_that_is_left_goes_and_comes_back_with_its_history(
     kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
 ):

@@ -181,7 +181,7 @@ def test_cells_by_number_count_id_and_first_line(room: Completions) -> None:
     assert inserts(items) == ["@cell:intro", "@cell:load-it", "@cell:plot"]
     assert [(item["label"], item["about"]) for item in items] == [
         ("cell:1", "# Prices"),
-        ("cell:2 [7]", "prices = read()"),
+        ("cell:[7]", "prices = read()"),
         ("cell:3", ""),
     ]
     assert inserts(ask(room, "mention", "cell:7")) == ["@cell:load-it"]
@@ -211,7 +211,7 @@ def test_a_slow_page_is_waited_for_where_nothing_but_its_cells_is_meant(shell: I
     room = completions(
         shell, OwnSlow(project / "prices.ipynb"), project, skills_of(project), agents_of(project), lambda: True
     )
-    assert inserts(ask(room, "mention", "cell:2")) == ["@cell:load-it"]
+    assert inserts(ask(room, "mention", "cell:7")) == ["@cell:load-it"]
     assert inserts(ask(room, "mention", "app"))[0] == "@src/app.py"
 
 

@@ -244,7 +244,7 @@ def test_the_cell_that_goes_along(panel: Panel) -> None:
     _, cell, selected = [block["text"] for block in panel.sent]
     assert "prices = [3, 4]" in cell
     assert selected == "<selected>\n[3, 4]\n</selected>"
-    assert panel.attached_titles == [("cell", "cell load, number 2, In[7]"), ("cell", "What is selected in it")]
+    assert panel.attached_titles == [("cell", "cell [7], id load"), ("cell", "What is selected in it")]
 
 
 def test_a_cell_that_is_gone_is_said(panel: Panel) -> None:

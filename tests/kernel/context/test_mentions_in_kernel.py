@@ -60,18 +60,18 @@ def notices(page: Page) -> list[str]:
     return [op["text"] for op in page.ops if op["op"] == "notice"]
 
 
-@pytest.mark.parametrize("mention", ["@cell:load", "@cell:2", "@cell:[7]"])
+@pytest.mark.parametrize("mention", ["@cell:load", "@cell:2", "@cell:7", "@cell:[7]"])
 def test_a_cell_by_id_number_or_count(kernel: NotebookKernel, page: Page, model: MessagesServer, mention: str):
     model.add(say("ok"))
     prompt(kernel, f"explain {mention}.")
     (text,) = attached(model)
-    assert text.startswith(f'<attached mention="{mention}" what="cell load, number 2, In[7]">')
+    assert text.startswith(f'<attached mention="{mention}" what="cell [7], id load">')
     assert "prices = [3, 4]" in text
     assert "two prices" in text
     assert "AKIAIOSFODNN7EXAMPLE" not in text
     assert "# Prices" not in text
     (told,) = [op for op in page.ops if op["op"] == "told"]
-    assert ("cell", "cell load, number 2, In[7]") in [(part["kind"], part["title"]) for part in told["parts"]]
+    assert ("cell", "cell [7], id load") in [(part["kind"], part["title"]) for part in told["parts"]]
 
 
 def test_a_cell_that_is_not_there_is_said(kernel: NotebookKernel, page: Page, model: MessagesServer):

@@ -145,7 +145,7 @@ def test_a_notebook_keeps_one_line_with_what_it_took() -> None:
         saved.emit(event)
     line = "1 tool call · 300 tokens · $0.020"
     in_markdown = line.replace("$", r"\$")
-    assert saved.markdown().startswith(f"- ✓ `Agent: Explore: Find retries` · 4.0 s · {in_markdown}")
+    assert saved.markdown().startswith(f"- ✓ Agent: Explore: Find retries · 4.0 s · {in_markdown}")
     assert saved.plain().startswith(f"✓ Agent: Explore: Find retries · 4.0 s · {line}")
 
 
@@ -156,4 +156,4 @@ def test_a_notebook_says_of_an_agent_that_was_stopped_just_that() -> None:
     begin = (UserPrompt("go", "m"), ToolStart((call("toolu_1", "Explore: Find retries", "Agent"),)))
     for event in (*begin, *steps, ToolEnd("toolu_1", "Agent", "error", "", 4_000.0, None, error)):
         saved.emit(event)
-    assert saved.markdown().startswith("- ✗ `Agent: Explore: Find retries` · stopped · 0 tool calls")
+    assert saved.markdown().startswith("- ✗ Agent: Explore: Find retries · stopped · 0 tool calls")

@@ -80,10 +80,10 @@ def test_the_answer_the_tools_the_diff_and_the_cost():
     assert saved(*WHOLE_RUN).markdown() == (
         "<details open><summary>4 steps · 1 denied · a.py +1 −1 · 1.5 s</summary>\n\n"
         "I look at it.\n\n"
-        "- ✓ `Read: a.py` · 12 ms\n"
-        "- ✓ ``Grep `x` in all`` · 1.5 s\n"
-        "- ✓ `Edit: a.py` · 3 ms\n"
-        "- ✗ `Bash: rm -rf x` · denied: `the user said no`\n\n"
+        "- ✓ Read: `a.py` · 12 ms\n"
+        "- ✓ Grep &#96;x&#96; in all · 1.5 s\n"
+        "- ✓ Edit: `a.py` · 3 ms\n"
+        "- ✗ Bash: `rm -rf x` · denied: `the user said no`\n\n"
         "<details><summary>Changes: Edit: a.py</summary>\n\n"
         "````diff\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = '```'\n````\n\n"
         "</details>\n\n</details>\n\n"
@@ -116,7 +116,7 @@ def test_steps_fold_and_what_people_read_stays():
         "<details><summary>2 steps · 30 ms</summary>",
         "</details>",
     ]
-    assert blocks[1:3] == ["First.", "- ✓ `Read a.py` · 10 ms\n- ✓ `Searched for “x”` · 20 ms"]
+    assert blocks[1:3] == ["First.", "- ✓ Read a.py · 10 ms\n- ✓ Searched for “x” · 20 ms"]
     running = saved(TextDelta("First.", 0), turn_end(), *read)
     assert "details" not in running.markdown()
 
@@ -151,7 +151,7 @@ def test_an_interrupted_run_keeps_what_there_was():
         ToolStart((call("t", "Bash", "sleep 9"),)),
         run_end("interrupted", error),
     ).markdown()
-    assert markdown.startswith("half an ans\n\n- ✗ `Bash: sleep 9` · interrupted\n\n**Stopped.**")
+    assert markdown.startswith("half an ans\n\n- ✗ Bash: `sleep 9` · interrupted\n\n**Stopped.**")
 
 
 def test_a_run_that_could_not_begin_is_its_error_alone():
@@ -236,7 +236,7 @@ def test_what_the_user_answered_and_approved_is_kept():
         run_end(),
     )
     kept = saved(*run)
-    assert "- ✓ `Where to?` · 1 ms\n  - `Where to?` → `` the `attic` ``\n- ✓ `Plan: Plan`" in (kept.markdown())
+    assert "- ✓ Where to? · 1 ms\n  - Where to? → the &#96;attic&#96;\n- ✓ Plan: Plan" in (kept.markdown())
     assert (
         "<details><summary>The plan, as approved</summary>\n\n1. **Do** it &lt;/details>&lt;img src=x>\n\n</details>"
         in kept.markdown()
@@ -249,7 +249,7 @@ def test_a_command_that_failed_is_told_in_a_line():
     markdown = saved(
         ToolStart((call("t", "Bash", "pytest"),)), ToolEnd("t", "Bash", "error", "x", 5.0, None, error), run_end()
     ).markdown()
-    assert "- ✗ `Bash: pytest` · error: `Exit code 1`\n" in markdown
+    assert "- ✗ Bash: `pytest` · error: `Exit code 1`\n" in markdown
     assert "FAIL" not in markdown
 
 
@@ -262,7 +262,7 @@ def test_a_played_turn_reads_the_same_each_time():
     run.emit(ToolStart((Call(use, "Bash: make"),)))
     run.emit(ToolEnd("a", "Bash", "success", "made", 1234.5))
     run.emit(RunEnd("end_turn", "", {}, 0.0, 2345.6, 1, 1, 0, session_cost_usd=0.0))
-    assert run.markdown() == "- ✓ `Bash: make`\n\n*claude-opus-5-5* · *1 tool call* · *replayed, nothing was sent*"
+    assert run.markdown() == "- ✓ Bash: `make`\n\n*claude-opus-5-5* · *1 tool call* · *replayed, nothing was sent*"
     assert run.plain() == "✓ Bash: make\n\nclaude-opus-5-5 · 1 tool call · replayed, nothing was sent"
 
 

@@ -206,6 +206,7 @@ def test_an_empty_notebook(tools):
 
 def test_titles(tools):
     assert tools.title("NotebookRead", notebook_path="n.ipynb") == "Read n.ipynb"
-    assert tools.title("NotebookRead", notebook_path="n.ipynb", cells="1-3") == "Read cells 1-3 of n.ipynb"
+    assert tools.title("NotebookRead", notebook_path="n.ipynb", cells="1-3,7") == "Read 4 cells of n.ipynb"
+    assert tools.title("NotebookRead", notebook_path="n.ipynb", cells="3-") == "Read cells of n.ipynb"
     assert tools.title("NotebookRead", notebook_path="n.ipynb", cell_ids=["a", "b"]) == "Read 2 cells of n.ipynb"
     assert tools.title("NotebookRead", notebook_path="n.ipynb", outline=True) == "Outline n.ipynb"

@@ -12,8 +12,13 @@ export type Mark = {
 };
 
 export class Marks {
-  list: readonly Mark[] = [];
+  list: readonly Mark[];
   private readonly listeners = new Set<() => void>();
+
+  /** `memory` keeps them over a reload of the page; null: nothing does. */
+  constructor(private readonly memory: Pick<Storage, "getItem" | "setItem" | "removeItem"> | null = null) {
+    this.list = keptMarks(memory);
+  }
 
   /** Calls `listener` after each change; gives how to stop that. */
   subscribe(listener: () => void): () => void {
@@ -53,9 +58,43 @@ export class Marks {
   }
 
   private changed(): void {
+    keep(this.memory, this.list);
     for (const listener of [...this.listeners]) listener();
   }
 }
 
+const KEY = "cellwright:marks";
+
+function keptMarks(memory: Pick<Storage, "getItem"> | null): readonly Mark[] {
+  try {
+    const kept = JSON.parse(memory?.getItem(KEY) ?? "[]") as unknown;
+    return Array.isArray(kept) ? (kept as Mark[]) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Pictures may be more than a page can keep: then the marks are kept without them. */
+function keep(memory: Pick<Storage, "setItem" | "removeItem"> | null, list: readonly Mark[]): void {
+  const withoutPictures = list.map((mark) => (mark.attachment.picture ? { ...mark, attachment: { ...mark.attachment, picture: null, note: NOT_KEPT } } : mark));
+  for (const marks of [list, withoutPictures]) {
+    try {
+      if (marks.length) memory?.setItem(KEY, JSON.stringify(marks));
+      else memory?.removeItem(KEY);
+      return;
+    } catch {
+      // tried again with less, then not kept
+    }
+  }
+  try {
+    memory?.removeItem(KEY);
+  } catch {
+    // a browser that keeps nothing for this site
+  }
+}
+
+/** For Claude. */
+const NOT_KEPT = "No picture: the page was loaded anew, and could not keep it.";
+
 /** Those of the page: the notebooks add to them, the composer sends them. */
-export const marks = new Marks();
+export const marks = new Marks(sessionStorage);

@@ -14,6 +14,8 @@ import { watchInput, whenUserRests } from "../../transcript/focus";
 import { offerChangeRunner } from "../../transcript/items/page_actions";
 import type { AnswerMessage, AskOp } from "../../transcript/protocol";
 import type { RpcLink } from "../../transport/rpc";
+import type { SharedNotebook } from "../change_cells";
+import { changedByClaude } from "../change_cells";
 import { notebookLinks } from "../notebook_links";
 import { CellRunner } from "./changed_cell_runs";
 import css from "./proposals.css";
@@ -42,11 +44,12 @@ export class Proposals {
   private readonly shown = new Set<ShownCard>();
   private readonly lastInput = watchInput();
 
-  /** `panels` gives the notebooks that are open in this page; `show` brings one of them to the front. */
+  /** `panels` gives the notebooks that are open in this page; `show` brings one of them to the front; `changed` gives the cells that are as Claude changed them. */
   constructor(
     private readonly panels: () => NotebookPanel[],
     private readonly draw: DrawProposal,
     private readonly show: (panel: NotebookPanel) => void = () => undefined,
+    private readonly changed: (panel: NotebookPanel) => ReadonlySet<string> = () => new Set(),
   ) {}
 
   /** Shows a proposal wherever its notebook is open in this page. */
@@ -115,12 +118,38 @@ export class Proposals {
     return this.cardsIn(panel).length > 0;
   }
 
-  /** Goes to the next change that waits in `panel`, or with -1 to the last: from the card that has the keys, else from the active cell. */
+  /** True if `step` has a change to go to. */
+  hasChanges(panel: NotebookPanel): boolean {
+    return this.waitIn(panel) || this.changed(panel).size > 0;
+  }
+
+  /**
+   * Goes to the next change in `panel`, or with -1 to the last: one that waits, or one that was made and is still there. From the card
+   * that has the keys, else from the active cell.
+   */
   step(panel: NotebookPanel, direction: 1 | -1): void {
     const cards = this.cardsIn(panel);
-    const from = cards.find(({ card }) => card.hasFocus());
-    const to = from ? this.following(from, direction) : nearest(cards, panel, direction);
-    if (to) this.goTo(to);
+    const made = this.changed(panel);
+    const stops: Stop[] = cards.map((shown) => ({ at: cardPlace(shown), go: () => { this.goTo(shown); } }));
+    panel.content.widgets.forEach(({ model }, at) => {
+      if (made.has(model.id) && !stops.some(({ at: [cell] }) => cell === at)) stops.push({ at: [at, 0], go: () => { this.goToCell(panel, at); } });
+    });
+    stops.sort((one, other) => order(one.at, other.at));
+    const focused = cards.find(({ card }) => card.hasFocus());
+    const from: CellPlace = focused ? cardPlace(focused) : [panel.content.activeCellIndex, 0];
+    // a card at the active cell is still to be visited, a change that was made there is what is looked at
+    const isAhead = ({ at }: Stop): boolean => order(at, from) * direction > 0 || (!focused && direction === 1 && at[0] === from[0] && cards.some((shown) => cardPlace(shown)[0] === at[0]));
+    const to = direction === 1 ? (stops.find(isAhead) ?? stops[0]) : (stops.findLast(isAhead) ?? stops.at(-1));
+    to?.go();
+  }
+
+  private goToCell(panel: NotebookPanel, at: number): void {
+    this.show(panel);
+    const { content } = panel;
+    content.activeCellIndex = at;
+    content.mode = "command";
+    content.activate();
+    void content.scrollToItem(at);
   }
 
   /** Answers all changes that wait in `panel` and could be read. */
@@ -170,14 +199,10 @@ export class Proposals {
 
   /** The cards of a notebook, from the top. */
   private cardsIn(panel: NotebookPanel): ShownCard[] {
-    const place = ({ host }: ShownCard): [number, number] => [
-      panel.content.widgets.findIndex(({ node }) => node === host.parentElement),
-      ORDER[host.dataset.where ?? ""] ?? 0,
-    ];
     return [...this.shown]
       .filter((shown) => shown.panel === panel)
-      .map((shown) => ({ shown, at: place(shown) }))
-      .sort((one, other) => one.at[0] - other.at[0] || one.at[1] - other.at[1])
+      .map((shown) => ({ shown, at: cardPlace(shown) }))
+      .sort((one, other) => order(one.at, other.at))
       .map(({ shown }) => shown);
   }
 
@@ -188,15 +213,19 @@ export class Proposals {
   }
 }
 
+/** The cell's number, and the place at it. */
+type CellPlace = readonly [cell: number, place: number];
+type Stop = { readonly at: CellPlace; readonly go: () => void };
+
 /** How the style sheet puts the cards of one cell. */
 const ORDER: Record<string, number> = { before: -1, on: 0, after: 1 };
 
-/** The first card at or below the active cell, or with -1 the last above it; around the notebook's end. */
-function nearest(cards: ShownCard[], panel: NotebookPanel, direction: 1 | -1): ShownCard | undefined {
-  const active = panel.content.activeCellIndex;
-  const at = ({ host }: ShownCard): number => panel.content.widgets.findIndex(({ node }) => node === host.parentElement);
-  if (direction === 1) return cards.find((shown) => at(shown) >= active) ?? cards[0];
-  return cards.filter((shown) => at(shown) < active).at(-1) ?? cards.at(-1);
+function cardPlace({ host, panel }: ShownCard): CellPlace {
+  return [panel.content.widgets.findIndex(({ node }) => node === host.parentElement), ORDER[host.dataset.where ?? ""] ?? 0];
+}
+
+function order(one: CellPlace, other: CellPlace): number {
+  return one[0] - other[0] || one[1] - other[1];
 }
 
 async function bringIntoView({ content }: NotebookPanel, cell: number, host: HTMLElement): Promise<void> {
@@ -270,22 +299,24 @@ export const proposalsPlugin: JupyterFrontEndPlugin<void> = {
         return proposal(host, ask, send, page);
       },
       (panel) => { app.shell.activateById(panel.id); },
+      ({ content: { model } }) => (model ? changedByClaude(model.sharedModel as unknown as SharedNotebook) : new Set()),
     );
     offerChangeRunner(new CellRunner((question) => proposals.placeOf(question)));
     notebookLinks.serve("propose", proposals.propose);
     notebookLinks.serve("withdraw", proposals.withdraw);
-    const add = (command: string, label: string, caption: string, act: (panel: NotebookPanel) => void): void => {
+    const add = (command: string, label: string, caption: string, act: (panel: NotebookPanel) => void, applies = (panel: NotebookPanel): boolean => proposals.waitIn(panel)): void => {
       app.commands.addCommand(command, {
         label,
         caption,
         describedBy: { args: { type: "object", properties: {} } },
-        isEnabled: () => tracker.currentWidget !== null && proposals.waitIn(tracker.currentWidget),
+        isEnabled: () => tracker.currentWidget !== null && applies(tracker.currentWidget),
         execute: () => { if (tracker.currentWidget) act(tracker.currentWidget); },
       });
       palette?.addItem({ command, category: "Claude" });
     };
-    add(COMMANDS.next, "Next Change", "Go to the next change that Claude proposes", (panel) => { proposals.step(panel, 1); });
-    add(COMMANDS.previous, "Previous Change", "Go to the last change before this one", (panel) => { proposals.step(panel, -1); });
+    const has = (panel: NotebookPanel): boolean => proposals.hasChanges(panel);
+    add(COMMANDS.next, "Next Change", "Go to the next change that Claude proposes or has made", (panel) => { proposals.step(panel, 1); }, has);
+    add(COMMANDS.previous, "Previous Change", "Go to the last change before this one", (panel) => { proposals.step(panel, -1); }, has);
     add(COMMANDS.accept, "Accept All Changes", "Accept all changes that wait in this notebook", (panel) => { proposals.answerAll(panel, "allow"); });
     add(COMMANDS.reject, "Reject All Changes", "Reject all changes that wait in this notebook", (panel) => { proposals.answerAll(panel, "deny"); });
   },

@@ -137,7 +137,7 @@ export class FirstPage implements Disposable {
     if (this.knownOf !== this.place) return true;
     if (chat.connection === "none") return !this.deps.isSettled();
     // its turns are drawn from the transcript, or a run is about to be shown
-    return chat.state === null || chat.state.session.turns > 0 || chat.state.current !== null;
+    return chat.isRestoring || chat.state === null || chat.state.session.turns > 0 || chat.state.current !== null;
   }
 
   /** As `isLoading`, but not for ever: a conversation that cannot be drawn is none to wait for. */

@@ -147,8 +147,10 @@ export class Panel implements Disposable {
         // as a cell asks it: with the budget, the mode and the model of its first line
         else if (!page.runCell(run.place, run.prompt)) this.ask(run.prompt);
       },
-      edit: (run, text) => { void this.askAnew(run, text); },
-      retry: (run) => { void this.askAnew(run, run.prompt); },
+      edit: (run, text) => { void this.askAnew(run, (like) => { this.ask(text, like); }); },
+      retry: (run) => {
+        void this.askAnew(run, (like) => { if (!page.runCell(run.place, run.prompt)) this.ask(run.prompt, like); });
+      },
       openBranch: (session, turn) => {
         this.branchTurn = turn;
         chat.request("session_resume", { id: session }).catch((error: unknown) => {
@@ -281,6 +283,7 @@ export class Panel implements Disposable {
     return {
       trans: home.trans,
       settings: () => home.settings(),
+      startKernel: () => { home.startKernel(); },
       close: () => { this.close(); },
       compose: (text) => { this.compose(text); },
       show: (run) => { this.show(run); },
@@ -291,11 +294,11 @@ export class Panel implements Disposable {
     };
   }
 
-  /** Sends a prompt that was said before. */
-  private ask(text: string): void {
+  /** Sends a prompt that was said before, or other words in its place; with what was sent with the run `like`. */
+  private ask(text: string, like?: string): void {
     const { context } = this.page.settings();
     this.runs.toEnd();
-    this.chat.prompt({ text, attachments: [], context, cell: null, options: {} }).catch((error: unknown) => { this.tell(error); });
+    this.chat.prompt({ text, attachments: [], context, cell: null, options: {}, ...(like ? { like } : {}) }).catch((error: unknown) => { this.tell(error); });
   }
 
   /** Asks for an action on a cell again. */
@@ -306,13 +309,13 @@ export class Panel implements Disposable {
     this.chat.prompt({ text: "", attachments: [], context, cell, options: {}, action }).catch((error: unknown) => { this.tell(error); });
   }
 
-  /** Asks `text` in the place of a turn's prompt, in a copy of the session up to there: the session itself stays as it is. */
-  private async askAnew(run: Run, text: string): Promise<void> {
+  /** Has `ask` take the place of a turn's prompt, in a copy of the session up to there: the session itself stays as it is. */
+  private async askAnew(run: Run, ask: (like: string) => void): Promise<void> {
     const { chat } = this;
     const before = (run.turn ?? 1) - 1;
     try {
       await chat.request("session_fork", { id: run.session, turn: before });
-      this.ask(text);
+      ask(run.id);
     } catch (error) {
       this.tell(error);
     }

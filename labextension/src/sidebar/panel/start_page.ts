@@ -49,11 +49,12 @@ export function startPage(deps: StartPageDeps): StartPage {
     update(chat, start, facts) {
       const suggested = suggestionsFor(chat, start, facts, trans);
       const seen = aboutText(chat, start, facts, trans);
-      const now = JSON.stringify([chat.connection, seen, suggested, start?.earlier?.id]);
+      const now = JSON.stringify([chat.connection, seen, suggested, start?.earlier?.id, chat.notRestored]);
       if (now === shown) return;
       shown = now;
       about.textContent = seen;
-      earlier.replaceChildren(...(start?.earlier ? [continueButton(start.earlier, deps)] : []));
+      const notShown = chat.notRestored && trans.__("The kernel restarted, and the conversation before it cannot be shown: %1", revealed(chat.notRestored));
+      earlier.replaceChildren(...(notShown ? [element("p", { class: "about" }, notShown)] : []), ...(start?.earlier ? [continueButton(start.earlier, deps)] : []));
       list.replaceChildren(...suggested.map(({ label, prompt }) => element("li", {}, button(label, () => { deps.compose(prompt); }))));
       if (chat.connection === "none") list.append(element("li", {}, button(trans.__("Start a kernel in this folder"), () => { deps.startKernel(); }, { class: "start" })));
     },

@@ -33,6 +33,28 @@ it("has one mark for each place, which keeps its remark when it is marked again"
   expect(changed).toHaveBeenCalledTimes(6);
 });
 
+it("keeps the marks over a reload of the page, without pictures that are too large", () => {
+  const kept = new Map<string, string>();
+  const memory = {
+    getItem: (name: string) => kept.get(name) ?? null,
+    setItem: (name: string, value: string) => {
+      if (value.length > 1_000) throw new DOMException("full", "QuotaExceededError");
+      kept.set(name, value);
+    },
+    removeItem: (name: string) => void kept.delete(name),
+  };
+  const marks = new Marks(memory);
+  marks.add({ id: "m1", notebook: "a.ipynb", cell: "c1", index: 0, attachment: attachment("Output of cell [1]", { picture: "iVBORw==", remark: "why?" }) });
+  expect(new Marks(memory).list).toEqual(marks.list);
+  marks.add({ id: "m2", notebook: "a.ipynb", cell: "c2", index: 0, attachment: attachment("Output of cell [2]", { picture: "x".repeat(2_000) }) });
+  expect(new Marks(memory).list.map(({ id, attachment: { picture, remark, note } }) => [id, picture, remark, note.slice(0, 10)])).toEqual([
+    ["m1", null, "why?", "No picture"], ["m2", null, "", "No picture"],
+  ]);
+  marks.remove(["m1", "m2"]);
+  kept.set("cellwright:marks", "{");
+  expect(new Marks(memory).list).toEqual([]);
+});
+
 it("sends what is marked with the prompt, and takes the marks away when the kernel has it", async () => {
   const scene = composerScene();
   const shown = (): string[] => [...scene.host.querySelectorAll(".cellwright-attached li")].map(({ textContent }) => textContent);

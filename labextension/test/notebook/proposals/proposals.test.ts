@@ -32,9 +32,11 @@ class Page {
     new Map(),
   );
   readonly proposals: Proposals;
+  /** The cells that are as Claude changed them. */
+  readonly made = new Set<string>();
 
   constructor(...panels: NotebookPanel[]) {
-    this.proposals = new Proposals(() => panels, (host, asked, send, page) => Promise.resolve(proposalCard(host, asked, send, page)));
+    this.proposals = new Proposals(() => panels, (host, asked, send, page) => Promise.resolve(proposalCard(host, asked, send, page)), undefined, () => this.made);
   }
 
   propose(params: JsonObject): Promise<boolean> {
@@ -100,4 +102,27 @@ describe("a proposal", () => {
     expect(await shown).toBe(false);
     expect(hosts(document)).toEqual([]);
   });
+});
+
+it("F8 visits changes that wait and those that were made, in the notebook's order", async () => {
+  const activated: number[] = [];
+  const notebook = panel("a.ipynb", "a", "b", "c", "d");
+  const content = Object.assign(notebook.content, {
+    mode: "command", activate: () => undefined,
+    scrollToItem: (at: number) => { activated.push(at); return Promise.resolve(); },
+  });
+  content.activeCellIndex = 0;
+  const page = new Page(notebook);
+  expect(page.proposals.hasChanges(notebook)).toBe(false);
+  page.made.add("a").add("d");
+  expect(page.proposals.hasChanges(notebook)).toBe(true);
+  await page.propose({ cell: "b" });
+  page.proposals.step(notebook, 1);
+  expect([content.activeCellIndex, activated]).toEqual([1, []]);
+  content.activeCellIndex = 2;
+  page.proposals.step(notebook, 1);
+  page.proposals.step(notebook, 1);
+  expect([content.activeCellIndex, activated]).toEqual([0, [3, 0]]);
+  page.proposals.step(notebook, -1);
+  expect(activated).toEqual([3, 0, 3]);
 });

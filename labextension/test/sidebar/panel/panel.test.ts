@@ -248,7 +248,7 @@ describe("branches", () => {
     press(again, "Enter");
     expect(requests(kernel, "session_fork").at(-1)?.params).toEqual({ id: "b", turn: 1 });
     await answer(kernel, "session_fork", null);
-    expect(requests(kernel, "prompt").at(-1)?.params).toMatchObject({ text: "other words" });
+    expect(requests(kernel, "prompt").at(-1)?.params).toMatchObject({ text: "other words", like: "r2" });
   });
 
   it("begin with a good answer that is asked for again", async () => {
@@ -256,7 +256,7 @@ describe("branches", () => {
     find(host, "[data-run=r1] .retry").click();
     expect(requests(kernel, "session_fork").at(-1)?.params).toEqual({ id: "b", turn: 0 });
     await answer(kernel, "session_fork", null);
-    expect(requests(kernel, "prompt").at(-1)?.params).toMatchObject({ text: "prompt 1" });
+    expect(requests(kernel, "prompt").at(-1)?.params).toMatchObject({ text: "prompt 1", like: "r1" });
     kernel.tell(run("r3", { session: "b", turn: 3, state: "failed" }));
     await drawn();
     expect(find(host, "[data-run=r3] .retry").hidden).toBe(true);

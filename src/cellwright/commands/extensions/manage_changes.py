@@ -12,7 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.commands.extensions.manage_report import RULES, definition_folders, settings_files, shown_description
+from cellwright.commands.extensions.manage_report import (
+    RULES,
+    definition_folders,
+    settings_files,
+    shown_description,
+    switched_off,
+)
 from cellwright.commands.extensions.plugins import PluginCommands
 from cellwright.config.agents.agent_definition import NoAgent, definition_of
 from cellwright.config.front_matter import read_front_matter
@@ -28,12 +34,12 @@ from cellwright.config.mcp.written_servers import (
 )
 from cellwright.config.settings.checked_value import checked_value, parsed_value, rule_problem
 from cellwright.config.settings.edit import change_rules, set_value
-from cellwright.config.strict_json import SettingsProblem
+from cellwright.config.strict_json import SettingsProblem, parse_settings
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.policy_in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.project_writes import check_way, write_file
+from cellwright.sessions.project_writes import check_way, make_folders, write_file
 from cellwright.text import lazy_pattern
 
 FILE_MODE = 0o644
@@ -193,9 +199,32 @@ async def drop_server(conversation: Conversation, params: Params) -> Mapping[str
 
 
 async def switch_server(conversation: Conversation, params: Params) -> Mapping[str, Any]:
-    """Switch a server on or off for this conversation; no file is written."""
-    conversation.mcp.set_disabled(_known_server(conversation, params), disabled=params.get("on") is not True)
-    return {"file": ""}
+    """Switch a server off by its name in the user's local settings of this folder, or on by taking the name out."""
+    name, on = _text(params, "name"), params.get("on") is True
+    if not switched_off(conversation, name):
+        _known_server(conversation, params)
+    file = settings_files(conversation)["local"]
+    await asyncio.to_thread(_deny_server, file, name, not on)
+    conversation.mcp.set_disabled(name, disabled=not on)
+    return {"file": str(file)}
+
+
+def _deny_server(file: Path, name: str, denied: bool) -> None:
+    project = file.parent.parent
+    try:
+        make_folders(project, file.parent)
+        try:
+            text = check_way(project, file).read_text("utf-8")
+        except FileNotFoundError:
+            text = "{}"
+        listed = parse_settings(text, file).get("deniedMcpServers", [])
+        if not isinstance(listed, list):
+            raise SettingsProblem(f"{file}: `deniedMcpServers` is not a list")
+        rule = {"serverName": name}
+        kept = [each for each in listed if each not in (name, rule)]
+        set_value(file, ["deniedMcpServers"], [*kept, rule] if denied else kept or None, project=project)
+    except (SettingsProblem, OSError) as error:
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{file} was not changed: {error}.") from None
 
 
 async def connect_server(conversation: Conversation, params: Params) -> Mapping[str, Any]:
@@ -382,10 +411,10 @@ WRITES: Mapping[str, Change] = {
     "drop_definition": drop_definition,
     "switch_definition": switch_definition,
     "change_plugin": change_plugin,
+    "switch_server": switch_server,
 }
 """They write files that settings are read from."""
 ACTS: Mapping[str, Change] = {
-    "switch_server": switch_server,
     "connect_server": connect_server,
     "approve_server": approve_server,
     "sign_in": sign_in,

@@ -254,24 +254,34 @@ def _servers(conversation: Conversation) -> list[dict[str, Any]]:
             }
         )
     for name, why in servers.found.refused.items():
+        is_off = switched_off(conversation, name)
         rows.append(
             {
                 "name": name,
                 "scope": "",
-                "from": "",
+                "from": str(settings_files(conversation)["local"]) if is_off else "",
                 "address": "",
                 "transport": "",
-                "state": "blocked",
-                "problem": why,
+                "state": "off" if is_off else "blocked",
+                "problem": "" if is_off else why,
                 "tools": [],
                 "enabled": False,
                 "signs_in": False,
                 "pending": [],
-                "locked": why,
+                "locked": "" if is_off else why,
                 "entry": None,
             }
         )
     return rows
+
+
+def switched_off(conversation: Conversation, name: str) -> bool:
+    """Return whether the user's local settings, and no others, switch this MCP server off by its name."""
+    local = settings_files(conversation)["local"]
+    rules = (name, {"serverName": name})
+    entries = conversation.in_force.settings.merged.entries.get(("deniedMcpServers",), ())
+    files = [entry.layer.file for entry in entries if entry.value in rules]
+    return bool(files) and all(file == local for file in files)
 
 
 def shown_description(conversation: Conversation, name: str) -> list[str]:

@@ -202,7 +202,7 @@ class Runner(Struct):
         choice = self._choices.get(astuple(input)) or await self._choose(input)
         display_path = shown_path(self.cwd, choice.notebook.path)
         cells = choice.cells
-        code = "\n\n".join(f"# cell {cell.position + 1}\n{cell.source}" for cell in cells)
+        code = "\n\n".join(f"# {cell_name(cell.position, cell.execution_count, '')}\n{cell.source}" for cell in cells)
         one = len(cells) == 1
         first = cells[0]
         what = cell_name(first.position, first.execution_count, first.source) if one else counted(len(cells), "cell")

@@ -196,16 +196,13 @@ def cell_items(cells: Iterable[Cell], text: str, most: int) -> list[Completion]:
 
 def _names_of(cell: Cell) -> Iterator[str]:
     """Yield the names by which a cell is found."""
-    yield str(cell.position + 1)
-    if cell.execution_count is not None:
-        yield str(cell.execution_count)
+    yield str(cell.execution_count or cell.position + 1)
     yield cell.id
     yield first_line(cell.source)
 
 
 def _label(cell: Cell) -> str:
-    count = f" [{cell.execution_count}]" if cell.execution_count is not None else ""
-    return f"{CELL}{cell.position + 1}{count}"
+    return f"{CELL}[{cell.execution_count}]" if cell.execution_count else f"{CELL}{cell.position + 1}"
 
 
 def first_line(source: str) -> str:

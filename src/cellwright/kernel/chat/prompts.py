@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
 from cellwright.agent.thread import CallerJobs
@@ -80,6 +81,12 @@ class PanelPrompt(Struct, frozen=True, kw_only=True):
     options: RunOptions
     attached: tuple[ContextBlock, ...]
     action: CellAction | None = None
+
+    def like(self, earlier: PanelPrompt) -> PanelPrompt:
+        """The same words with the attachments, the cell and the options of `earlier`."""
+        return replace(
+            self, context=earlier.context, cell=earlier.cell, options=earlier.options, attached=earlier.attached
+        )
 
 
 async def read_prompt(params: Mapping[str, Any]) -> PanelPrompt:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -22,6 +23,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, TextDelta
 from cellwright.kernel.chat.conversation_log import LineLog, LoggedRun
 from cellwright.kernel.chat.prompts import PanelPrompt, context_providers, read_prompt
+from cellwright.kernel.pages.comm import optional
 from cellwright.kernel.run.questions import Questions
 from cellwright.text import lazy_pattern
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.chat.connections import PanelConnection
 
+
+PROMPTS_KEPT = 20
+"""With their attachments, to send them again."""
 
 _NUMBERED = lazy_pattern(r"cell (\[\d+\])")
 
@@ -45,6 +50,7 @@ class PanelRuns:
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
         self._numbers = itertools.count(1)
+        self._prompts: OrderedDict[str, PanelPrompt] = OrderedDict()
         self._commands: dict[str, AgentTask[None]] = {}
         self._in_order: WeakKeyDictionary[PanelConnection, asyncio.Lock] = WeakKeyDictionary()
 
@@ -53,12 +59,18 @@ class PanelRuns:
         in_order = self._in_order.setdefault(panel, asyncio.Lock())
         async with in_order:  # a picture takes time, and words would overtake it
             prompt = await read_prompt(params)
+        if (earlier := self._prompts.get(optional(params, "like", str) or "")) is not None:
+            prompt = prompt.like(earlier)
         origin = "server" if panel.is_server else "sidebar"
         if prompt.action is None and self._is_command(prompt.text, of_program=panel.is_server):
             return {"run": self._command(prompt, origin)}
         # what a folder brings along is a person's to trust
         person = not panel.is_server or self._chat.connections.is_watched
-        return {"run": self._start(prompt, origin, person=person)}
+        run = self._start(prompt, origin, person=person)
+        self._prompts[run] = prompt
+        while len(self._prompts) > PROMPTS_KEPT:
+            self._prompts.popitem(last=False)
+        return {"run": run}
 
     def stop(self, run_id: str) -> None:
         """Interrupt the run; one that waits is taken out of the line."""

@@ -18,10 +18,9 @@ from cellwright.conversation.prompts.prompt import (
 from cellwright.errors import ToolError
 from cellwright.kernel.namespace.cell_log import is_hidden
 from cellwright.text import lazy_pattern
-from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
+from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks, cell_name
 
-_NUMBER = lazy_pattern(r"\d{1,6}")
-_COUNT = lazy_pattern(r"(?:In)?\[(\d{1,6})\]")
+_NUMBER = lazy_pattern(r"(?:In)?\[(\d{1,6})\]|(\d{1,6})")
 
 Describe = Callable[[Mapping[str, Any], Sequence[str]], str]
 """Describes variables of a namespace, bounded in time and size; called on the thread that runs the cells."""
@@ -63,19 +62,20 @@ async def attached_cell(
         return content
     if (redaction := prompt_context.agent.redaction) is not None:
         content = _each_text(content, lambda text: redaction.clean_outputs(text).text)
-    count = f", In[{cell.execution_count}]" if cell.execution_count else ""
-    return AttachedMention(attachment(mention, f"cell {cell.id}, number {cell.position + 1}{count}", "cell", content))
+    title = f"{cell_name(cell.position, cell.execution_count, '')}, id {cell.id}"
+    return AttachedMention(attachment(mention, title, "cell", content))
 
 
 def find_cell(name: str, cells: Sequence[Cell]) -> Cell | None:
-    """The cell with this id; else, for a number, the cell at that place counted from 1; for `[3]` the one that is In[3]."""
+    """The cell with this id, else with this number beside it; `3` without brackets may be the third cell, too."""
     if (found := next((cell for cell in cells if cell.id == name), None)) is not None:
         return found
-    if (count := _COUNT.fullmatch(name)) is not None:
-        return next((cell for cell in cells if cell.execution_count == int(count[1])), None)
-    if _NUMBER.fullmatch(name) and 0 < int(name) <= len(cells):
-        return cells[int(name) - 1]
-    return None
+    if (number := _NUMBER.fullmatch(name)) is None:
+        return None
+    wanted = int(number[1] or number[2])
+    if (numbered := next((cell for cell in cells if cell.execution_count == wanted), None)) is not None:
+        return numbered
+    return cells[wanted - 1] if number[2] and 0 < wanted <= len(cells) else None
 
 
 def mentioned_variables(words: str, namespace: Mapping[str, Any], describe: Describe) -> ContextProvider | None:

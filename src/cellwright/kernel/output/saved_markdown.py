@@ -559,11 +559,21 @@ def _without(text: str, displayed: Sequence[str]) -> str:
 
 
 def _tool_lines(tool: _ToolLine) -> Iterator[str]:
-    # the code follows, whole
-    title = tool.call.name if tool.code else tool.title
-    yield " · ".join(part for part in (f"- {tool.mark} {code_span(title)}", _outcome_markdown(tool)) if part)
+    yield " · ".join(part for part in (f"- {tool.mark} {_title_markdown(tool)}", _outcome_markdown(tool)) if part)
     for question, answer in tool.answers.items():
-        yield f"  - {code_span(question)} → {code_span(answer)}"
+        yield f"  - {escaped(question)} → {escaped(answer)}"
+
+
+def _title_markdown(tool: _ToolLine) -> str:
+    """The title with its command, or what else stands behind the tool's name, as code."""
+    name, title = tool.call.name, tool.title
+    if tool.code:
+        return escaped(name)  # the code follows, whole
+    command = " ".join(str(tool.call.tool_use["input"].get("command", "")).split())
+    if command and title.endswith(command):
+        return f"{escaped(title.removesuffix(command).rstrip())} {code_span(command)}"
+    said, _, rest = title.partition(": ")
+    return f"{escaped(name)}: {code_span(rest)}" if said == name != "Agent" and rest else escaped(title)
 
 
 def _task_list(todos: Sequence[Mapping[str, Any]]) -> str:

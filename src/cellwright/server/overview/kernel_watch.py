@@ -17,7 +17,7 @@ from typing import Any
 
 from cellwright.server.api_error import RouteError
 from cellwright.server.relay.channels import KernelLost, Message
-from cellwright.server.relay.connection import KernelComm, KernelConnection
+from cellwright.server.relay.connection import KernelComm, KernelConnection, settle_reply
 from cellwright.server.relay.relay import PROTOCOL, TARGET
 
 PRESENCE = "cellwright.present"
@@ -147,18 +147,7 @@ class KernelWatch:
             case {"type": "unsupported"} | {"type": "failed"}:
                 self._lost()
             case {"type": "reply", "id": str(request_id)}:
-                self._on_reply(request_id, message)
-
-    def _on_reply(self, request_id: str, message: Mapping[str, Any]) -> None:
-        reply = self._replies.get(request_id)
-        if reply is None or reply.done():
-            return
-        error = message.get("error")
-        if isinstance(error, dict):
-            code, text = str(error.get("code", "failed")), str(error.get("message", ""))
-            reply.set_exception(RouteError.of_kernel(code, text, error.get("details")))
-        else:
-            reply.set_result(None)
+                settle_reply(self._replies.get(request_id), message)
 
     def _lost(self) -> None:
         """The kernel was restarted, has unloaded Cellwright, or the way to it broke: it is looked for again."""

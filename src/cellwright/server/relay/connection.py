@@ -29,6 +29,18 @@ BUSY_AFTER_SECONDS = 1.0
 SUBSHELLS = "kernel subshells"
 
 
+def settle_reply(reply: asyncio.Future[Any] | None, message: Mapping[str, Any]) -> None:
+    """Give `reply` the result in a kernel's `reply` message, or its error; one that nobody waits for is passed over."""
+    if reply is None or reply.done():
+        return
+    error = message.get("error")
+    if isinstance(error, dict):
+        code, text = str(error.get("code", "failed")), str(error.get("message", ""))
+        reply.set_exception(RouteError.of_kernel(code, text, error.get("details")))
+    else:
+        reply.set_result(message.get("result"))
+
+
 class KernelConnection:
     """Opened once, closed once. `on_published` is called with every message that the kernel publishes, `on_lost` when
     the connection breaks.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.notebook_link import NotebookLink, PageOf
 from cellwright.server.relay.channels import KernelLost, Message
-from cellwright.server.relay.connection import KernelComm, KernelConnection, load_extension
+from cellwright.server.relay.connection import KernelComm, KernelConnection, load_extension, settle_reply
 
 if TYPE_CHECKING:
     from cellwright.tools.mcp.call_question import CallQuestion
@@ -333,7 +333,7 @@ class KernelRelay:
                 if (tell := self._telling.get(call)) is not None:
                     tell(words)
             case {"type": "reply", "id": str(request_id)}:
-                self._on_reply(request_id, message)
+                settle_reply(self._replies.get(request_id), message)
 
     def _put(self, call: str, question: CallQuestion) -> None:
         """Put the question of a call, and send the answer."""
@@ -395,17 +395,6 @@ class KernelRelay:
         """Send a small message; where the connection is lost there is nobody who waits for it."""
         with contextlib.suppress(KernelLost):
             self._the_comm().send_now(message)
-
-    def _on_reply(self, request_id: str, message: Mapping[str, Any]) -> None:
-        reply = self._replies.get(request_id)
-        if reply is None or reply.done():
-            return
-        error = message.get("error")
-        if isinstance(error, dict):
-            code, text = str(error.get("code", "failed")), str(error.get("message", ""))
-            reply.set_exception(RouteError.of_kernel(code, text, error.get("details")))
-        else:
-            reply.set_result(message.get("result"))
 
     # ---- when the kernel or the way to it ends ----
 

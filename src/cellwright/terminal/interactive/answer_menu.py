@@ -1,11 +1,13 @@
 """The answers to a question, to choose from: a key takes one at once, arrows and Enter another, Escape is a no.
 
-An answer that takes words is written where it stands; Enter and Escape send it with what was written.
+An answer that takes words is written where it stands; Enter and Escape send it with what was written. Of a question with
+several answers, keys and Space mark some, and Enter sends them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import select
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -32,11 +34,15 @@ READY_SECONDS = 0.3
 """As in the browser: a key that was on its way to something else is no answer."""
 
 
-class _Menu(Struct):
+class Menu(Struct):
+    """The answers as they are shown, and what keys do to them."""
+
     rows: Sequence[OfferedAnswer]
     hint: str
     theme: Theme
     compact: bool
+    several: bool = False
+    marked: frozenset[str] = frozenset()
     is_ready: bool = False
     selected: int = 0
     written: str | None = None
@@ -45,8 +51,9 @@ class _Menu(Struct):
         lines: list[RenderableType] = []
         for number, row in enumerate(self.rows):
             chosen = number == self.selected
+            box = f"{'☑' if row.key in self.marked else '☐'} " if self.several and row.marks else ""
             line = Text(
-                f"{'❯' if chosen else ' '} {row.key}  {row.label}", self.theme.styles["title" if chosen else ""]
+                f"{'❯' if chosen else ' '} {row.key}  {box}{row.label}", self.theme.styles["title" if chosen else ""]
             )
             if chosen and self.written is not None:
                 line.append(f"  {row.words}: {self.written}▏")
@@ -61,11 +68,8 @@ class _Menu(Struct):
         row = self.rows[self.selected]
         if self.written is not None:
             if key in (ENTER, ESCAPE):
-                return row.key, self.written.strip()
-            if key in ERASE:
-                self.written = self.written[:-1]
-            elif key.isprintable():
-                self.written += key
+                return self._taken(row, self.written.strip())
+            self.written = _typed(self.written, key)
             return None
         if key == ESCAPE or (key == "n" and all(each.key != key for each in self.rows)):
             return ESCAPE, ""
@@ -73,7 +77,7 @@ class _Menu(Struct):
             self.selected = (self.selected + (1 if key == DOWN else -1)) % len(self.rows)
             return None
         if key != ENTER:
-            meant = self.rows[0].key if key == "y" else key.lower()
+            meant = {"y": self.rows[0].key, " ": row.key if self.several else ""}.get(key, key.lower())
             places = [number for number, each in enumerate(self.rows) if each.key == meant]
             if not places:
                 return None
@@ -82,29 +86,56 @@ class _Menu(Struct):
         if row.words:
             self.written = ""
             return None
-        return row.key, ""
+        if self.several and row.marks and (key != ENTER or not self.marked):
+            self.marked ^= {row.key}
+            return None
+        return self._taken(row, "")
+
+    def _taken(self, row: OfferedAnswer, words: str) -> tuple[str, str]:
+        """The row's key; with the marked ones, if it is an answer beside them."""
+        keys = self.marked if row.marks else self.marked | {row.key} if words else {row.key}
+        return ",".join(each.key for each in self.rows if each.key in (keys or {row.key})), words
+
+
+def _typed(text: str, key: str) -> str:
+    if key in ERASE:
+        return text[:-1]
+    return text + key if key.isprintable() else text
 
 
 def choose(
-    rows: Sequence[OfferedAnswer], hint: str, stdin: TextIO, screen: TextIO, theme: Theme, *, compact: bool = False
+    rows: Sequence[OfferedAnswer],
+    hint: str,
+    stdin: TextIO,
+    screen: TextIO,
+    theme: Theme,
+    *,
+    compact: bool = False,
+    several: bool = False,
+    seconds: float | None = None,
 ) -> tuple[str, str] | None:
     """Show the answers and return the key of the one that is taken, and what was written with it.
 
-    `ESCAPE` stands for the no without words, None for the end of the input. Raises `KeyboardInterrupt`.
+    `ESCAPE` stands for the no without words, None for the end of the input. With `several`, the keys of all that were marked
+    are joined by commas. Raises `KeyboardInterrupt`, and TimeoutError if no key is pressed within `seconds`.
     """
-    menu = _Menu(rows, hint, theme, compact)
+    menu = Menu(rows, hint, theme, compact, several)
     taken = None
+    in_time = True
     with contextlib.suppress(OSError), _live(theme.console(screen), menu) as live, single_keys(stdin):
         forget_keys(stdin, READY_SECONDS)
         menu.is_ready = True
         live.update(menu.draw(), refresh=True)
-        while taken is None and (key := next_key(stdin)) is not None:
+        in_time = seconds is None or bool(select.select([stdin], [], [], seconds)[0])
+        while in_time and taken is None and (key := next_key(stdin)) is not None:
             taken = menu.press(key)
             live.update(menu.draw(), refresh=True)
+    if not in_time:
+        raise TimeoutError
     return taken
 
 
-def _live(console: Console, menu: _Menu) -> Live:
+def _live(console: Console, menu: Menu) -> Live:
     return Live(
         menu.draw(),
         console=console,

@@ -101,10 +101,16 @@ def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look:
     from cellwright.terminal.interactive.answer_menu import choose
     from cellwright.terminal.views.themes import theme_named
 
-    def choose_one(answers: Sequence[OfferedAnswer], hint: str) -> tuple[str, str] | None:
-        return choose(answers, hint, streams.stdin, screen, theme_named(look.theme), compact=look.compact)
+    theme = theme_named(look.theme)
 
-    return replace(asker, choose=choose_one)
+    def choose_one(answers: Sequence[OfferedAnswer], hint: str) -> tuple[str, str] | None:
+        return choose(answers, hint, streams.stdin, screen, theme, compact=look.compact)
+
+    def choose_in_time(answers: Sequence[OfferedAnswer], hint: str, several: bool) -> tuple[str, str] | None:
+        how = {"compact": look.compact, "several": several}
+        return choose(answers, hint, streams.stdin, screen, theme, **how, seconds=answer_seconds)
+
+    return replace(asker, choose=choose_one, choose_in_time=choose_in_time)
 
 
 def preview_drawer(screen: TextIO, look: Look) -> Callable[[Preview], None]:

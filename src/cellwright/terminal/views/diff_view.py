@@ -76,21 +76,22 @@ class DiffView(Struct, frozen=True):
         digits = max((len(str(number)) for line in lines for number in (line.before, line.after) if number), default=1)
         coloured = _coloured(parts, self.path, self.theme.code)
         width = options.max_width
+        has_bands = console.color_system == "truecolor" or not self.theme.is_dark
         for part in parts:
             if isinstance(part, _Note):
                 style = self.theme.styles["title" if part.is_title else "dim"]
                 yield Text(f"{self.indent}{part.text}", style, no_wrap=True, overflow="ellipsis")
             else:
-                yield from self._line(part, next(coloured), digits, width)
+                yield from self._line(part, next(coloured), digits, width, has_bands=has_bands)
         if left_out:
             yield Text(f"{self.indent}… {left_out} more lines", self.theme.styles["dim"])
 
-    def _line(self, line: _Line, code: Text, digits: int, width: int) -> Iterator[Text]:
+    def _line(self, line: _Line, code: Text, digits: int, width: int, *, has_bands: bool) -> Iterator[Text]:
         styles, theme = self.theme.styles, self.theme
         numbers = " ".join(f"{number or '':>{digits}}" for number in (line.before, line.after))
         sign = "−" if line.side == "-" else line.side
         use = {"+": "added", "-": "removed"}.get(line.side)
-        behind = {"+": theme.added, "-": theme.removed}.get(line.side, "")
+        behind = {"+": theme.added, "-": theme.removed}.get(line.side, "") if has_bands else ""
         gutter = Text(self.indent)
         gutter.append(f"{numbers} ", styles["dim"])
         gutter.append(f"{sign} ", f"bold {styles[use]}" if use else "")  # type: ignore[index]

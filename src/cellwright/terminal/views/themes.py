@@ -25,7 +25,10 @@ _PLAIN_CODE = ANSISyntaxTheme({})
 
 
 class Theme(Struct, frozen=True, kw_only=True):
-    """Styles by their use. `added` and `removed` are those of a diff's lines, of their signs, and of words that changed."""
+    """Styles by their use. `added` and `removed` are those of a diff's lines, of their signs, and of words that changed.
+
+    `is_dark`: of 256 colours none is as quiet as its lines are, so there only the changed words have a background.
+    """
 
     styles: Mapping[Style, str]
     code: SyntaxTheme = _PLAIN_CODE
@@ -35,6 +38,7 @@ class Theme(Struct, frozen=True, kw_only=True):
     added_words: str = "bold underline"
     removed_words: str = "bold underline"
     is_coloured: bool = True
+    is_dark: bool = False
 
     def console(self, out: TextIO) -> Console:
         """Return a console that draws in this theme on `out`."""
@@ -101,7 +105,7 @@ def _own(styles: Mapping[Style, str], accent: str) -> dict[str, object]:
 def _dark(good: str, bad: str, **lines: str) -> Theme:
     styles: dict[Style, str] = {"dim": "#9a9a9a", "warning": "#e5b567", "error": bad, "good": good, "hunk": "#7aa2f7"}
     own = _own({**styles, "added": good, "removed": bad}, "#7fc8d8")
-    return Theme(code=PygmentsSyntaxTheme("github-dark"), **own, **lines)  # type: ignore[arg-type]
+    return Theme(code=PygmentsSyntaxTheme("github-dark"), is_dark=True, **own, **lines)  # type: ignore[arg-type]
 
 
 def _light(good: str, bad: str, **lines: str) -> Theme:
@@ -116,19 +120,19 @@ def theme_named(name: ThemeName) -> Theme:
     match name:
         case "dark":
             added, removed = "on #12321c", "on #431c1f"
-            words = {"added_words": "bold on #008700", "removed_words": "bold on #870000"}
+            words = {"added_words": "bold on #1a5c2e", "removed_words": "bold on #6b2226"}
             return _dark("#7ec98f", "#f28b82", added=added, removed=removed, **words)
         case "dark-daltonized":
-            added, removed = "on #00005f", "on #5f5f00"
-            words = {"added_words": "bold on #005faf", "removed_words": "bold on #875f00"}
+            added, removed = "on #14214d", "on #3d3413"
+            words = {"added_words": "bold on #0b4a86", "removed_words": "bold on #6b4a00"}
             return _dark("#7ab8f5", "#f0a868", added=added, removed=removed, **words)
         case "light":
-            added, removed = "on #d7ffd7", "on #ffd7d7"
-            words = {"added_words": "bold on #87d787", "removed_words": "bold on #ffafaf"}
+            added, removed = "on #e4fbe4", "on #ffe3e0"
+            words = {"added_words": "bold on #aeeeb8", "removed_words": "bold on #ffc0bb"}
             return _light("#1a6b33", "#a4161a", added=added, removed=removed, **words)
         case "light-daltonized":
-            added, removed = "on #d7d7ff", "on #ffffd7"
-            words = {"added_words": "bold on #87afff", "removed_words": "bold on #ffd75f"}
+            added, removed = "on #e3e3ff", "on #fff8d7"
+            words = {"added_words": "bold on #b6ccff", "removed_words": "bold on #ffe28a"}
             return _light("#0b5394", "#8a4b00", added=added, removed=removed, **words)
         case "ansi":
             return Theme(

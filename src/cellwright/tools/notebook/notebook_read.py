@@ -84,6 +84,14 @@ class NotebookReadOutput(ToolOutput):
     open_in: str | None = None
 
 
+def _counted_cells(ranges: str) -> str:
+    """Count the cells that `1,5-8` names: these numbers are not the ones beside cells."""
+    found = [CELL_RANGE.fullmatch(part.strip()) for part in ranges.split(",")]
+    if not all(each and (each[3] or not each[2]) for each in found):
+        return "cells"
+    return counted(sum(int(each[3] or each[1]) - int(each[1]) + 1 for each in found if each), "cell")
+
+
 def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> Tool:
     """NotebookRead. `state` is the session's memory of files; relative paths start at `cwd`.
 
@@ -97,7 +105,7 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
             return f"Outline {display_path}"
         if ids := input.cell_ids:
             return f"Read {'a cell' if len(ids) == 1 else counted(len(ids), 'cell')} of {display_path}"
-        return f"Read {f'cells {input.cells} of ' if input.cells else ''}{display_path}"
+        return f"Read {f'{_counted_cells(input.cells)} of ' if input.cells else ''}{display_path}"
 
     @tool(
         name="NotebookRead",
