@@ -66,9 +66,10 @@ SCROLLED = """async () => {
 }"""
 # from the time of the event to the end of the frame that shows it, as the trace's clock has them
 WATCH_KEYS = """() => {
+    let keys = 0;
     document.addEventListener('keydown', event => {
         requestAnimationFrame(() => setTimeout(() => {
-            performance.measure('typed key', {start: event.timeStamp, end: performance.now()});
+            performance.measure(`typed key ${++keys}`, {start: event.timeStamp, end: performance.now()});
         }));
     }, true);
 }"""
@@ -330,11 +331,8 @@ def _type(page: Any) -> None:
 
 def _busy_per_key(events: list[dict[str, Any]]) -> list[float]:
     """The milliseconds of the processor that the page's main thread worked between each key and its frame."""
-    measured = [event for event in events if event["name"] == "typed key"]
-    begins, ends = (
-        {str(event.get("id2") or event["id"]): event["ts"] for event in measured if event["ph"] == phase}
-        for phase in "be"
-    )
+    measured = [event for event in events if event["name"].startswith("typed key ")]
+    begins, ends = ({event["name"]: event["ts"] for event in measured if event["ph"] == phase} for phase in "be")
     process = measured[0]["pid"]
     main = next(
         event["tid"]
