@@ -57,6 +57,26 @@ function checkSize(name, contents) {
   if (sizes.some((size, index) => size > BUDGETS[name][index])) throw new Error(`${name} is over its budget ${BUDGETS[name]}`);
 }
 
+/** What every start of JupyterLab loads of the plugins; the rest comes with its first use, by `import()`. */
+const START_BUDGET = 168 * 1024;
+
+function checkStart(outputs) {
+  const start = new Set();
+  const add = (name) => {
+    if (start.has(name) || !outputs[name]) return;
+    start.add(name);
+    for (const { path: imported, kind } of outputs[name].imports) if (kind === "import-statement") add(imported);
+  };
+  add(Object.keys(outputs).find((name) => outputs[name].entryPoint === "src/index.ts"));
+  const sum = (sizes) => sizes.reduce((total, size) => total + size, 0);
+  const bytes = sum([...start].map((name) => outputs[name].bytes));
+  console.log(`plugins at the start: ${bytes} bytes`);
+  if (bytes <= START_BUDGET) return;
+  const inputs = [...start].flatMap((name) => Object.entries(outputs[name].inputs).map(([input, { bytesInOutput }]) => [bytesInOutput, input]));
+  console.log(inputs.sort(([one], [other]) => other - one).slice(0, 20).map((each) => each.join(" ")).join("\n"));
+  throw new Error(`the plugins are over their budget of ${START_BUDGET} bytes at the start: import() what a start has no use for`);
+}
+
 const answers = { SCRIPTS_MAY_ANSWER: "false" };
 const transcript = await bundle("src/transcript/transcript.ts", answers, await banner());
 const define = { ...answers, BUILD: JSON.stringify(createHash("sha256").update(transcript).digest("hex").slice(0, 12)) };
@@ -70,4 +90,5 @@ checkSize("loader.js", loader);
 
 await rm(path("lib"), { recursive: true, force: true });
 // the JupyterLab builder bundles what is external here, and lists its licence; what is JupyterLab's own it takes from there
-await build({ ...common, entryPoints: [path("src/index.ts")], define, splitting: true, outdir: path("lib"), external: ["marked", "modern-screenshot", "@codemirror/*", "@jupyterlab/*", "@lezer/*", "@lumino/*"] });
+const plugins = await build({ ...common, entryPoints: [path("src/index.ts")], define, splitting: true, outdir: path("lib"), metafile: true, external: ["marked", "modern-screenshot", "@codemirror/*", "@jupyterlab/*", "@lezer/*", "@lumino/*"] });
+checkStart(plugins.metafile.outputs);

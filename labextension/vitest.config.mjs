@@ -11,16 +11,22 @@ const cssAsText = {
   },
 };
 
+const support = (name) => fileURLToPath(new URL(`test/support/${name}`, import.meta.url));
+
 export default defineConfig({
   plugins: [cssAsText],
   // JupyterLab gives it to a plugin; its package is not installed
   resolve: {
-    alias: Object.fromEntries(
-      ["application", "apputils", "codemirror", "completer", "docmanager", "filebrowser", "launcher", "notebook", "rendermime", "settingregistry", "statusbar", "translation", "ui-components"].map((name) => [
-        `@jupyterlab/${name}`,
-        fileURLToPath(new URL(`test/support/jupyterlab/${name.replace("-", "_")}.ts`, import.meta.url)),
-      ]),
-    ),
+    alias: {
+      ...Object.fromEntries(
+        ["application", "apputils", "codemirror", "completer", "docmanager", "filebrowser", "launcher", "notebook", "rendermime", "settingregistry", "statusbar", "translation", "ui-components"].map((name) => [
+          `@jupyterlab/${name}`,
+          support(`jupyterlab/${name.replace("-", "_")}.ts`),
+        ]),
+      ),
+      "@codemirror/state": support("codemirror.ts"),
+      "@codemirror/view": support("codemirror.ts"),
+    },
   },
   define: { BUILD: JSON.stringify("test-build"), SCRIPTS_MAY_ANSWER: "true" },
   // the protocol's examples and the Python package's version are read from outside this folder

@@ -11,19 +11,20 @@ import { Menu } from "@lumino/widgets";
 
 import { addPageStyle } from "../page";
 import { claudeIcon } from "../sidebar/panel_widget";
+import { staleBundleMessage } from "../sidebar/stale_bundle";
 import { guardFocus } from "../transcript/focus";
 import type { Trans } from "../translation";
 import { transOf } from "../translation";
 import type { CellActionName, CellActionRequest } from "../transport/chat_protocol";
 import { kernelPackage } from "../transport/kernel_package";
-import type { Cell } from "./cell_asks/cell_requests";
-import { CellRequests } from "./cell_asks/cell_requests";
+import type { Cell, CellRequest, CellRequests } from "./cell_asks/cell_requests";
 import { isPython } from "./cell_language";
 import css from "./cell_toolbar.css";
 import { askingWays } from "./outputs/asking";
 
 /** `of` "menu": the cell that the context menu was opened at, which need not be the active one. */
 type Args = { of?: "menu" };
+type Ask = (request: CellRequest) => Promise<void>;
 type Target = { readonly panel: NotebookPanel; readonly cell: Cell };
 
 const COMMAND_TEXTS: Record<CellActionName, { label: string; caption: string }> = {
@@ -49,8 +50,18 @@ export const cellToolbarPlugin: JupyterFrontEndPlugin<void> = {
     addPageStyle(css);
     const trans = transOf(translator);
     const tell = (message: string): void => { Notification.warning(message, { autoClose: MESSAGE_MS }); };
-    const requests = new CellRequests(`${app.name} ${app.version}`, trans, tell);
-    askingWays.ask = (request) => requests.ask(request);
+    let requests: Promise<CellRequests> | null = null;
+    const ask: Ask = async (request) => {
+      // with the first request: most pages make none
+      requests ??= import("./cell_asks/cell_requests").then(({ CellRequests }) => new CellRequests(`${app.name} ${app.version}`, trans, tell));
+      const there = await requests.catch((error: unknown) => {
+        console.error("Cellwright:", error);
+        requests = null;
+        tell(staleBundleMessage(trans));
+      });
+      await there?.ask(request);
+    };
+    askingWays.ask = ask;
     const failures = new LastFailures();
     /** The cell that is meant; null if `action` makes no sense for it. */
     const targetOf = (action: CellActionName, args: Args): Target | null => {
@@ -78,7 +89,7 @@ export const cellToolbarPlugin: JupyterFrontEndPlugin<void> = {
         describedBy: { args: { type: "object", properties: { of: { type: "string", enum: ["menu"] } } } },
         execute: (args) => {
           const target = targetOf(action, args);
-          if (target) return begin(requests, action, target);
+          if (target) return begin(ask, action, target);
         },
       });
       palette?.addItem({ command, category: "Claude" });
@@ -88,7 +99,7 @@ export const cellToolbarPlugin: JupyterFrontEndPlugin<void> = {
     const buttons = new FixButtons(
       (cell) => {
         const panel = tracker.currentWidget;
-        if (panel?.content.widgets.includes(cell)) void begin(requests, "fix", { panel, cell });
+        if (panel?.content.widgets.includes(cell)) void begin(ask, "fix", { panel, cell });
       },
       () => keysOf(commands, commandOf("fix")),
     );
@@ -119,21 +130,21 @@ function keysOf(commands: CommandRegistry, command: string): string {
   return commands.keyBindings.findLast((binding) => binding.command === command)?.keys.join(" ").replaceAll(" ", "+") ?? "";
 }
 
-function begin(requests: CellRequests, name: CellActionName, { panel, cell }: Target): Promise<void> | undefined {
+function begin(ask: Ask, name: CellActionName, { panel, cell }: Target): Promise<void> | undefined {
   const { content } = panel;
   const selection = selectionIn(cell);
   content.deselectAll();
   const at = content.widgets.indexOf(cell);
   content.activeCellIndex = at;
-  const ask = (words = ""): Promise<void> => {
+  const send = (words = ""): Promise<void> => {
     // the change that comes wants its keys, and whoever types goes on typing while something is explained
     if (name !== "explain") content.mode = "command";
     // a menu that was open has left the keyboard nowhere
     if (name !== "explain" || document.activeElement === document.body) content.activate();
-    return requests.ask({ panel, cell, action: actionOf(name, cell, at, words), selection });
+    return ask({ panel, cell, action: actionOf(name, cell, at, words), selection });
   };
-  if (name !== "edit") return ask();
-  openInstruction(cell, (words) => { void ask(words); }, () => { content.activate(); });
+  if (name !== "edit") return send();
+  openInstruction(cell, (words) => { void send(words); }, () => { content.activate(); });
   return undefined;
 }
 

@@ -6,6 +6,9 @@ import type { Trans } from "../translation";
 import type { KernelRow, OverviewFeed, OverviewRun } from "./overview_feed";
 import { nameOf } from "./overview_feed";
 
+/** The time that a report takes to come is counted into the clocks' difference. */
+const SKEW_ERROR_S = 2;
+
 export type OverviewNoticeDeps = {
   readonly trans: Trans;
   /** The kernel whose runs the panel itself gives notice of. */
@@ -15,11 +18,19 @@ export type OverviewNoticeDeps = {
   tell(news: RunNotification, row: KernelRow): void;
 };
 
-/** Calls `tell` for each question and end from now on; gives what to call after each change of the rows. */
-export function overviewNotices(feed: OverviewFeed, deps: OverviewNoticeDeps): () => void {
+export type OverviewNotices = {
+  /** To be called after each change of the rows. */
+  look(): void;
+  /** The user has seen a run end, or was given notice of it: `run` is its id or its place, "" any in a cell of that kernel. */
+  sawEnd(kernel: string, run: string): void;
+};
+
+/** Calls `tell` for each question and end from now on. */
+export function overviewNotices(feed: OverviewFeed, deps: OverviewNoticeDeps): OverviewNotices {
   const known = new Map<string, OverviewRun["state"]>();
+  const seenEnds = new SeenEnds();
   let since: number | null = null;
-  return () => {
+  const look = (): void => {
     if (!feed.loaded) return;
     since ??= Date.now() / 1000 + feed.skew;
     const here = new Set<string>();
@@ -31,11 +42,40 @@ export function overviewNotices(feed: OverviewFeed, deps: OverviewNoticeDeps): (
         known.set(key, run.state);
         // what began before this page looked is known from the first look on
         const isNew = before === undefined ? run.asked >= since : before !== run.state;
-        if (isNew && !isSeen(row, run, feed, deps)) tellOf(row, run, deps);
+        if (isNew && !seenEnds.has(row.id, run, feed.skew) && !isSeen(row, run, feed, deps)) tellOf(row, run, deps);
       }
     }
     for (const key of known.keys()) if (!here.has(key)) known.delete(key);
+    seenEnds.keepOf(feed.rows);
   };
+  return { look, sawEnd: (kernel, run) => { seenEnds.add(kernel, run); } };
+}
+
+/**
+ * The latest end that this page has seen of each run and place. The server's news of it comes later, when what showed it may be
+ * closed; what has the same name after a restart of the kernel ends later.
+ */
+class SeenEnds {
+  /** By kernel, then by run; the times are this page's, in seconds. */
+  private readonly times = new Map<string, Map<string, number>>();
+
+  add(kernel: string, run: string): void {
+    const times = this.times.get(kernel) ?? new Map<string, number>();
+    this.times.set(kernel, times.set(run, Date.now() / 1000));
+  }
+
+  has(kernel: string, { id, place, ended, background }: OverviewRun, skew: number): boolean {
+    const times = this.times.get(kernel);
+    if (!times || ended === null) return false;
+    const isCell = place.startsWith("[") && !background;
+    const names = isCell ? [id, place, ""] : [id];
+    return names.some((name) => ended <= (times.get(name) ?? -Infinity) + skew + SKEW_ERROR_S);
+  }
+
+  keepOf(rows: readonly KernelRow[]): void {
+    const kernels = new Set(rows.map(({ id }) => id));
+    for (const kernel of this.times.keys()) if (!kernels.has(kernel)) this.times.delete(kernel);
+  }
 }
 
 function tellOf(row: KernelRow, run: OverviewRun, deps: OverviewNoticeDeps): void {

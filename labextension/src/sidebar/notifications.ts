@@ -15,6 +15,8 @@ export type RunNotificationDeps = {
   /** Tells whether the user sees the page, and in it the panel. */
   visibility(): { readonly page: boolean; readonly panel: boolean };
   tell(news: RunNotification): void;
+  /** A run has ended: it was seen, or `tell` was called. */
+  ended?(kernel: string, run: string): void;
 };
 
 const ENDED_STATES: readonly RunState[] = ["done", "failed", "interrupted"];
@@ -28,7 +30,9 @@ export function watchRuns(chat: Chat, deps: RunNotificationDeps): () => void {
       const before = known.get(run.id);
       known.set(run.id, run.state);
       if (!isNews(run, before)) continue;
-      const news = notificationFor(run.state, run.prompt, run.id, chat.kernelInfo?.kernelId ?? "", deps.trans);
+      const kernel = chat.kernelInfo?.kernelId ?? "";
+      const news = notificationFor(run.state, run.prompt, run.id, kernel, deps.trans);
+      if (ENDED_STATES.includes(run.state)) deps.ended?.(kernel, run.id);
       if (news && isUnseen(run, deps.visibility())) deps.tell(news);
     }
     const here = new Set(chat.runs.map(({ run }) => run.id));

@@ -14,6 +14,7 @@ import type { CommandRegistry } from "@lumino/commands";
 
 import { ChangedFiles } from "../documents/changed_files";
 import { reportUnsavedDocuments } from "../documents/unsaved_documents";
+import { onAnswerEnd } from "../notebook/answers/live_answers";
 import { showAnswer } from "../notebook/answers/show_answer";
 import { visiblePanel } from "../notebook/cell_asks/visible_panel";
 import { notebookLinks } from "../notebook/notebook_links";
@@ -127,10 +128,11 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
       return isThere ? { chat: store, follow: () => { void widget.ready.then((panel) => { panel.toEnd(); }); } } : null;
     };
     const status = addOverviewStatus(statusBar, trans, () => { void run(COMMANDS.overview); });
+    const isLookedAt = (): boolean => !document.hidden && document.hasFocus();
     const notices = overviewNotices(sidebar.overview, {
       trans,
       panelKernel: () => store.kernelInfo?.kernelId ?? null,
-      isSeen: (kernel) => ({ page: !document.hidden && document.hasFocus(), notebook: sidebar.showsNotebook(kernel) }),
+      isSeen: (kernel) => ({ page: isLookedAt(), notebook: sidebar.showsNotebook(kernel) }),
       tell: (news, row) => {
         showNotification(news, settings(), trans, () => {
           const at = [...(row.overview?.runs ?? []), ...(row.overview?.last ? [row.overview.last] : [])].find(({ id }) => id === news.run);
@@ -138,8 +140,13 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
         });
       },
     });
+    onAnswerEnd(({ node, count }) => {
+      const panel = tracker?.find(({ content }) => content.node.contains(node));
+      const kernel = panel?.sessionContext.session?.kernel;
+      if (kernel && panel.isVisible && isLookedAt()) notices.sawEnd(kernel.id, count === null ? "" : `[${count}]`);
+    });
     const elsewhere = new Elsewhere(sidebar, settings, () => {
-      notices();
+      notices.look();
       // the panel and the notebook in front have an item of their own
       const front = tracker?.currentWidget?.sessionContext.session?.kernel?.id;
       status(sidebar.overview.rows.filter(({ id }) => id !== store.kernelInfo?.kernelId && id !== front));
@@ -148,7 +155,8 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     void app.restored.then(() => { elsewhere.begin(); });
     watchRuns(store, {
       trans,
-      visibility: () => ({ page: !document.hidden && document.hasFocus(), panel: widget.isVisible }),
+      visibility: () => ({ page: isLookedAt(), panel: widget.isVisible }),
+      ended: (kernel, id) => { notices.sawEnd(kernel, id); },
       tell: (news) => { showNotification(news, settings(), trans, () => { void sidebar.open().then((panel) => { panel.show(news.run); }); }); },
     });
     const files = new ChangedFiles({

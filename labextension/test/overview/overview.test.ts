@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 
 import type { KernelRow, OverviewReport, OverviewRun } from "../../src/overview/overview_feed";
 import { OverviewFeed, RENEW_MS } from "../../src/overview/overview_feed";
+import type { OverviewNotices } from "../../src/overview/overview_notices";
 import { overviewNotices } from "../../src/overview/overview_notices";
 import { elsewhereText } from "../../src/overview/overview_status";
 import { mountOverview } from "../../src/overview/overview_view";
@@ -118,12 +119,12 @@ describe("the screen", () => {
 });
 
 describe("notices of other kernels", () => {
-  const scene = (seen: { page: boolean; notebook: boolean }): { server: OneServer; told: RunNotification[]; begin: () => Promise<void> } => {
+  const scene = (seen: { page: boolean; notebook: boolean }): { server: OneServer; told: RunNotification[]; sawEnd: OverviewNotices["sawEnd"]; begin: () => Promise<void> } => {
     vi.useFakeTimers({ now: NOW * 1000, toFake: ["Date"] });
     const server = new OneServer();
     const told: RunNotification[] = [];
-    const look = overviewNotices(server.feed, { trans, panelKernel: () => "own", isSeen: () => seen, tell: (news) => void told.push(news) });
-    return { server, told, begin: async () => { server.feed.use(look, false); await settled(); } };
+    const { look, sawEnd } = overviewNotices(server.feed, { trans, panelKernel: () => "own", isSeen: () => seen, tell: (news) => void told.push(news) });
+    return { server, told, sawEnd, begin: async () => { server.feed.use(look, false); await settled(); } };
   };
 
   it("come once for a question and an end, and say which notebook", async () => {
@@ -158,6 +159,34 @@ describe("notices of other kernels", () => {
     await begin();
     await server.become(row(kernel, { last: run("r1", { state: "done", ended: NOW, ...changes }) }));
     expect(told).toEqual([]);
+  });
+
+  const ended = (changes: Partial<OverviewRun> = {}): KernelRow => row("sales", { last: run("r1", { state: "done", ended: NOW + 1, ...changes }) });
+
+  it.each<[string, string, string, number]>([
+    ["at its cell, though its notebook is closed by now", "sales", "[3]", 0],
+    ["at a cell of which the number is not known", "sales", "", 0],
+    ["in the panel, which is at another kernel by now", "sales", "r1", 0],
+    ["in another notebook", "model", "[3]", 1],
+    ["in another cell", "sales", "[4]", 1],
+  ])("of an end that the user saw %s", async (_, kernel, name, notices) => {
+    const { server, told, sawEnd, begin } = scene({ page: true, notebook: false });
+    server.rows = [row("sales", { runs: [run("r1")] }), row("model")];
+    await begin();
+    vi.setSystemTime((NOW + 1) * 1000);
+    sawEnd(kernel, name);
+    server.rows = [ended(), row("model")];
+    await server.become(...server.rows);
+    expect(told).toHaveLength(notices);
+  });
+
+  it("come for a run of the same place that ends after what was seen: the kernel was restarted", async () => {
+    const { server, told, sawEnd, begin } = scene({ page: true, notebook: false });
+    await begin();
+    sawEnd("sales", "[3]");
+    await server.become(row("sales", { runs: [run("r1", { asked: NOW + 60 })] }));
+    await server.become(ended({ asked: NOW + 60, ended: NOW + 70 }));
+    expect(told).toHaveLength(1);
   });
 
   it("stand in the status bar as a number", () => {

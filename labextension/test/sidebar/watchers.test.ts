@@ -6,7 +6,7 @@ import type { RunNotification } from "../../src/sidebar/notifications";
 import { watchRuns } from "../../src/sidebar/notifications";
 import { panelSettings } from "../../src/sidebar/sidebar_plugin";
 import type { LiveAnswer } from "../../src/notebook/answers/live_answers";
-import { addLiveAnswer } from "../../src/notebook/answers/live_answers";
+import { addLiveAnswer, onAnswerEnd } from "../../src/notebook/answers/live_answers";
 import { addStatusItem, statusOf } from "../../src/sidebar/status_bar";
 import { TranscriptStore } from "../../src/transcript/store";
 import { open } from "../../src/transcript/transcript";
@@ -20,12 +20,13 @@ import { OneChat } from "./panel_scene";
 const trans = transOf(null);
 
 describe("news", () => {
-  const scene = (seen: { page: boolean; panel: boolean }): { told: RunNotification[]; set: (state: RunState, more?: Partial<Run>) => void } => {
+  const scene = (seen: { page: boolean; panel: boolean }): { told: RunNotification[]; ended: string[]; set: (state: RunState, more?: Partial<Run>) => void } => {
     const chat = new OneChat();
     const told: RunNotification[] = [];
-    watchRuns(chat, { trans, visibility: () => seen, tell: (news) => void told.push(news) });
+    const ended: string[] = [];
+    watchRuns(chat, { trans, visibility: () => seen, tell: (news) => void told.push(news), ended: (_, run) => void ended.push(run) });
     const transcript = new TranscriptStore();
-    return { told, set: (state, more = {}) => { chat.change({ runs: [{ run: runOf("r1", { state, ...more }), transcript }] }); } };
+    return { told, ended, set: (state, more = {}) => { chat.change({ runs: [{ run: runOf("r1", { state, ...more }), transcript }] }); } };
   };
 
   it("are what has happened since, while the window is not in front: an end, and each question", () => {
@@ -43,10 +44,11 @@ describe("news", () => {
   });
 
   it("of a cell are told at the cell, where that can be seen", () => {
-    const { told, set } = scene({ page: true, panel: false });
+    const { told, ended, set } = scene({ page: true, panel: false });
     set("running", { place: "[3]", background: false });
+    expect(ended).toEqual([]);
     set("done", { place: "[3]", background: false });
-    expect(told).toEqual([]);
+    expect([told, ended]).toEqual([[], ["r1"]]);
   });
 
   it("of the panel are told when the panel is out of sight", () => {
@@ -99,6 +101,8 @@ describe("the status bar", () => {
     const kernel = new Kernel();
     const transcript = open(kernel.channel);
     const node = document.createElement("div");
+    const ends: unknown[] = [];
+    onAnswerEnd((ended) => void ends.push(ended));
     const forget = addLiveAnswer(transcript, node, 7);
     kernel.say(RUN);
     expect(go.textContent).toBe("Claude is working · cell [7]");
@@ -110,6 +114,7 @@ describe("the status bar", () => {
     expect([go.textContent, stop.hidden]).toEqual(["Claude needs your approval · cell [7]", true]);
     kernel.say(answered("q"), END);
     expect([go.textContent, stop.hidden]).toEqual(["Claude: idle", true]);
+    expect(ends).toEqual([{ node, count: 7 }]);
     forget();
   });
 });

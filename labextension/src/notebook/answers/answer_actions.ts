@@ -6,7 +6,7 @@ import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 import { ITranslator } from "@jupyterlab/translation";
 
 import { serverRoot } from "../../page";
-import { drawCellKey } from "../../sidebar/panel/key_field";
+import { whenLoaded } from "../../sidebar/stale_bundle";
 import type { PageAction } from "../../transcript/items/page_actions";
 import { ACTION_EVENT, lendKeyForm, offerPageActions } from "../../transcript/items/page_actions";
 import { transOf } from "../../translation";
@@ -31,10 +31,13 @@ export const answerActionsPlugin: JupyterFrontEndPlugin<void> = {
     const actions = new AnswerActions(app, tracker);
     offerPageActions();
     lendKeyForm((host) => {
-      drawCellKey(host, {
-        trans: transOf(translator), server: serverApi(app.serviceManager.serverSettings),
-        way: (way) => { void app.commands.execute("cellwright:enter-key", { way }); },
-        later: (from) => { void actions.leaveKey(hostOf(from)); },
+      const trans = transOf(translator);
+      whenLoaded(import("../../sidebar/panel/key_field"), host, trans, ({ drawCellKey }) => {
+        drawCellKey(host, {
+          trans, server: serverApi(app.serviceManager.serverSettings),
+          way: (way) => { void app.commands.execute("cellwright:enter-key", { way }); },
+          later: (from) => { void actions.leaveKey(hostOf(from)); },
+        });
       });
     });
     notebookLinks.serve("key_card", () => ({ drawn: true }));

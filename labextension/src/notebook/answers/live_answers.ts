@@ -13,11 +13,17 @@ export type LiveAnswer = {
 
 const shown = new Map<Transcript, { node: HTMLElement; count: number | null; stop: () => void }>();
 const listeners = new Set<() => void>();
+const endListeners = new Set<(answer: Pick<LiveAnswer, "node" | "count">) => void>();
 
 /** Calls `listener` when a run begins, asks, goes on or ends; gives how to stop that. */
 export function onLiveAnswers(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
+}
+
+/** Calls `listener` when a run ends while a cell of this page shows it. */
+export function onAnswerEnd(listener: (answer: Pick<LiveAnswer, "node" | "count">) => void): void {
+  endListeners.add(listener);
 }
 
 /** The runs that go on in cells of this page, those that wait for the user first. */
@@ -40,8 +46,10 @@ export function addLiveAnswer(transcript: Transcript, node: HTMLElement, count: 
     const now = transcript.progress();
     if (now === last) return;
     last = now;
-    if (now === "over") remove();
-    else for (const each of listeners) each();
+    if (now === "over") {
+      remove();
+      for (const each of endListeners) each({ node, count });
+    } else for (const each of listeners) each();
   };
   const stop = watch(look);
   const entry = { node, count, stop };

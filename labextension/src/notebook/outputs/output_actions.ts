@@ -18,11 +18,10 @@ import { labelOf } from "../cell_toolbar";
 import { notebookLinks } from "../notebook_links";
 import { askingWays } from "./asking";
 import { CellMarks } from "./cell_marks";
-import { Undrawable } from "./dom_picture";
 import type { Problem } from "./dom_picture";
 import { marks } from "./marks";
 import type { FoundOutput } from "./notebook_outputs";
-import { areaOf, drawnPicture, outputAt, OutputPictures } from "./notebook_outputs";
+import { areaOf, outputAt } from "./notebook_outputs";
 import css from "./output_actions.css";
 import { bounded, isAnswer, isDrawn, outputText, pictureIn } from "./output_content";
 import { OutputTools } from "./output_tools";
@@ -60,7 +59,10 @@ export const outputActionsPlugin: JupyterFrontEndPlugin<void> = {
       tracker.forEach((panel) => { found.push(panel); });
       return found;
     };
-    notebookLinks.serve("pictures", new OutputPictures(panels, () => consent.byKernel()).answer);
+    notebookLinks.serve("pictures", async (params) => {
+      const { OutputPictures } = await import("./output_pictures");
+      return new OutputPictures(panels, () => consent.byKernel()).answer(params);
+    });
     const cellMarks = new CellMarks(tracker, marks, trans);
     const contents = new MarkedContents(trans, () => consent.byUser());
     const tell = (error: unknown): void => { Notification.warning(error instanceof Error ? error.message : String(error), { autoClose: 10_000 }); };
@@ -213,13 +215,10 @@ class MarkedContents {
     if (own) return { picture: own.data, note: "" };
     if (!isDrawn(data)) return { picture: null, note: "" };
     if (!(await this.mayDraw())) return { picture: null, note: "No picture: the user's settings do not let you see rendered outputs." };
-    try {
-      const { data: picture, cut } = await drawnPicture(found);
-      return { picture, note: cut ? "The picture shows the upper part." : "" };
-    } catch (error) {
-      if (!(error instanceof Undrawable)) throw error;
-      return { picture: null, note: WITHOUT_PICTURE[error.problem] };
-    }
+    const { drawnPicture, orProblem } = await import("./output_pictures");
+    const drawn = await orProblem(drawnPicture(found));
+    if ("problem" in drawn) return { picture: null, note: WITHOUT_PICTURE[drawn.problem] };
+    return { picture: drawn.data, note: drawn.cut ? "The picture shows the upper part." : "" };
   }
 }
 

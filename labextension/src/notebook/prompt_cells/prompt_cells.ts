@@ -21,6 +21,8 @@ import { RequestError } from "../../transport/rpc";
 import { isPython } from "../cell_language";
 import { notebookLinks } from "../notebook_links";
 import css from "./prompt_cells.css";
+import { lateExtension } from "./late_extension";
+import type { PromptExtension } from "./prompt_extension";
 import type { PromptListDeps } from "./prompt_list";
 import { headerRange, isPrompt, PROMPT_HEADER } from "./prompt_text";
 
@@ -39,36 +41,62 @@ export const promptCellsPlugin: JupyterFrontEndPlugin<void> = {
   description: "Turns %%claude cells into cells of prose with completions, and inserts them.",
   autoStart: true,
   optional: [INotebookTracker, IEditorExtensionRegistry, ICommandPalette, ITranslator],
-  activate: async (
+  activate: (
     app, tracker: INotebookTracker | null, editors: IEditorExtensionRegistry | null, palette: ICommandPalette | null, translator: ITranslator | null,
   ) => {
     if (!tracker || !editors) return;
     const trans = transOf(translator);
     addPageStyle(css);
-    // before a notebook is there: editors are made with the extensions of that moment
-    const { promptEditor } = await import("./prompt_editor");
-    const { completeOrIndent } = await import("./prompt_list");
-    const { hintExtension, showFirstHint } = await import("./first_hint");
-    const deps = promptListDeps(tracker);
+    const code = new PromptCode(tracker, trans);
+    // with the notebook, so that it is mostly there before the first editor
+    if (tracker.size > 0) void code.load();
+    tracker.widgetAdded.connect(() => { void code.load(); });
     editors.addExtension({
       name: "cellwright-prompt",
       factory: ({ model }) => {
         if (!("type" in model) || model.type !== "code") return null;
-        const extension = [promptEditor(model, trans, deps), hintExtension(trans)];
+        const extension = lateExtension(() => code.loaded?.of(model) ?? null, () => code.load());
         return { instance: () => extension, reconfigure: () => null };
       },
     });
-    addCommands(app, tracker, palette, trans, showFirstHint(tracker, localStorage));
+    addCommands(app, tracker, palette, trans, () => { void code.load().then((there) => { there?.hasAsked(); }); });
     app.commands.addCommand(COMPLETE, {
       label: trans.__("Complete in Prompt Cell"),
       describedBy: { args: { type: "object", properties: {} } },
-      execute: () => {
+      execute: async () => {
         const editor = tracker.activeCell?.editor as CodeMirrorEditor | null | undefined;
-        if (editor) completeOrIndent(editor.editor);
+        if (editor) (await code.load())?.completeOrIndent(editor.editor);
       },
     });
   },
 };
+
+type LoadedCode = PromptExtension & Pick<typeof import("./prompt_extension"), "completeOrIndent">;
+
+/** The code that works in editors. */
+class PromptCode {
+  loaded: LoadedCode | null = null;
+  private loading: Promise<LoadedCode | null> | null = null;
+
+  constructor(
+    private readonly tracker: INotebookTracker,
+    private readonly trans: Trans,
+  ) {}
+
+  /** Gives null where it cannot be loaded; the next call tries again. */
+  load(): Promise<LoadedCode | null> {
+    this.loading ??= import("./prompt_extension").then(
+      ({ promptExtension, completeOrIndent }) =>
+        (this.loaded = { ...promptExtension(this.tracker, this.trans, promptListDeps(this.tracker)), completeOrIndent }),
+      (error: unknown) => {
+        console.error("Cellwright:", error);
+        this.loading = null;
+        return null;
+      },
+    );
+    return this.loading;
+  }
+}
 
 // What can be completed comes from the kernel of the notebook that the cell is in.
 

@@ -12,7 +12,7 @@ import type { AttributeHolder } from "../../composer/palette";
 import { Palette } from "../../composer/palette";
 import type { Completion } from "../../transport/chat_protocol";
 import type { Trans } from "../../translation";
-import { promptTriggerAt } from "./prompt_text";
+import { promptTriggerAt } from "./prompt_trigger";
 
 export type PromptListDeps = {
   /** The kernel of the cell that `node` is in; null where it belongs to no notebook of the page. */

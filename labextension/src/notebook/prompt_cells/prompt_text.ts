@@ -1,17 +1,12 @@
-/** A prompt cell's text: where its prompt begins, what can be completed in it, what it mentions; to code and back. */
-
-import type { Trigger } from "../../composer/completions";
-import { triggerAt } from "../../composer/completions";
+/** A prompt cell's text: where its prompt begins, what it mentions; to code and back. */
 
 export type Range = { readonly from: number; readonly to: number };
 export type MarkKind = "magic" | "option" | "mention";
 /** A part of the text that reads as something else than prose. */
 export type Mark = Range & { readonly kind: MarkKind };
 
-const HEADER = /^(\s*)%%claude(?=\s|$)([^\n]*)/;
+export const HEADER = /^(\s*)%%claude(?=\s|$)([^\n]*)/;
 const OPTIONS = /^[ \t]*--/;
-/** An option that is being written: it, and its value, are no prompt. */
-const OPTION_AT_CARET = /(?:^|\s)(--[\w-]*)$/;
 const OPTION = /(?<!\S)--[A-Za-z][\w-]*/g;
 
 /** True for a cell whose whole text is a prompt. */
@@ -26,30 +21,6 @@ export function promptStart(source: string): number {
   const [whole, , line = ""] = header;
   const start = OPTIONS.test(line) || !line.trim() ? whole.length : whole.length - line.trimStart().length;
   return start + (/^\s*/.exec(source.slice(start))?.[0].length ?? 0);
-}
-
-/** The word at the caret that can be completed. */
-export function promptTriggerAt(source: string, caret: number): Trigger | null {
-  const header = HEADER.exec(source);
-  if (!header) return null;
-  const [whole, indent = ""] = header;
-  const behindMagic = indent.length + "%%claude".length;
-  if (caret <= behindMagic) return null;
-  return (caret <= whole.length ? optionAt(source, behindMagic, caret) : null) ?? wordAt(source, behindMagic, caret);
-}
-
-function optionAt(source: string, from: number, caret: number): Trigger | null {
-  const option = OPTION_AT_CARET.exec(source.slice(from, caret))?.[1];
-  if (option === undefined) return null;
-  const rest = /^[\w-]*/.exec(source.slice(caret))?.[0] ?? "";
-  return { kind: "option", start: caret - option.length, end: caret + rest.length, text: option.slice(2) };
-}
-
-function wordAt(source: string, behindMagic: number, caret: number): Trigger | null {
-  // between the options and the words nothing is a command
-  const from = caret > promptStart(source) ? promptStart(source) : behindMagic;
-  const found = triggerAt(source.slice(from), caret - from);
-  return found && { ...found, start: found.start + from, end: found.end + from };
 }
 
 const FENCED = /^[ \t]*(`{3,}|~{3,})[^\n]*(?:\n(?![ \t]*\1)[^\n]*)*(?:\n[ \t]*\1[^\n]*)?/gm;

@@ -2,7 +2,8 @@
 
 import { expect, it } from "vitest";
 
-import { fencedCode, headerRange, isPrompt, marksOf, promptTriggerAt } from "../../../src/notebook/prompt_cells/prompt_text";
+import { fencedCode, headerRange, isPrompt, marksOf } from "../../../src/notebook/prompt_cells/prompt_text";
+import { promptTriggerAt } from "../../../src/notebook/prompt_cells/prompt_trigger";
 
 it("knows a prompt cell by its first word", () => {
   const prompts = ["%%claude", "%%claude\nx", "%%claude --new fix it", "\n  %%claude\nx"];
