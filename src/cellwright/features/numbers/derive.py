@@ -20,6 +20,9 @@ PASSAGE_CHANCE = 0.15
 SMALL_OUTPUT = 8
 OUTPUT = 60
 MOST_SOURCES = 12
+SMALL_OUTPUTS = 4
+"""Small outputs whose numbers are tried with one another's."""
+UNSURE_CHANCE = 0.01
 MOST_IN_LINES = 2_000
 MOST_LINES_OF_A_WORD = 20
 """Outputs that are tried, the latest first."""
@@ -57,11 +60,15 @@ class _Operation(Struct, frozen=True):
 
     formula: str
     partners: Callable[[float, float, float], Ranges]
-    symmetric: bool = False
 
 
 def _of_difference(a: float, low: float, high: float) -> Ranges:
     yield a - high, a - low
+
+
+def _of_difference_of_shares(a: float, low: float, high: float) -> Ranges:
+    if a <= 1:
+        yield a - high / 100, a - low / 100
 
 
 def _of_sum(a: float, low: float, high: float) -> Ranges:
@@ -92,8 +99,9 @@ def _of_change(a: float, low: float, high: float) -> Ranges:
 
 
 _DIFFERENCE = _Operation("{a} − {b}", _of_difference)
-_SUM = _Operation("{a} + {b}", _of_sum, symmetric=True)
-_PRODUCT = _Operation("{a} × {b}", _of_product, symmetric=True)
+_DIFFERENCE_OF_SHARES = _Operation("{a} − {b}", _of_difference_of_shares)
+_SUM = _Operation("{a} + {b}", _of_sum)
+_PRODUCT = _Operation("{a} × {b}", _of_product)
 _RATIO = _Operation("{a} ÷ {b}", _of_ratio)
 _SHARE = _Operation("{a} ÷ {b}", _of_share)
 _SHARE_OF_SUM = _Operation("{a} ÷ ({a} + {b})", _of_share_of_sum)
@@ -115,27 +123,39 @@ def derive(
     """
     if number.digits < 2:
         return None
-    is_ratio = _TIMES.match(after) is not None or _RATIO_BEFORE.search(before[-60:]) is not None
-    passage = [term for term in passage if term.text != number.text]
-    if (found := _from(number, passage, is_ratio, PASSAGE_CHANCE, in_passage=True)) is not None:
-        return found
     near = words(before + " " + after)
-    for source in outputs[:MOST_SOURCES]:
-        if len(source.values) <= OUTPUT:
-            limit = SMALL_CHANCE if len(source.values) <= SMALL_OUTPUT else OUTPUT_CHANCE
-            if len(source.values) <= SMALL_OUTPUT or number.digits >= 3:
-                if (found := _from(number, _terms(source), is_ratio, limit)) is not None:
-                    return found
-                if (found := _whole_sum(number, source)) is not None:
-                    return found
-        if (found := _from_a_line(number, lines(source), near, is_ratio)) is not None:
+    is_ratio = _TIMES.match(after) is not None or _RATIO_BEFORE.search(before[-60:]) is not None
+    for terms, limit, in_passage in _pools(number, passage, outputs[:MOST_SOURCES], near, lines):
+        if (found := _from(number, terms, is_ratio, limit, in_passage=in_passage)) is not None:
             return found
-    small = [source for source in outputs[:MOST_SOURCES] if 0 < len(source.values) <= SMALL_OUTPUT]
-    for index, one in enumerate(small[:6]):
-        for other in small[index + 1 : 6]:
-            if (found := _from(number, [*_terms(one), *_terms(other)], is_ratio, OUTPUT_CHANCE)) is not None:
-                return found
+    for source in outputs[:MOST_SOURCES]:
+        if (found := _whole_sum(number, source)) is not None:
+            return found
     return None
+
+
+def _pools(
+    number: WrittenNumber,
+    passage: Sequence[Term],
+    outputs: Sequence[Source],
+    near: frozenset[str],
+    lines: Callable[[Source], ShortLines],
+) -> Iterator[tuple[Sequence[Term], float, bool]]:
+    """Yield the terms that are tried with one another, with the chance that is accepted, the nearest first."""
+    yield [term for term in passage if term.text != number.text], PASSAGE_CHANCE, True
+    for source in outputs:
+        if len(source.values) <= SMALL_OUTPUT:
+            yield _terms(source), SMALL_CHANCE, False
+        elif len(source.values) <= OUTPUT and number.digits >= 3:
+            yield _terms(source), OUTPUT_CHANCE, False
+        by_word = lines(source)
+        for word in near:
+            for terms in by_word.get(word, ()):
+                yield terms, LINE_CHANCE, False
+    small = [source for source in outputs if 0 < len(source.values) <= SMALL_OUTPUT][:SMALL_OUTPUTS]
+    for index, one in enumerate(small):
+        for other in small[index + 1 :]:
+            yield [*_terms(one), *_terms(other)], OUTPUT_CHANCE, False
 
 
 def _terms(source: Source) -> list[Term]:
@@ -143,43 +163,50 @@ def _terms(source: Source) -> list[Term]:
 
 
 def _from(
-    number: WrittenNumber, terms: Sequence[Term], is_ratio: bool, limit: float, *, in_passage: bool = False
+    number: WrittenNumber, terms: Sequence[Term], is_ratio: bool, limit: float, *, in_passage: bool
 ) -> Derivation | None:
-    """Return an operation over `terms` that gives the number, unless their results cover too many numbers.
-
-    The second term is looked up among the sorted ones, so that all pairs are never formed.
-    """
-    usable = sorted(
-        (term for term in terms if term.value > 0 and term.value not in (1, 100)), key=lambda term: term.value
-    )
-    values = [term.value for term in usable]
+    """Return an operation over `terms` that gives the number, unless their results cover too many numbers."""
+    usable = [term for term in terms if term.value > 0 and term.value not in (1, 100)]
+    usable.sort(key=lambda term: term.value)
     low, high = interval(number)
     if low <= 0 or not usable:
         return None
-    found, others = _of_one(number, usable, low, high)
     if number.form != "plain":
-        operations = [_SHARE, _CHANGE, _SHARE_OF_SUM, _DIFFERENCE]
+        operations = [_SHARE, _CHANGE, _SHARE_OF_SUM, _DIFFERENCE, _DIFFERENCE_OF_SHARES]
     else:
         operations = [_DIFFERENCE, _SUM, *([_RATIO] if is_ratio else []), *([_PRODUCT] if in_passage else [])]
-    for first, a in enumerate(usable):
-        for operation in operations:
-            for from_, to in operation.partners(a.value, low, high):
-                for second in range(bisect_left(values, from_), bisect_right(values, to)):
-                    b = usable[second]
-                    if second == first or number.value in (a.value, b.value):
-                        continue
-                    others -= 1
-                    if found is None or not found.sure:
-                        found = Derivation(operation.formula.format(a=a, b=b), (a, b), 0.0)
-            for from_, to in operation.partners(a.value, number.value / 2, number.value * 2):
-                many = bisect_right(values, to) - bisect_left(values, from_)
-                others += many - (from_ <= a.value <= to)
+    one, near_one = _of_one(number, usable, low, high)
+    two, near_two = _of_two(number, usable, operations, low, high)
+    found = two if one is None or (two is not None and not one.sure) else one
     if found is None:
         return None
-    chance = min(1.0, max(0, others) / max(1.0, 1.5 * number.value / number.resolution))
-    if chance > limit or (not found.sure and chance > 0.01):
+    chance = min(1.0, max(0, near_one + near_two) / max(1.0, 1.5 * number.value / number.resolution))
+    if chance > (limit if found.sure else min(limit, UNSURE_CHANCE)):
         return None
     return Derivation(found.formula, found.terms, chance, found.sure)
+
+
+def _of_two(
+    number: WrittenNumber, terms: Sequence[Term], operations: Sequence[_Operation], low: float, high: float
+) -> tuple[Derivation | None, int]:
+    """Return an operation of two terms that gives the number, and how many give another one near it.
+
+    The second term is looked up among the sorted ones, so that all pairs are never formed.
+    """
+    values = [term.value for term in terms]
+    found: Derivation | None = None
+    near = 0
+    for first, a in enumerate(terms):
+        for operation in operations:
+            for from_, to in operation.partners(a.value, number.value / 2, number.value * 2):
+                near += bisect_right(values, to) - bisect_left(values, from_) - (from_ <= a.value <= to)
+            for from_, to in operation.partners(a.value, low, high):
+                for second in range(bisect_left(values, from_), bisect_right(values, to)):
+                    b = terms[second]
+                    if second != first and number.value not in (a.value, b.value):
+                        near -= 1
+                        found = found or Derivation(operation.formula.format(a=a, b=b), (a, b), 0.0)
+    return found, near
 
 
 def _of_one(number: WrittenNumber, terms: Sequence[Term], low: float, high: float) -> tuple[Derivation | None, int]:
@@ -201,7 +228,7 @@ def _results_of_one(term: Term, percent: bool) -> Iterator[tuple[float, str, boo
         if term.value < 1:
             yield 100 - 100 * term.value, f"100 % − {100 * term.value:.10g} %", True
         elif term.value < 100:
-            yield 100 - term.value, f"100 % − {term} %", True
+            yield 100 - term.value, f"100 % − {term.value:.10g} %", True
         if 0.1 < term.value < 10:
             yield abs(100 * (term.value - 1)), f"{term} − 1", True
     elif term.value < 50:
@@ -227,14 +254,6 @@ def _whole_sum(number: WrittenNumber, source: Source) -> Derivation | None:
         for term in terms:
             if low <= 100 * term.value / total <= high:
                 return Derivation(f"{term} of the sum {total:,.10g}", (term,), 0.0)
-    return None
-
-
-def _from_a_line(number: WrittenNumber, lines: ShortLines, near: frozenset[str], is_ratio: bool) -> Derivation | None:
-    for word in near:
-        for terms in lines.get(word, ()):
-            if (found := _from(number, terms, is_ratio, LINE_CHANCE)) is not None:
-                return found
     return None
 
 

@@ -83,7 +83,7 @@ class _Scale(Struct, frozen=True):
 def look_up(
     number: WrittenNumber, tiers: Sequence[Sequence[Source]], near: frozenset[str], unit_word: str
 ) -> Match | None:
-    """Return the match of `number` in the first of the tiers of sources that tells it from chance, else the best one, if any.
+    """Return the match of `number` in the first of the tiers that tells it from chance, else the best.
 
     `near` are the words of the number's sentence, `unit_word` the word behind it.
     """
@@ -110,20 +110,15 @@ def _look_up(number: WrittenNumber, sources: Sequence[Source], near: frozenset[s
         return None
     rounded = number.zeros > 0 and not any(_is_exact(number, hit) for hit in hits)
     limit = ONE_DIGIT_CHANCE if number.digits < 2 else CHANCE
-    ranked = (
-        [(len(near & words_of_place(hit.source, hit.start)), hit) for hit in hits[:MOST_READ]]
-        if near and (chance > limit or len(hits) > 1)
-        else [(0, hits[0])]
-    )
-    shared, hit = max(ranked, key=lambda entry: entry[0])  # the first of the best: the latest source stands first
+    shared, hit = 0, hits[0]  # of the latest source
+    if near and (chance > limit or len(hits) > 1):
+        ranked = [(len(near & words_of_place(each.source, each.start)), each) for each in hits[:MOST_READ]]
+        shared, hit = max(ranked, key=lambda entry: entry[0])
     if number.digits < 2 and rounded and hit.source.kind == "code":
         limit = 0.0
     enough = 2 if hit.source.kind == "code" and number.digits < 2 else 1
-    told = (
-        chance <= limit
-        or (shared >= enough and chance <= ONE_WORD_CHANCE)
-        or (shared >= 2 and chance <= TWO_WORDS_CHANCE)
-    )
+    by_words = (shared >= enough and chance <= ONE_WORD_CHANCE) or (shared >= 2 and chance <= TWO_WORDS_CHANCE)
+    told = chance <= limit or by_words
     return Match(hit, chance, told, len(hits))
 
 
@@ -167,12 +162,8 @@ def _hits_and_chance(
     hits: list[Hit] = []
     chance = 0.0
     for scale in scales:
-        found = [
-            hit
-            for hit in _within(sources, low / scale.factor, high / scale.factor)
-            if _counts(scale, hit, number, near)
-        ]
-        hits += found
+        found = _within(sources, low / scale.factor, high / scale.factor)
+        hits += [hit for hit in found if _counts(scale, hit, number, near)]
         chance += chance_of(number, sources, scale.factor, scale.percents_only)
     return hits, min(1.0, chance)
 

@@ -35,84 +35,14 @@ _NO_DATA = lazy_pattern(
 )
 _WORD = lazy_pattern(r"[^\W\d_]{3,40}")
 _STOP_WORDS = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "with",
-        "that",
-        "this",
-        "from",
-        "are",
-        "was",
-        "were",
-        "has",
-        "have",
-        "had",
-        "not",
-        "but",
-        "its",
-        "all",
-        "any",
-        "can",
-        "each",
-        "per",
-        "out",
-        "one",
-        "two",
-        "than",
-        "then",
-        "they",
-        "there",
-        "here",
-        "been",
-        "being",
-        "over",
-        "under",
-        "about",
-        "into",
-        "more",
-        "most",
-        "less",
-        "very",
-        "only",
-        "also",
-        "when",
-        "where",
-        "which",
-        "while",
-        "will",
-        "would",
-        "our",
-        "your",
-        "you",
-        "him",
-        "her",
-        "his",
-        "she",
-        "who",
-        "how",
-        "what",
-        "why",
-        "nan",
-        "none",
-        "true",
-        "false",
-        "dtype",
-        "int",
-        "float",
-        "object",
-        "name",
-        "length",
-        "rows",
-        "columns",
-        "count",
-        "value",
-        "values",
-        "total",
-        "number",
-        "data",
-    ]
+    word
+    for line in (
+        "the and for with that this from are was were has have had not but its all any can each per out one two than then",
+        "they there here been being over under about into more most less very only also when where which while will would",
+        "our your you him her his she who how what why nan none true false dtype int float object name length rows columns",
+        "count value values total number data",
+    )
+    for word in line.split()
 )
 
 
@@ -120,8 +50,8 @@ class Source(Struct, frozen=True):
     """A text that Claude has seen, or wrote as code: the result of a call, a cell's output, a file, the user's words.
 
     `name` says what it is to a reader ("Python, call 3"), `id` the call or the cell it can be gone to by, if any; `turn` is
-    the number of the prompt it belongs to. `values` are its numbers without sign, ascending; `starts` their places in `text`;
-    `percents`, parallel to them, is 1 if a percent sign stands behind.
+    the number of the prompt it belongs to. `values` are its numbers without sign, ascending; `starts` their places in
+    `text`; `percents`, parallel to them, is 1 if a percent sign stands behind.
     """
 
     kind: SourceKind
@@ -233,12 +163,8 @@ def _header(text: str, line: str, begin: int, start: int) -> str:
                     return other.split(mark)[column]
     for other in reversed(above):
         letters = other[: column_end + 1].rstrip()
-        if (
-            len(other) >= column_end
-            and len(letters) == column_end
-            and letters[-1:].isalnum()
-            and not any(map(str.isdigit, other))
-        ):
+        ends_there = len(other) >= column_end == len(letters) and letters[-1:].isalnum()
+        if ends_there and not any(map(str.isdigit, other)):
             return letters.split()[-1]
     return ""
 

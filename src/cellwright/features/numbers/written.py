@@ -21,11 +21,11 @@ SMALL = 13
 
 _UNITS = {
     **{"k": 1e3, "K": 1e3, "thousand": 1e3, "M": 1e6, "mn": 1e6, "mio": 1e6, "million": 1e6, "millions": 1e6},
-    **{"bn": 1e9, "billion": 1e9, "billions": 1e9, "trillion": 1e12, "lakh": 1e5, "crore": 1e7},
+    **{"bn": 1e9, "B": 1e9, "billion": 1e9, "billions": 1e9, "trillion": 1e12, "lakh": 1e5, "crore": 1e7},
 }
 _PERCENT = {
     **{"%": ("percent", 1.0), "percent": ("percent", 1.0), "per cent": ("percent", 1.0), "‰": ("percent", 0.1)},
-    **{"percentage points": ("points", 1.0), "percentage point": ("points", 1.0), "pp": ("points", 1.0)},
+    **{"points": ("points", 1.0), "pp": ("points", 1.0)},
     **{"bp": ("points", 0.01), "bps": ("points", 0.01), "basis points": ("points", 0.01)},
 }
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
@@ -40,11 +40,14 @@ _NUMBER = lazy_pattern(
     r"|\d{1,20},(?:\d{1,2}|\d{4,20})(?!\d|,\d)"  # 3,45
     r"|\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})"
     r"(?P<power>[eE][+\-−]?\d{1,3}(?!\w)|\s?[x×·*]\s?10(?:\^\{?[\-−]?\d{1,3}\}?|[⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))?"
-    r"(?P<unit>(?:(?<=\d)(?:k|K|M)(?![\w])|\s?(?:bn|mn|mio)(?!\w)|\s(?:thousand|millions?|billions?|trillion|lakh|crore)(?!\w)))?"
-    r"(?P<percent>\s?[%‰]|\s?percentage points?(?!\w)|\s?per ?cent(?!\w)|\s?(?:pp|bps?)(?!\w)|\sbasis points(?!\w))?"
+    r"(?P<unit>(?:(?<=\d)[kKMB](?!\w)|\s?(?:bn|mn|mio)(?!\w)|\s(?:thousand|millions?|billions?|trillion|lakh|crore)(?!\w)))?"
+    r"(?P<percent>\s?[%‰]|\s(?:percentage\s)?points?(?!\w)|\s?per ?cent(?!\w)|\s?(?:pp|bps?)(?!\w)|\sbasis points(?!\w))?"
 )
 
-_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)"
+)
 _DATES = lazy_pattern(
     r"\d{4}-\d{1,2}(?:-\d{1,2})?(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?(?![\d-])"
     r"|(?<!\d)\d{1,2}/\d{1,2}/\d{2,4}(?!\d)|(?<!\d)\d{1,2}\.\d{1,2}\.(?:\d{4}|\d{2})(?![\d.])"
@@ -84,17 +87,20 @@ _WORD_AFTER = lazy_pattern(r"[-‑–]?[A-Za-z_]")
 _CONFIDENCE = lazy_pattern(
     r"\s?-?(?:CI\b|CIs\b|confidence|credible|prediction interval|HDI|significance|level of)", re.IGNORECASE
 )
+_CONFIDENCE_LEVELS = frozenset(("68", "80", "89", "90", "94", "95", "99", "99.9"))
+_ALPHAS = frozenset(("0.1", "0.05", "0.01", "0.001", "0.0001", ".05", ".01", ".001"))
+_NUMBERED_PARTS = lazy_pattern(r"section|chapter|version|release|fig|table|step", re.IGNORECASE)
 _SIGNIFICANCE = lazy_pattern(
-    r"(?:\bp(?:[-\s]?values?)?\s?(?:<|>|≤|≥|=|&lt;|&gt;|below|under|less than|above|smaller than)\s?|\b(?:alpha|α|significance level"
-    r"|threshold|significant at|significance)(?:\s(?:of|at|is|was))?\s?(?:=|the)?\s?)$",
+    r"(?:\bp(?:[-\s]?values?)?(?:\s(?:is|was|of|are))?\s?(?:<|>|≤|≥|=|&lt;|&gt;|below|under|less than|above|smaller than)\s?"
+    r"|\b(?:alpha|α|significance level|threshold|significant at|significance)(?:\s(?:of|at|is|was))?\s?(?:=|the)?\s?)$",
     re.IGNORECASE,
 )
 _HEDGE = lazy_pattern(
-    r"(?:\b(?:about|around|approximately|approx\.?|roughly|nearly|almost|some|over|under|circa|ca\.|close to|up to|at least|at most|"
-    r"more than|less than|fewer than|just over|just under|above|below|order of)\s|[~≈±<>≤≥]\s?)(?:the\s|a\s)?$",
+    r"(?:\b(?:about|around|approximately|approx\.?|roughly|nearly|almost|some|over|under|circa|ca\.|close to|up to|at least"
+    r"|at most|more than|less than|fewer than|just over|just under|above|below|order of)\s|[~≈±<>≤≥]\s?)(?:the\s|a\s)?$",
     re.IGNORECASE,
 )
-_RANGE = lazy_pattern(r"\s?(?:-|–|—|−|to|and|or|bis)\s?$")
+_RANGE = lazy_pattern(r"\s?(?:[-–—−]|to\b|bis\b)\s?")
 _FILE_ENDING = lazy_pattern(
     r"\.(?:csv|tsv|txt|md|rst|py|pyi|ipynb|json|jsonl|ya?ml|toml|cfg|ini|parquet|feather|arrow|h5|hdf5|nc|npy|npz|pkl|pickle|xlsx?|"
     r"db|sqlite|sql|png|jpe?g|gif|svg|pdf|html?|css|js|ts|tsx|sh|zip|gz|tar|log|r|jl|ipynb_checkpoints)\b",
@@ -295,8 +301,6 @@ def _of_line(line: str, offset: int) -> list[WrittenNumber]:
     at = 0
     while match := _NUMBER.search(line, at):
         at = match.end()
-        if match["power"] and match["power"].lstrip().startswith(("*", "·", "x", "×")) and not match["power"].strip():
-            continue
         found.append((match, match.end()))
     numbers = []
     for index, (match, end) in enumerate(found):
@@ -304,10 +308,7 @@ def _of_line(line: str, offset: int) -> list[WrittenNumber]:
         joined = following is not None and _RANGE.fullmatch(line[end : following.start()]) is not None
         percent, unit = match["percent"], match["unit"]
         if joined and following is not None and not percent and not unit:  # "20-30 %", "3 to 4 million"
-            apart = line[end : following.start()].strip()
-            if apart in ("-", "–", "—", "−", "to", "bis") or following["percent"]:
-                percent = following["percent"] if apart not in ("and", "or") else None
-                unit = following["unit"] if apart not in ("and", "or") else None
+            percent, unit = following["percent"], following["unit"]
         why = _why_no_claim(line, match, no_claims, percent, unit)
         numbers.append(_number(line, match, offset, percent, unit, why))
     return [number for number in numbers if number is not None]
@@ -324,7 +325,7 @@ def _no_claims(line: str) -> list[tuple[int, int, str]]:
     places += [(*found.span(), "version") for found in _VERSION.finditer(line)]
     places += [(*found.span(), "phone number") for found in _PHONE.finditer(line)]
     for found in _SPLIT.finditer(line):
-        if sum(int(part) for part in found.groups() if part) == 100:
+        if found[0] == "24/7" or sum(int(part) for part in found.groups() if part) == 100:
             places.append((*found.span(), "convention"))
     return places
 
@@ -333,50 +334,61 @@ def _why_no_claim(
     line: str, match: re.Match[str], places: list[tuple[int, int, str]], percent: str | None, unit: str | None
 ) -> str:
     """Return why the number is no claim; empty if it is one. `percent` and `unit` may be those of its range."""
-    start, end, body = match.start("body"), match.end(), match["body"]
+    before, after = line[max(0, match.start("body") - 60) : match.start("body")], line[match.end() : match.end() + 40]
+    is_bare = not (match["money"] or percent or unit)
+    return (
+        _in_place(match, places)
+        or _in_word(match, before, after, percent, unit)
+        or (_reference(match["body"], before) if is_bare else "")
+        or _convention(match["body"], before, after, percent)
+        or (_small_or_year(match["body"]) if is_bare and not match["power"] else "")
+    )
+
+
+def _in_place(match: re.Match[str], places: list[tuple[int, int, str]]) -> str:
+    start, end = match.span("body")
     for begin, stop, why in places:
-        if begin < match.end("body") and start < stop and not (why == "version" and match["money"]):
+        if begin < end and start < stop and not (why == "version" and match["money"]):
             return why
-    before, after = line[max(0, start - 60) : start], line[end : end + 40]
-    tail = before[-1:]
-    if tail and (tail.isalpha() or tail in "_" or (tail == "." and before[-2:-1].isalnum())):
-        return "part of a word"
-    if tail in ("-", "‑") and before[-2:-1].isalpha() and not percent:
-        return "part of a word"
-    if HIDDEN in (tail, after[:1]) and not tail.isspace() and not match["money"]:
-        return "part of a name"
-    glued = _WORD_AFTER.match(after)
-    if glued and not unit and not percent:
-        if _ORDINAL.match(after):
-            return "ordinal"
-        if after[:1] in "-‑" or (after[:1] != "–" and not _LETTERS_AFTER.match(after)):
-            return "part of a word"
-    money = match["money"] is not None
-    if not money and not percent and not unit:
-        if _SOFTWARE.search(before):
-            return "version"
-        if "," not in body and "." not in body and _REFERENCE.search(before):
-            return "reference"
-        if (
-            "." in body
-            and _REFERENCE.search(before)
-            and re.search(r"(?:section|chapter|version|release|fig|table|step)", before, re.IGNORECASE)
-        ):
-            return "reference"
-    if percent and _CONFIDENCE.match(after) and body in ("90", "95", "99", "99.9", "80", "68", "89", "94"):
-        return "convention"
-    if body in ("0.05", "0.01", "0.001", "0.1", ".05", ".01", ".001", "0.0001") and _SIGNIFICANCE.search(before):
-        return "convention"
-    if percent and body == "100":
-        return "convention"
-    if re.fullmatch(r"\d{1,3}", body) and not money and not unit and not match["power"]:
-        if body in ("0", "1"):
-            return "convention"
-        if int(body) < SMALL and not percent:
-            return "small number"
-    if re.fullmatch(r"(?:1[6-9]|20)\d\d|2100", body) and not money and not percent and not unit:
-        return "year"
     return ""
+
+
+def _in_word(match: re.Match[str], before: str, after: str, percent: str | None, unit: str | None) -> str:
+    last = before[-1:]
+    if last.isalpha() or last == "_" or (last == "." and before[-2:-1].isalnum()):
+        return "part of a word"
+    if last in ("-", "‑") and before[-2:-1].isalpha() and not percent:
+        return "part of a word"
+    if HIDDEN in (last, after[:1]) and not match["money"]:
+        return "part of a name"
+    if percent or unit or not _WORD_AFTER.match(after):
+        return ""
+    if _ORDINAL.match(after):
+        return "ordinal"
+    is_glued = after[:1] in "-‑" or (after[:1] != "–" and not _LETTERS_AFTER.match(after))
+    return "part of a word" if is_glued else ""
+
+
+def _reference(body: str, before: str) -> str:
+    if _SOFTWARE.search(before):
+        return "version"
+    if "," in body or not _REFERENCE.search(before):
+        return ""
+    return "reference" if "." not in body or _NUMBERED_PARTS.search(before) else ""
+
+
+def _convention(body: str, before: str, after: str, percent: str | None) -> str:
+    if percent:
+        is_convention = body == "100" or (body in _CONFIDENCE_LEVELS and _CONFIDENCE.match(after) is not None)
+    else:
+        is_convention = body in ("0", "1") or (body in _ALPHAS and _SIGNIFICANCE.search(before) is not None)
+    return "convention" if is_convention else ""
+
+
+def _small_or_year(body: str) -> str:
+    if re.fullmatch(r"\d{1,3}", body) and int(body) < SMALL:
+        return "small number"
+    return "year" if re.fullmatch(r"(?:1[6-9]|20)\d\d|2100", body) else ""
 
 
 def _number(
@@ -395,21 +407,16 @@ def _number(
         zeros = len(digits) - len(digits.rstrip("0"))
         digits = digits.rstrip("0") or "0"
     if match["power"]:
-        power = match["power"].translate(_SUPERSCRIPTS).replace("−", "-")
-        exponent = int(
-            re.sub(
-                r"[{}^]",
-                "",
-                power.split("10", 1)[1] if "10" in power and power.lstrip()[:1] not in "eE" else power.lstrip()[1:],
-            )
-        )
+        power = match["power"].translate(_SUPERSCRIPTS).replace("−", "-").strip()
+        exponent = int(power[1:] if power[0] in "eE" else re.sub(r"[{}^]", "", power.partition("10")[2]))
         if abs(exponent) > 300:
             return None
         value, resolution, zeros = value * 10.0**exponent, resolution * 10.0**exponent, 0
     unit = _UNITS.get(unit_word.strip(), 1.0) if unit_word else 1.0
     form: Form = "plain"
     if percent:
-        name, factor = _PERCENT[re.sub(r"per cent|percent(?!age)", "percent", percent.strip())]
+        sign = re.sub(r"(?:percentage )?points?", "points", percent.strip()).replace("per cent", "percent")
+        name, factor = _PERCENT[sign]
         form, value, resolution = ("percent" if name == "percent" else "points"), value * factor, resolution * factor
     start = match.start("money") if match["money"] else match.start("body")
     before = line[max(0, start - 40) : start]
