@@ -32,6 +32,7 @@ from cellwright.commands.model_and_mode import (
     output_style_page,
     plan_page,
 )
+from cellwright.commands.numbers import numbers_page
 from cellwright.commands.sandbox import sandbox_page
 from cellwright.commands.sessions.btw_and_goal import BTW, GOAL, btw_page, goal_page
 from cellwright.commands.sessions.compact import AUTOCOMPACT, COMPACT, autocompact_page, compact_page
@@ -193,6 +194,7 @@ COMMANDS: dict[str, SlashCommand] = {
         AUTOCOMPACT,
     ),
     "context": SlashCommand(context_page, "what fills the context, in tokens"),
+    "numbers": SlashCommand(numbers_page, "the numbers of the last answer, and where each was seen"),
     "cost": SlashCommand(cost_page, "what this session and suggestions while you type have cost"),
     "doctor": SlashCommand(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
     "upgrade": SlashCommand(upgrade_page, "how to upgrade this installation, and what to restart afterwards"),

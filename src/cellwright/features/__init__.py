@@ -1,0 +1,1 @@
+"""Features of a conversation: one folder each, with all that it has."""

@@ -1,0 +1,100 @@
+"""The sources of a conversation, read from its messages: results, code, the user's words and what came with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from cellwright.features.numbers.sources import Source, SourceKind, source
+from cellwright.sessions.history import is_after_boundary, is_note
+from cellwright.sessions.turns import begins_turn, is_attached
+from cellwright.text import lazy_pattern
+
+_CODE_FIELDS = ("code", "command", "content", "new_string", "new_source", "source", "patch")
+_FILE_TOOLS = frozenset({"Read", "NotebookRead"})
+_PLACE = lazy_pattern(r"\s*<(?P<tag>[a-z][\w-]*)(?:\s(?P<key>[a-z_]+)=[\"'](?P<value>[^\"']{1,200}))?")
+_NO_DATA = frozenset({"environment", "mode", "todos", "skills", "agents", "git"})
+"""Tags of context that describes the place of work, whose numbers are no results."""
+
+
+class SeenNumbers:
+    """The sources of one conversation. Messages are only ever added: each is read once, if nothing was taken back."""
+
+    def __init__(self) -> None:
+        self._read: list[int] = []
+        self._sources: list[Source] = []
+        self._turn = 0
+        self._calls: dict[str, tuple[int, str, Mapping[str, Any]]] = {}
+
+    def of(self, messages: Sequence[bytes]) -> Sequence[Source]:
+        """Return the sources of `messages`, the encoded messages of a session, in their order.
+
+        Claude's own answers are none: a number must not vouch for itself. Nor are summaries, which are Claude's.
+        """
+        if any(at >= len(messages) or hash(messages[at]) != read for at, read in enumerate(self._read)):
+            self._forget()  # something was taken back
+        for at in range(len(self._read), len(messages)):
+            message = messages[at]
+            self._read.append(hash(message))
+            self._sources += self._of_message(json.loads(message))
+        return self._sources
+
+    def _forget(self) -> None:
+        self._read.clear()
+        self._sources.clear()
+        self._calls.clear()
+        self._turn = 0
+
+    def _of_message(self, message: Mapping[str, Any]) -> Iterator[Source]:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if message["role"] == "assistant":
+            for block in blocks:
+                if block.get("type") == "tool_use":
+                    yield from self._of_call(block)
+            return
+        if is_after_boundary(blocks):
+            return
+        self._turn += begins_turn(message)
+        for block in blocks:
+            if block.get("type") == "tool_result":
+                yield from self._of_result(block)
+            elif block.get("type") == "text" and not is_note(block["text"]):
+                yield from self._of_words(block["text"])
+
+    def _of_call(self, block: Mapping[str, Any]) -> Iterator[Source]:
+        values = block["input"] if isinstance(block["input"], Mapping) else {}
+        number = len(self._calls) + 1
+        self._calls[block["id"]] = (number, block["name"], values)
+        code = "\n".join(str(values[field]) for field in _CODE_FIELDS if isinstance(values.get(field), str))
+        if code:
+            yield from self._some("code", f"the code of {block['name']}, call {number}", code, id=block["id"])
+
+    def _of_result(self, block: Mapping[str, Any]) -> Iterator[Source]:
+        number, tool, values = self._calls.get(block["tool_use_id"], (0, "a call", {}))
+        content = block.get("content", "")
+        parts = (
+            [content] if isinstance(content, str) else [part["text"] for part in content if part.get("type") == "text"]
+        )
+        path = str(values.get("file_path") or values.get("notebook_path") or values.get("path") or "")
+        kind: SourceKind = "file" if tool in _FILE_TOOLS and path else "output"
+        name = f"{PurePath(path).name}, read in call {number}" if kind == "file" else f"{tool}, call {number}"
+        yield from self._some(kind, name, "\n".join(parts), id=block["tool_use_id"], path=path)
+
+    def _of_words(self, text: str) -> Iterator[Source]:
+        if not is_attached(text):
+            yield from self._some("prompt", "your prompt", text)
+            return
+        place = _PLACE.match(text)
+        tag, value = (place["tag"], place["value"]) if place else ("context", None)
+        if tag not in _NO_DATA:
+            yield from self._some(
+                "context", f"{tag} {value}" if value else f"the attached {tag}", text, path=value or ""
+            )
+
+    def _some(self, kind: SourceKind, name: str, text: str, *, id: str = "", path: str = "") -> Iterator[Source]:
+        found = source(kind, name, text, turn=self._turn, id=id, path=path)
+        if found.values:
+            yield found

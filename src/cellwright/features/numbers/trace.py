@@ -1,0 +1,202 @@
+"""The verdict on each number of an answer: seen, derived, too short to tell, or not found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from cellwright.features.numbers.derive import Derivation, ShortLines, Term, derive, short_lines
+from cellwright.features.numbers.match import FEW_NUMBERS, Match, look_up
+from cellwright.features.numbers.sources import Source, words
+from cellwright.features.numbers.written import WrittenNumber, written_numbers
+from cellwright.text import lazy_pattern
+
+Verdict = Literal["seen", "derived", "weak", "not_found"]
+
+MARKED_DIGITS = 3
+"""A shorter number that was not found is not marked: too often it is right."""
+PASSAGE_CHARS = 300
+LINE_CHARS = 120
+MOST_TEXT = 400_000
+MOST_CHECKED = 500
+MOST_DERIVED = 60
+"""Numbers for which operations are tried; one beyond that has no source is not checked, and so not listed."""
+_SENTENCE_END = lazy_pattern(r"[.!?:;](?:\s|$)|\n")
+_UNIT_WORD = lazy_pattern(r"\s?([A-Za-zµ]{1,12})")
+
+
+class NumberSource(Struct, frozen=True):
+    """The place of a number: what holds it (`name`: "Python, call 3"), the line (from 1) and its text.
+
+    `kind` is "output", "file", "cell", "code", "prompt" or "context"; `id` is the call's or cell's, `path` the file's.
+    """
+
+    kind: str
+    name: str
+    line: int
+    text: str
+    id: str = ""
+    path: str = ""
+
+
+class Number(Struct, frozen=True):
+    """A number of an answer: `text` as written, from `start` to `end` in characters of the answer.
+
+    `value` has its unit applied and no percent sign (`26.5 %`: 26.5), `resolution` is one step of its last digit.
+    `verdict` is "seen", "derived", "weak" (too short to tell from chance) or "not_found"; `source` is the place, or the
+    place of the first term of `formula`; `chance` is the share of random numbers that would have matched.
+    """
+
+    text: str
+    value: float
+    resolution: float
+    start: int
+    end: int
+    verdict: Verdict
+    digits: int
+    source: NumberSource | None = None
+    formula: str = ""
+    chance: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """The verdict in words.
+
+        >>> Number("2.4", 2.4, 0.1, 0, 3, "not_found", 2).words
+        'not in any result of this conversation'
+        """
+        place = self.source.name if self.source is not None else ""
+        match self.verdict:
+            case "seen":
+                return f"from {place}"
+            case "derived":
+                return f"could be {self.formula}" + (f" ({place})" if place else "")
+            case "weak":
+                return f"too short to trace; {place} has one like it" if place else "too short to trace"
+            case _:
+                return "not in any result of this conversation"
+
+
+def trace(answer: str, sources: Sequence[Source]) -> tuple[Number, ...]:
+    """Return the checked numbers of `answer`, in order; what is no claim (dates, references, small counts) is not listed.
+
+    >>> from cellwright.features.numbers.sources import source
+    >>> seen = [source("output", "Python, call 1", "churn_rate 0.26536")]
+    >>> [(number.text, number.words) for number in trace("Churn is 26.5 %, not 31.2 %.", seen)]
+    [('26.5 %', 'from Python, call 1'), ('31.2 %', 'not in any result of this conversation')]
+    """
+    answer = answer[:MOST_TEXT]
+    written = [number for number in written_numbers(answer) if not number.quiet][:MOST_CHECKED]
+    if not written:
+        return ()
+    tiers = _tiers(sources)
+    outputs = [source for source in reversed(sources) if source.kind in ("output", "cell", "file")]
+    cached_lines: dict[int, ShortLines] = {}
+
+    def lines(source: Source) -> ShortLines:
+        if id(source) not in cached_lines:
+            cached_lines[id(source)] = short_lines(source)
+        return cached_lines[id(source)]
+
+    contexts = [_context(answer, number) for number in written]
+    matches = [
+        look_up(number, tiers, words(f"{before} {after}"), _unit_word(after))
+        for number, (before, after) in zip(written, contexts, strict=True)
+    ]
+    traced = [
+        (number, match) for number, match in zip(written, matches, strict=True) if match is not None and match.told
+    ]
+    found: list[Number] = []
+    tried = 0
+    for number, match, (before, after) in zip(written, matches, contexts, strict=True):
+        derivation = None
+        if match is None or not match.told:
+            tried += 1
+            if tried > MOST_DERIVED:
+                continue
+            passage = [
+                Term(other.value, place.hit, other.text)
+                for other, place in traced
+                if abs(other.start - number.start) <= PASSAGE_CHARS
+            ]
+            derivation = derive(number, before, after, passage, outputs, lines)
+        found.append(_verdict(number, match, derivation))
+    return tuple(found)
+
+
+def is_marked(number: Number, numbers: Sequence[Number]) -> bool:
+    """Return whether the answer that states `numbers` marks this one: it was not found and is long enough.
+
+    Nothing is marked where fewer than half of the decided numbers have a source: that is prose about a method.
+    """
+    traced = sum(other.verdict in ("seen", "derived") for other in numbers)
+    missing = sum(other.verdict == "not_found" for other in numbers)
+    gate = traced + missing >= 2 and traced >= missing
+    return gate and number.verdict == "not_found" and number.digits >= MARKED_DIGITS
+
+
+def _tiers(sources: Sequence[Source]) -> tuple[tuple[Source, ...], ...]:
+    """Return the sources in the order in which they are asked: the latest outputs, all that are not bulk, all."""
+    latest_first = tuple(reversed([source for source in sources if source.values]))
+    turn = max((source.turn for source in latest_first), default=0)
+    latest = tuple(
+        source for source in latest_first if source.turn == turn and source.kind in ("output", "cell", "file")
+    )
+    short = tuple(source for source in latest if len(source.values) <= FEW_NUMBERS)
+    few = tuple(source for source in latest_first if len(source.values) <= FEW_NUMBERS)
+    return short, few, latest_first
+
+
+def _context(answer: str, number: WrittenNumber) -> tuple[str, str]:
+    """Return the words of the sentence, or of the row and the column's header, before and behind the number."""
+    before = answer[max(0, number.start - PASSAGE_CHARS) : number.start]
+    after = answer[number.end : number.end + PASSAGE_CHARS]
+    starts = [match.end() for match in _SENTENCE_END.finditer(before)]
+    before = before[starts[-1] :] if starts else before
+    end = _SENTENCE_END.search(after)
+    return before, after[: end.start()] if end else after
+
+
+def _unit_word(after: str) -> str:
+    match = _UNIT_WORD.match(after)
+    return match[1] if match else ""
+
+
+def _verdict(number: WrittenNumber, match: Match | None, derivation: Derivation | None) -> Number:
+    verdict: Verdict = "not_found"
+    formula, chance, hit = "", 0.0, None
+    if match is not None and match.told:
+        verdict, chance, hit = "derived" if match.converted else "seen", match.chance, match.hit
+        formula = f"{hit.value:,.10g} in another unit" if match.converted else ""
+    elif derivation is not None:
+        verdict = "derived" if derivation.sure else "weak"
+        formula, chance = derivation.formula, derivation.chance
+        hit = derivation.terms[0].hit if derivation.terms else None
+    elif match is not None:
+        verdict, chance, hit = "weak", match.chance, match.hit
+    place = None
+    if hit is not None:
+        line, text = hit.source.line(hit.start)
+        place = NumberSource(
+            kind=hit.source.kind,
+            name=hit.source.name,
+            line=line,
+            text=re.sub(r"\s+", " ", text.strip())[:LINE_CHARS],
+            id=hit.source.id,
+            path=hit.source.path,
+        )
+    return Number(
+        text=number.text,
+        value=number.value,
+        resolution=number.resolution,
+        start=number.start,
+        end=number.end,
+        verdict=verdict,
+        digits=number.digits,
+        source=place,
+        formula=formula,
+        chance=chance,
+    )
