@@ -15,7 +15,7 @@ import type { CommandRegistry } from "@lumino/commands";
 import { ChangedFiles } from "../documents/changed_files";
 import { reportUnsavedDocuments } from "../documents/unsaved_documents";
 import { showAnswer } from "../notebook/answers/show_answer";
-import { visiblePanel } from "../notebook/cell_asks/visible_panel";
+import { askedAtCells, visiblePanel } from "../notebook/cell_asks/visible_panel";
 import { notebookLinks } from "../notebook/notebook_links";
 import { askingWays } from "../notebook/outputs/asking";
 import { overviewNotices } from "../overview/overview_notices";
@@ -127,8 +127,10 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
       return isThere ? { chat: store, follow: () => { void widget.ready.then((panel) => { panel.toEnd(); }); } } : null;
     };
     const status = addOverviewStatus(statusBar, trans, () => { void run(COMMANDS.overview); });
+    const isAtCell = (kernel: string, run: string): boolean => askedAtCells.has(`${kernel} ${run}`) && sidebar.showsNotebook(kernel);
     const notices = overviewNotices(sidebar.overview, {
       trans,
+      isAtCell,
       panelKernel: () => store.kernelInfo?.kernelId ?? null,
       isSeen: (kernel) => ({ page: !document.hidden && document.hasFocus(), notebook: sidebar.showsNotebook(kernel) }),
       tell: (news, row) => {
@@ -148,6 +150,7 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     void app.restored.then(() => { elsewhere.begin(); });
     watchRuns(store, {
       trans,
+      isAtCell,
       visibility: () => ({ page: !document.hidden && document.hasFocus(), panel: widget.isVisible }),
       tell: (news) => { showNotification(news, settings(), trans, () => { void sidebar.open().then((panel) => { panel.show(news.run); }); }); },
     });

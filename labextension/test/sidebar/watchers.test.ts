@@ -23,7 +23,7 @@ describe("news", () => {
   const scene = (seen: { page: boolean; panel: boolean }): { told: RunNotification[]; set: (state: RunState, more?: Partial<Run>) => void } => {
     const chat = new OneChat();
     const told: RunNotification[] = [];
-    watchRuns(chat, { trans, visibility: () => seen, tell: (news) => void told.push(news) });
+    watchRuns(chat, { trans, visibility: () => seen, isAtCell: () => false, tell: (news) => void told.push(news) });
     const transcript = new TranscriptStore();
     return { told, set: (state, more = {}) => { chat.change({ runs: [{ run: runOf("r1", { state, ...more }), transcript }] }); } };
   };
