@@ -49,9 +49,14 @@ FIND = """async (whole) => {
         if (node.matches('button, input, select, textarea, a[href]') && box.right > innerWidth + 1 && box.left < innerWidth)
             found.push(['beyond the right edge', name(node)]);
     }
-    for (const node of nodes(document.body).filter((node) => node.matches('.ask[data-ready] button') && shown(node))) {
+    // the card with the keys, as the page has it when its user comes back to it
+    let focused = document.activeElement;
+    while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
+    const card = focused?.closest('.ask[data-ready]');
+    card?.scrollIntoView({block: 'nearest'});
+    for (const node of [...(card?.querySelectorAll('button') ?? [])].filter(shown)) {
         const {top, bottom} = node.getBoundingClientRect();
-        if (top < 0 || bottom > innerHeight) found.push(['a button of a card out of view', name(node)]);
+        if (top < 0 || bottom > innerHeight) found.push(['a button of the card out of view', name(node)]);
     }
     return found;
 }"""
