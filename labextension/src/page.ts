@@ -26,9 +26,15 @@ export function randomName(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** Where a cell's text begins; as in JupyterLab, whose prompts stand above the cells in a narrow window. */
+const INDENT = `
+.jp-Notebook { --cellwright-indent: calc(var(--jp-cell-prompt-width, 64px) + var(--jp-cell-collapser-width, 8px)); }
+@media (width <= 760px) { .jp-Notebook { --cellwright-indent: var(--jp-cell-collapser-width, 8px); } }
+`;
+
 /** Adds a style sheet for what is drawn outside the transcripts. */
 export function addPageStyle(css: string): void {
   const style = document.createElement("style");
-  style.textContent = css;
+  style.textContent = INDENT + css;
   document.head.append(style);
 }

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import reel
 from lab_server import Lab
-from lab_tab import DARK, LIGHT, LabTab, opened_page, wait_loaded
+from lab_tab import LabTab, opened_page, wait_loaded
 from playwright.sync_api import expect
 
 from eventual import SECONDS, eventually
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 TAKE_PICTURES = os.environ.get("CELLWRIGHT_TAKE_PICTURES") == "1"
-REEL = os.environ.get("CELLWRIGHT_REEL")
-REEL_SIZES = {"1440x900": (1440, 900), "1100x700": (1100, 700), "zoom-200": (720, 450)}  # the last: 1440x900 at 200 %
 COUNTED = re.compile(r"\[\d+\]")
 WATCH_PROMPT = """prompt => {
     delete prompt.dataset.changed;
@@ -191,19 +190,9 @@ class NotebookPage:
         """Take a picture for docs/images if `make pictures` asks for it; the whole reel of it for `make reel`."""
         if TAKE_PICTURES:
             (IMAGES / f"{name}.png").write_bytes((target or self.page).screenshot())
-        if REEL and self.app == "lab":
-            self._take_reel(Path(REEL), name, target)
+        self.reel(name, target)
 
-    def _take_reel(self, folder: Path, name: str, target: Any) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        before = self.page.viewport_size
-        dark = self.page.evaluate("document.body.dataset.jpThemeLight === 'false'")
-        for theme in (LIGHT, DARK):
-            self.tab.choose_theme(theme)
-            for size, (width, height) in REEL_SIZES.items():
-                self.page.set_viewport_size({"width": width, "height": height})
-                if target is not None:
-                    target.scroll_into_view_if_needed()
-                self.page.screenshot(path=folder / f"{name}-{theme.split()[-1].lower()}-{size}.png")
-        self.page.set_viewport_size(before)
-        self.tab.choose_theme(DARK if dark else LIGHT)
+    def reel(self, name: str, target: Any = None) -> None:
+        """Take what is shown for `make reel` alone."""
+        if self.app == "lab":
+            reel.take(self.tab, name, target)

@@ -153,6 +153,8 @@ class ManageView implements Disposable {
     });
     this.body.setAttribute("aria-labelledby", this.tabButtons[at]?.id ?? "");
     this.problem.hidden = true;
+    // it is about what was changed in another tab
+    setText(this.status, "");
     this.draw();
   }
 

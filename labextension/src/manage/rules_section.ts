@@ -2,6 +2,7 @@
 
 import type { JsonObject } from "../json";
 import { element } from "../transcript/dom";
+import { sentence } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { Screen } from "./parts";
 import { areaField, choiceField, code, confirmBelow, form, list, openers, output, row, section, textField } from "./parts";
@@ -117,7 +118,7 @@ export function inputOf(tool: string, text: string): JsonObject {
 
 function explained({ behavior, reason, rule, from, suggestions }: Why, report: Report, trans: Trans): HTMLElement[] {
   const verdict = { allow: trans.__("Allowed"), ask: trans.__("Asks for your approval"), deny: trans.__("Denied") }[behavior];
-  const lines = [element("p", { class: "verdict", "data-state": behavior }, verdict), element("p", {}, reason)];
+  const lines = [element("p", { class: "verdict", "data-state": behavior }, verdict), element("p", {}, ...sentence(reason))];
   if (rule) lines.push(element("p", {}, trans.__("Rule "), code(rule), ...(from ? [trans.__(" in "), code(shownPath(report, from))] : [])));
   if (suggestions.length) lines.push(element("p", {}, trans.__("Would be allowed by "), ...suggestions.flatMap((each, at) => (at ? [", ", code(each)] : [code(each)]))));
   return lines;

@@ -15,6 +15,8 @@ export type OverviewNoticeDeps = {
   panelKernel(): string | null;
   /** True if the user sees the page, and in it the notebook of that kernel. */
   isSeen(kernel: string): { readonly page: boolean; readonly notebook: boolean };
+  /** True if the run was asked for at a cell of this page whose notebook is in sight. */
+  isAtCell(kernel: string, run: string): boolean;
   tell(news: RunNotification, row: KernelRow): void;
 };
 
@@ -80,8 +82,10 @@ class SeenEnds {
 
 function tellOf(row: KernelRow, run: OverviewRun, deps: OverviewNoticeDeps): void {
   const question = run.state === "asking" ? row.overview?.questions[0] : undefined;
-  const words = question ? [question.title, question.about].filter((each) => each).join(": ") : run.title;
-  const news = notificationFor(run.state, `${nameOf(row)}: ${words}`, run.id, row.id, deps.trans);
+  const title = question?.title ?? run.title;
+  // the title may name the notebook, or what it is about
+  const parts = [nameOf(row), title, question?.about ?? ""].filter((part) => part && (part === title || !title.includes(part)));
+  const news = notificationFor(run.state, parts.join(": "), run.id, row.id, deps.trans);
   if (news) deps.tell(news, row);
 }
 
@@ -89,7 +93,8 @@ function tellOf(row: KernelRow, run: OverviewRun, deps: OverviewNoticeDeps): voi
 function isSeen(row: KernelRow, run: OverviewRun, feed: OverviewFeed, deps: OverviewNoticeDeps): boolean {
   if (run.replayed || row.id === deps.panelKernel()) return true;
   const { page, notebook } = deps.isSeen(row.id);
-  return page && (feed.isLookedAt || (notebook && !run.background && run.place.startsWith("[")));
+  const inCell = !run.background && run.place.startsWith("[");
+  return page && (feed.isLookedAt || (notebook && inCell) || deps.isAtCell(row.id, run.id));
 }
 
 function runsOf({ overview }: KernelRow): readonly OverviewRun[] {

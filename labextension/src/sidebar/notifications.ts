@@ -14,6 +14,8 @@ export type RunNotificationDeps = {
   readonly trans: Trans;
   /** Tells whether the user sees the page, and in it the panel. */
   visibility(): { readonly page: boolean; readonly panel: boolean };
+  /** True if the run was asked for at a cell of this page whose notebook is in sight. */
+  isAtCell(kernel: string, run: string): boolean;
   tell(news: RunNotification): void;
   /** A run has ended: it was seen, or `tell` was called. */
   ended?(kernel: string, run: string): void;
@@ -33,7 +35,7 @@ export function watchRuns(chat: Chat, deps: RunNotificationDeps): () => void {
       const kernel = chat.kernelInfo?.kernelId ?? "";
       const news = notificationFor(run.state, run.prompt, run.id, kernel, deps.trans);
       if (ENDED_STATES.includes(run.state)) deps.ended?.(kernel, run.id);
-      if (news && isUnseen(run, deps.visibility())) deps.tell(news);
+      if (news && isUnseen(run, deps.visibility(), deps.isAtCell(kernel, run.id))) deps.tell(news);
     }
     const here = new Set(chat.runs.map(({ run }) => run.id));
     for (const id of known.keys()) if (!here.has(id)) known.delete(id);
@@ -48,9 +50,9 @@ function isNews({ state, replayed }: Run, before: RunState | undefined): boolean
 }
 
 /** A run of a cell is seen at the cell, the others in the panel alone. */
-function isUnseen(run: Run, { page, panel }: { page: boolean; panel: boolean }): boolean {
+function isUnseen(run: Run, { page, panel }: { page: boolean; panel: boolean }, atCell: boolean): boolean {
   if (!page) return true;
-  return !panel && (run.background || !run.place.startsWith("["));
+  return !panel && !atCell && (run.background || !run.place.startsWith("["));
 }
 
 /** Gives the words for a run that asks or has ended; null for any other. */

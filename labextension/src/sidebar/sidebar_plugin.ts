@@ -16,7 +16,7 @@ import { ChangedFiles } from "../documents/changed_files";
 import { reportUnsavedDocuments } from "../documents/unsaved_documents";
 import { onAnswerEnd } from "../notebook/answers/live_answers";
 import { showAnswer } from "../notebook/answers/show_answer";
-import { visiblePanel } from "../notebook/cell_asks/visible_panel";
+import { askedAtCells, visiblePanel } from "../notebook/cell_asks/visible_panel";
 import { notebookLinks } from "../notebook/notebook_links";
 import { askingWays } from "../notebook/outputs/asking";
 import { overviewNotices } from "../overview/overview_notices";
@@ -129,8 +129,10 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     };
     const status = addOverviewStatus(statusBar, trans, () => { void run(COMMANDS.overview); });
     const isLookedAt = (): boolean => !document.hidden && document.hasFocus();
+    const isAtCell = (kernel: string, run: string): boolean => askedAtCells.has(`${kernel} ${run}`) && sidebar.showsNotebook(kernel);
     const notices = overviewNotices(sidebar.overview, {
       trans,
+      isAtCell,
       panelKernel: () => store.kernelInfo?.kernelId ?? null,
       isSeen: (kernel) => ({ page: isLookedAt(), notebook: sidebar.showsNotebook(kernel) }),
       tell: (news, row) => {
@@ -155,6 +157,7 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     void app.restored.then(() => { elsewhere.begin(); });
     watchRuns(store, {
       trans,
+      isAtCell,
       visibility: () => ({ page: isLookedAt(), panel: widget.isVisible }),
       ended: (kernel, id) => { notices.sawEnd(kernel, id); },
       tell: (news) => { showNotification(news, settings(), trans, () => { void sidebar.open().then((panel) => { panel.show(news.run); }); }); },

@@ -27,6 +27,9 @@ export function setText(node: HTMLElement, text: string): void {
   if (node.textContent !== text) node.textContent = text;
 }
 
+/** Asks a closed fold for the text that it gets when it is opened: a search looks into it. */
+export const SEARCHED = "cellwright-searched";
+
 let lastId = 0;
 
 /** An id that is free in this page. */

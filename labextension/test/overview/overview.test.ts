@@ -123,7 +123,7 @@ describe("notices of other kernels", () => {
     vi.useFakeTimers({ now: NOW * 1000, toFake: ["Date"] });
     const server = new OneServer();
     const told: RunNotification[] = [];
-    const { look, sawEnd } = overviewNotices(server.feed, { trans, panelKernel: () => "own", isSeen: () => seen, tell: (news) => void told.push(news) });
+    const { look, sawEnd } = overviewNotices(server.feed, { trans, panelKernel: () => "own", isSeen: () => seen, isAtCell: (kernel) => kernel === "asked-at-cell", tell: (news) => void told.push(news) });
     return { server, told, sawEnd, begin: async () => { server.feed.use(look, false); await settled(); } };
   };
 
@@ -153,6 +153,7 @@ describe("notices of other kernels", () => {
     ["the panel's own kernel", { page: false, notebook: false }, "own", {}],
     ["a replay", { page: false, notebook: false }, "sales", { replayed: true }],
     ["a cell that the user sees", { page: true, notebook: true }, "sales", {}],
+    ["what was asked for at a cell that the user sees", { page: true, notebook: true }, "asked-at-cell", { place: "", background: true }],
   ])("do not come for %s", async (_, seen, kernel, changes) => {
     const { server, told, begin } = scene(seen);
     server.rows = [row(kernel, { runs: [run("r1", changes)] })];
@@ -187,6 +188,14 @@ describe("notices of other kernels", () => {
     await server.become(row("sales", { runs: [run("r1", { asked: NOW + 60 })] }));
     await server.become(ended({ asked: NOW + 60, ended: NOW + 70 }));
     expect(told).toHaveLength(1);
+  });
+
+  it("name the notebook once", async () => {
+    const { server, told, begin } = scene({ page: false, notebook: false });
+    await begin();
+    const question = { id: "q1", kind: "permission", title: "Edit cell [1] in sales.ipynb (+1 −1)", about: "sales.ipynb" };
+    await server.become(row("sales", { runs: [run("r1", { state: "asking", asked: NOW + 1 })], questions: [question] }));
+    expect(told.map(({ body }) => body)).toEqual(["Edit cell [1] in sales.ipynb (+1 −1)"]);
   });
 
   it("stand in the status bar as a number", () => {

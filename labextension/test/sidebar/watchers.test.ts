@@ -24,7 +24,7 @@ describe("news", () => {
     const chat = new OneChat();
     const told: RunNotification[] = [];
     const ended: string[] = [];
-    watchRuns(chat, { trans, visibility: () => seen, tell: (news) => void told.push(news), ended: (_, run) => void ended.push(run) });
+    watchRuns(chat, { trans, visibility: () => seen, isAtCell: () => false, tell: (news) => void told.push(news), ended: (_, run) => void ended.push(run) });
     const transcript = new TranscriptStore();
     return { told, ended, set: (state, more = {}) => { chat.change({ runs: [{ run: runOf("r1", { state, ...more }), transcript }] }); } };
   };

@@ -175,10 +175,15 @@ def test_search_finds_what_answers_say_and_what_is_copied_of_one_is_markdown(not
     expect(book.output(2).locator("p", has_text="Paragraph 57.")).to_be_in_viewport()
     # of several one after the other, in the order of the page
     words.fill("tides.")
-    eventually(lambda: len(hits("found")()) + len(hits("current")()), lambda count: count == 2)
-    expect(search.locator(".jp-DocumentSearch-index-counter")).to_have_text("1/2")
+    eventually(lambda: len(hits("found")()) + len(hits("current")()), lambda count: count == 3)
+    expect(search.locator(".jp-DocumentSearch-index-counter")).to_have_text("1/3")
     page.keyboard.press("Enter")
     eventually(hits("current"), lambda found: found == ["tides."])
+    book.reel("find")
+    # in the result of a step, whose fold was never opened
+    words.fill("six o'clock")
+    eventually(hits("current"), lambda found: found == ["six o'clock"])
+    expect(book.output(2).locator(".fold .output", has_text="six o'clock")).to_be_in_viewport()
     page.keyboard.press("Escape")
     expect(page.locator(".cellwright-searched")).to_have_count(0)
     assert hits("found")() == hits("current")() == []
@@ -230,6 +235,7 @@ def test_the_notebook_follows_what_streams_and_the_status_bar_leads_to_it(notebo
     status = page.locator(".cellwright-status:not(.cellwright-elsewhere)").first
     expect(status).to_have_text("Claude is working · cell [2]")
     expect(page.locator(".cellwright-status-stop")).to_be_visible()
+    book.reel("status-working")
     # who reads further up is left there
     page.mouse.move(600, 400)
     page.mouse.wheel(0, -500)

@@ -219,6 +219,7 @@ def test_every_rule_that_would_be_kept_is_shown_and_kept(notebook, model):
     expect(shown).to_have_count(2)
     rules = shown.all_text_contents()
     check_accessible(book.output(1), ".ask")
+    book.reel("command-card", card)
     book.page.keyboard.press("3")
     book.wait_done(1)
     folder = (book.lab.root / book.path).parent
@@ -243,6 +244,7 @@ def test_a_command_that_was_tried_is_asked_about_below_its_output(notebook, mode
     expect(card).to_contain_text("Confined to reading, it was refused writing model.json")
     expect(book.output(1)).to_contain_text("epoch 2: loss 0.31")
     check_accessible(book.output(1), ".ask")
+    book.reel("command-tried-card", card)
     book.page.keyboard.press("4")
     book.page.keyboard.press("Enter")
     book.wait_done(1)

@@ -150,6 +150,7 @@ def test_a_finished_answer_is_short_and_its_words_stay_where_they_are_read(noteb
         gone = before - heights[name]
         may_move = gone if scroller.evaluate(IS_AT_END) else max(0, gone - scrolled)
         assert abs(last.bounding_box()["y"] - top) <= may_move + 8, name
+        book.reel(f"finished-{name.replace(' ', '-')}", book.cell(index))
     print(
         "\n"
         + "\n".join(f"{name}: {BEFORE[name]} px, now {px} px ({px / BEFORE[name]:.0%})" for name, px in heights.items())

@@ -69,6 +69,8 @@ def test_outputs_are_marked_with_remarks_and_sent_together_with_their_pictures(n
     book.output(0).hover()
     output_tool(book, 0, "Ask about this output").wait_for()
     assert book.output(0).locator(".jp-OutputArea-output").bounding_box() == before
+    book.reel("output-actions")
+    book.output(0).hover()
     output_tool(book, 0, "Ask about this output").click()
     chips = page.locator(".cellwright-attached li")
     expect(chips).to_have_text(["Output of cell [1]×"])
@@ -77,6 +79,7 @@ def test_outputs_are_marked_with_remarks_and_sent_together_with_their_pictures(n
     book.cell(1).locator(".jp-InputPrompt").click()
     page.keyboard.press("Alt+Shift+M")
     page.locator(".jp-Dialog").get_by_role("button", name="Allow", exact=True).wait_for()
+    book.reel("picture-consent")
     page.keyboard.press("Enter")
     remark = book.cell(1).get_by_label("Remark about: Output of cell [2]")
     expect(remark).to_be_focused()

@@ -215,6 +215,7 @@ def test_the_composer_is_low_and_as_high_in_every_state_and_width(notebook, mode
             widen(width)
             yield place.bounding_box()["height"]
             composer.area.fill("And")
+            book.reel(f"composer-{width}")
             yield place.bounding_box()["height"]
             composer.area.fill("")
 
@@ -233,7 +234,7 @@ def test_the_composer_is_low_and_as_high_in_every_state_and_width(notebook, mode
     composer.node.get_by_text("More options").click()
     composer.node.get_by_label("Budget (US$)").fill("0.5")
     check_accessible(composer.node)
-    book.screenshot("panel-options", book.page.locator(".cellwright-panel"))
+    book.reel("panel-options", book.page.locator(".cellwright-panel"))
     book.page.keyboard.press("Escape")
     expect(composer.node.get_by_role("button", name="Options: Ask, Opus 5.5, 1 more set")).to_be_focused()
     gate.open()

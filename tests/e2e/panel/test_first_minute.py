@@ -22,10 +22,11 @@ REJECTED = re.compile("rejected this key. Check that you copied all of it; nothi
 
 
 def picture(book, name):
-    """Take a picture in both themes, where `make pictures` asks for it."""
+    """Take a picture in both themes for `make pictures`, and the reel's."""
     for theme in (DARK, LIGHT) if TAKE_PICTURES else ():
         book.tab.choose_theme(theme)
         book.screenshot(f"{name}-{theme.rpartition(' ')[2].lower()}")
+    book.reel(name)
 
 
 def rejected(field):

@@ -1,6 +1,6 @@
 /** The answers of a notebook while JupyterLab's search is open in it: their text for the search, and its hits in them. */
 
-import { element } from "../../transcript/dom";
+import { element, SEARCHED } from "../../transcript/dom";
 import type { Block } from "./answer_text";
 import { blocksOf, rangeIn } from "./answer_text";
 
@@ -93,7 +93,11 @@ class SearchedAnswer {
   }
 
   look(body: Element): void {
-    this.isWhole = body.getAttribute("aria-busy") !== "true";
+    const closed = body.querySelectorAll("details:not([open])");
+    for (const fold of closed) fold.dispatchEvent(new Event(SEARCHED));
+    // code that a fold gets now has its colours, and other nodes with them, some frames later
+    const isDrawn = this.blocks.length > 0 || closed.length === 0;
+    this.isWhole = isDrawn && body.getAttribute("aria-busy") !== "true";
     const blocks = blocksOf(body);
     const lines = [...this.copy.children];
     blocks.forEach(({ text }, index) => {

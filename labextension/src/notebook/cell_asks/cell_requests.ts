@@ -14,7 +14,7 @@ import { AnswerStrip } from "./answer_strip";
 import { CellChats } from "./cell_chats";
 import css from "./strip.css";
 import type { VisiblePanel } from "./visible_panel";
-import { visiblePanel } from "./visible_panel";
+import { askedAtCells, visiblePanel } from "./visible_panel";
 
 /** A cell's widget: its model has outputs if it is a code cell. */
 export type Cell = CellWidget & { readonly model: CellModel };
@@ -100,9 +100,11 @@ export class CellRequests {
       title: titleOf(action),
       changes: action.name !== "explain",
       draw: async () => (await import("../../transcript/view")).view,
-      send: () => {
+      send: async () => {
         if (chat.connection === "missing" || chat.connection === "lost") chat.reconnect();
-        return chat.prompt(paramsOf(request));
+        const run = await chat.prompt(paramsOf(request));
+        askedAtCells.add(`${kernel.id} ${run}`);
+        return run;
       },
       keep: async (run) => { keepAnswer(panel, id, await chat.request("answer_markdown", { run }) as KeptAnswer); },
       leave: () => { if (!panel.isDisposed) panel.content.activate(); },

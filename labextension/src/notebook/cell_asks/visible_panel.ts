@@ -8,5 +8,8 @@ export type VisiblePanel = {
   follow(): void;
 };
 
+/** The runs, as `kernel run`, that were asked for at cells of this page: they are seen there. */
+export const askedAtCells = new Set<string>();
+
 /** One for the page: the sidebar sets `of`, which finds the panel that is in sight for a kernel. */
 export const visiblePanel: { of(kernelId: string): VisiblePanel | null } = { of: () => null };

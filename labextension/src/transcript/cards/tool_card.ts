@@ -2,7 +2,7 @@
 
 import type { Json, JsonObject } from "../../json";
 import { showCode } from "../code/colored_code";
-import { button, element, freshId, setText } from "../dom";
+import { button, element, freshId, SEARCHED, setText } from "../dom";
 import { count, duration, lineCounts, wholeSeconds } from "../format";
 import type { ItemView, TranscriptContext } from "../items/item_view";
 import { isInList } from "../items/todo_list";
@@ -81,10 +81,10 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
     setText(time, agent ? agentTime(agent, place.store) : timeText(item, place.store.now()));
     for (const each of agents) each.tick();
   };
-  const fill = (): void => {
+  const fill = (event?: Event): void => {
     const approvals = item.questions.filter(isPlainApproval).length;
     const key = `${item.status} ${item.input === null ? "" : "input"} ${item.decided?.behavior ?? ""} ${approvals}`;
-    if (!fold.open || key === filled) return;
+    if ((!fold.open && event?.type !== SEARCHED) || key === filled) return;
     filled = key;
     inside.replaceChildren(...insideParts(item));
   };
@@ -103,7 +103,7 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
     told = true;
     fold.after(decisionLine(item.decided));
   };
-  fold.addEventListener("toggle", fill);
+  for (const asked of ["toggle", SEARCHED]) fold.addEventListener(asked, fill);
   return {
     node,
     tick,

@@ -1,6 +1,6 @@
 /** The answer's own words. */
 
-import { element, setText } from "../dom";
+import { element, SEARCHED, setText } from "../dom";
 import { dollars, wholeSeconds } from "../format";
 import { Markdown } from "../markdown/markdown";
 import type { CompactedOp, Level } from "../protocol";
@@ -31,12 +31,12 @@ export function thinkingBlock(item: ThinkingItem, { store }: TranscriptContext):
     if (item.open) setText(summary, `Thinking… ${wholeSeconds(store.now() - item.from)}`);
     else setText(summary, item.to - item.from < 1 ? "Thought briefly" : `Thought for ${wholeSeconds(item.to - item.from)}`);
   };
-  const update = (): void => {
+  const update = (event?: Event): void => {
     tick();
-    if (node.open) markdown.update(item.text, item.open);
+    if (node.open || event?.type === SEARCHED) markdown.update(item.text, item.open);
   };
-  node.addEventListener("toggle", update);
-  return { node, update, tick };
+  for (const asked of ["toggle", SEARCHED]) node.addEventListener(asked, update);
+  return { node, update: () => { update(); }, tick };
 }
 
 // The user's steering message, where Claude received it.

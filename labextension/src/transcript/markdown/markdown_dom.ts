@@ -97,7 +97,8 @@ function table(token: Tokens.Table): HTMLElement {
 
 export function renderTableRow(tag: "th" | "td", cells: Tokens.TableCell[]): HTMLElement {
   const cell = ({ tokens, align }: Tokens.TableCell): HTMLElement =>
-    element(tag, { style: align !== null && `text-align: ${align}` }, ...inline(tokens));
+    // a header without words heads nothing
+    element(tokens.length > 0 ? tag : "td", { style: align !== null && `text-align: ${align}` }, ...inline(tokens));
   return element("tr", {}, ...cells.map(cell));
 }
 

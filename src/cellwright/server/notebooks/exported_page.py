@@ -1,4 +1,4 @@
-"""Code of answers in exported HTML pages, set as code."""
+"""Answers in exported HTML pages: code is set as code, and on paper folded steps are open."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ STYLE = """\
   font-size: var(--jp-code-font-size, 13px);
   line-height: var(--jp-code-line-height, 1.31);
   white-space: pre-wrap;
+}
+/* on paper nothing can be unfolded, and nothing scrolled to the side */
+@media print {
+  .jp-RenderedMarkdown details::details-content {
+    content-visibility: visible;
+    block-size: auto;
+  }
+  .jp-InputArea-editor .highlight pre {
+    white-space: pre-wrap;
+  }
 }
 """
 
