@@ -25,6 +25,7 @@ from pathlib import Path
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 def kill(*_, **__):
@@ -34,7 +35,7 @@ def killing(source, to, **named):
     if str(to) == target:
         kill()
     real(source, to, **named)
-conversation = Conversation(cwd=Path.cwd(), interface="a test", environ=dict(os.environ))
+conversation = Conversation(Host(cwd=Path.cwd(), interface="a test", environ=dict(os.environ)))
 if does == "patch":
     os.replace = killing
     options = RunOptions(mode="bypassPermissions")

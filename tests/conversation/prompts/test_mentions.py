@@ -17,6 +17,7 @@ from PIL import Image
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.prompt import ContextProvider, PromptContext, ProvidedContext
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.prompts.prompt import find_mentions
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
@@ -103,7 +104,7 @@ class Talk:
     def __init__(self, server: MessagesServer, cwd: Path) -> None:
         self.server = server
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": str(cwd)}
-        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
+        self.conversation = Conversation(Host(cwd=cwd, interface="a test", environ=environ))
         self.events: list[Event] = []
 
     def say(self, prompt: Any, *, context: tuple[ContextProvider, ...] = (), **options: Any) -> RunEnd:

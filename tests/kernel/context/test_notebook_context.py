@@ -14,7 +14,7 @@ from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import PromptContext, ProvidedContext
-from cellwright.conversation.dry_run import DryRun
+from cellwright.conversation.runs.kinds import DryRun
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.notebook_context import (
     AUTO_TOKENS,

@@ -29,7 +29,7 @@ _ACTIONS = ("approve", "reconnect", "disable", "enable", "login", "logout")
 
 async def mcp_page(call: CommandCall) -> CommandPage:
     """Do what was asked for, then show the servers, or one with its tools. Raises CellwrightError INVALID_PARAMETERS."""
-    servers = call.conversation.mcp
+    servers = call.conversation.features.mcp
     servers.refresh()
     words = call.text.split()
     done = ""

@@ -7,12 +7,11 @@ notebook's news. All of it is found in the session's own messages and read anew,
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.context.compaction import TellAgain
 from cellwright.agent.prompt import ContextBlock, ContextSource, PromptContext, text_context
 from cellwright.agent.tool import Tool
 from cellwright.conversation.prompts.prompt import (
@@ -51,15 +50,18 @@ _FILE_FIELDS = {
     "NotebookRead": "notebook_path",
     "NotebookEdit": "notebook_path",
 }
+AfterSummary = Callable[[Session, AgentSetup], Awaitable[Sequence[ContextBlock]]]
+"""Finds what is sent again behind a summary; raises nothing."""
+
 _SKILL = lazy_pattern(r'<skill name="(?P<name>[^"]+)"')
 
 
-def told_again(
+def after_summary(
     cwd: Path, surroundings: Surroundings, tools: Sequence[Tool], providers: Sequence[ContextSource]
-) -> TellAgain:
-    """Tell what must not be lost; `providers` find what the session no longer knows of (instructions, the notebook)."""
+) -> AfterSummary:
+    """Find what must not be lost; `providers` find what the session no longer knows of (instructions, the notebook)."""
 
-    async def tell(session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    async def find(session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
         context = PromptContext(words="", agent=agent, session=session, tools={tool.name: tool for tool in tools})
         limit = agent.compaction.limit(agent.model) * CHARS_PER_TOKEN
         said = session.said()
@@ -77,7 +79,7 @@ def told_again(
             log_fault(logger, "something could not be told again behind a summary")
         return parts
 
-    return tell
+    return find
 
 
 def _skills(said: Sequence[Json], room: int) -> Iterator[ContextBlock]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement, without_hosts
-from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextBlock, ContextSource, PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext
 from cellwright.config.agents.agent_definition import AgentDefinition
 from cellwright.config.mcp.approvals import approve, approved_digests, approved_scripts
@@ -31,7 +32,11 @@ from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQ
 from cellwright.config.trust.exact_text import exact
 from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.scripts import changed as changed_files
+from cellwright.conversation.features.feature import Feature, PromptCall, RunInfo
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
+from cellwright.conversation.runs.kinds import TrustCheck
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.tools.toolset import tools_may_be_deferred
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded
 from cellwright.markdown.code_ranges import without_code
@@ -88,7 +93,7 @@ def agents_servers(agents: Iterable[AgentDefinition], cwd: Path) -> Iterable[Giv
             yield agent.own_servers, ServerOrigin(scope=scope, label=label, cwd=cwd, agent=agent.name)
 
 
-class McpServers:
+class McpServers(Feature):
     """Finds the servers that count, asks about those of a project, keeps them connected, and tells Claude of them.
 
     `question` and `answer` are a check of trust; connections live on the agent's loop. `confine` says what holds for
@@ -119,6 +124,50 @@ class McpServers:
         self._following: set[asyncio.Task[None]] = set()
         self._waited_for: WeakSet[ServerConnection] = WeakSet()
         self._made: tuple[object, tuple[Tool, ...]] = (None, ())
+
+    in_dry_runs = False  # a dry run starts nothing
+
+    @property
+    def trust_checks(self) -> Sequence[TrustCheck]:  # type: ignore[override]  # read-only, of its own
+        return (self,)
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._connections)
+
+    def begin(self, run: RunInfo) -> None:
+        self.use_for_run(run.options.mcp_servers, only=not run.options.builtin_tools)
+
+    def tools(self, options: RunOptions) -> Sequence[Tool]:
+        """The servers' tools as an agent takes them: sent before the first word if none can be loaded later."""
+        found = self.connected_tools() if options.has_servers else ()
+        if not found or tools_may_be_deferred(self._in_force.environment):
+            return found
+        return [replace(tool, defer_loading=False) for tool in found]
+
+    def notices(self, run: RunInfo) -> Sequence[str]:
+        """What is wrong with the configuration, as `question` found it."""
+        return self._found.notices
+
+    def call(self, run: RunInfo, prompt: PromptContext) -> PromptCall | None:
+        if not isinstance(run.prompt, str) or not self.is_call(run.prompt):
+            return None
+        return PromptCall(functools.partial(self.block, run.prompt), self.expansion(run.prompt))
+
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource | None:
+        return self.for_prompt if run.has_servers else None
+
+    def after_summary(self, run: RunInfo | None) -> ContextSource | None:
+        return self.listing if run is not None and run.has_servers else None
+
+    async def get_ready(self, run: RunInfo) -> bool:
+        if run.has_servers:
+            await self.wait_for_servers()
+        return run.has_servers
+
+    def session_left(self, because: str) -> None:
+        if because == "clear":
+            self.ask_again()
 
     def add_source(self, give: GiveServers, *, only: bool = False) -> None:
         """Have the entries that `give` gives count besides those of files; `only`: in the place of all others."""
@@ -379,7 +428,7 @@ class McpServers:
             for each in late:
                 each.cancel()
 
-    async def get_ready(self) -> None:
+    async def wait_for_servers(self) -> None:
         """Connect what is to be connected, and wait a while for servers that nobody has waited for in this process.
 
         Raises CellwrightError MCP_CONNECTION_FAILED if servers were given in place of all others, and one is not there.
@@ -476,7 +525,7 @@ class McpServers:
 
     # what Claude has of them
 
-    def tools(self) -> tuple[Tool, ...]:
+    def connected_tools(self) -> tuple[Tool, ...]:
         """The tools of the servers that are connected, and of one that is being connected again those it had."""
         state = tuple((name, id(each.tools)) for name, each in self._common().items())
         if self._made[0] != state:
@@ -565,13 +614,9 @@ class McpServers:
             return ProvidedContext()
         return ProvidedContext(before=(text_context("MCP servers", "mcp", block),))
 
-    def notices(self) -> Sequence[str]:
-        """Tell what is wrong with the configuration as `question` found it."""
-        return self._found.notices
-
     def _listed(self, prompt_context: PromptContext) -> str:
         agent, session = prompt_context.agent, prompt_context.session
-        late = {tool.name: tool for tool in self.tools() if not agent.policy.hides(tool)}
+        late = {tool.name: tool for tool in self.connected_tools() if not agent.policy.hides(tool)}
         names = session.tool_names if session.has_begun else frozenset(tool.name for tool in agent.tools)
         searches = TOOL_SEARCH in names and limits(agent.model).tool_search
         if session.has_begun and not searches:
@@ -681,16 +726,6 @@ def _arguments(prompt: ServerPrompt, given: str) -> dict[str, str]:
     if missing:
         raise ToolError(f"it needs {', '.join(missing)}.", code=ErrorCode.INVALID_PARAMETERS)
     return arguments
-
-
-def late_tools(servers: McpServers, *, may_defer: bool) -> Callable[[], Sequence[Tool]]:
-    """The servers' tools as an agent takes them; told before the first word where none can be loaded later."""
-
-    def tools() -> Sequence[Tool]:
-        found = servers.tools()
-        return found if may_defer else [replace(tool, defer_loading=False) for tool in found]
-
-    return tools
 
 
 def _sign_in_module() -> Any:

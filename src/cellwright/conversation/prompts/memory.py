@@ -23,6 +23,7 @@ from cellwright.config.kept_search import KeptSearch
 from cellwright.config.memory.find_memory_files import Memory, memory_places, read_memory
 from cellwright.config.memory.memory_file import MemoryFile
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.sessions.session import Session
@@ -89,8 +90,11 @@ async def _fire_loaded(
     return [*result.messages, *result.problems]
 
 
-class MemoryContext:
+class MemoryContext(Feature):
     """The instructions that the prompts and the calls of one conversation are told."""
+
+    in_replays = True
+    instructs = True
 
     def __init__(self, in_force: SettingsInForce) -> None:
         self._in_force = in_force
@@ -102,9 +106,11 @@ class MemoryContext:
         """Tell what the session does not know yet, or knows otherwise; a `ContextProvider`."""
         return await self._tell(await asyncio.to_thread(self._search.find, self._in_force.memory_place), prompt_context)
 
-    def read_ahead(self) -> ContextProvider:
-        """Read the files now, on this thread; gives what tells of them as `for_prompt` does."""
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
         return functools.partial(self._tell, self._search.find(self._in_force.memory_place))
+
+    def after_summary(self, run: RunInfo | None) -> ContextProvider:
+        return self.for_prompt
 
     async def _tell(self, memory: Memory, prompt_context: PromptContext) -> ProvidedContext:
         self._memory = memory
@@ -131,8 +137,7 @@ class MemoryContext:
             )
         return ProvidedContext(before=tuple(parts), notices=tuple(notices))
 
-    async def for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
-        """Tell what comes with the files that calls have just read or changed and the session does not know."""
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
         try:
             return await self._for_files(paths, session, agent) if paths else []
         except Exception:  # noqa: BLE001

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cellwright.agent.prompt import ContextBlock, ContextReader, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextBlock, ContextSource, PromptContext, ProvidedContext, text_context
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.mcp import McpServers
 from cellwright.conversation.prompts.skills import Skills
@@ -28,7 +29,7 @@ _OPENING = f"<{_TAG} ".encode()
 _ALL_THERE = "Everything that is configured is available now."
 
 
-class NotLoadedNews:
+class NotLoadedNews(Feature):
     """Finds what is configured and not there, and tells of it."""
 
     def __init__(
@@ -41,9 +42,8 @@ class NotLoadedNews:
         self._mcp = mcp
         self._told: set[NotLoaded] = set()
 
-    def read_ahead(self, *, has_servers: bool) -> ContextReader:
-        """Look for files that could not be loaded now; gives what tells of them, and of servers as they are then."""
-        files = tuple(self._files())
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource:
+        files, has_servers = tuple(self._files()), run.has_servers
 
         def for_prompt(prompt_context: PromptContext) -> ProvidedContext:
             servers = self._mcp.states() if has_servers else {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ from cellwright.agent.prompt import (
 )
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.config.settings.settings import Settings
+from cellwright.conversation.features.feature import Feature, PromptCall, RunInfo
 from cellwright.errors import CellwrightError, ErrorCode, ToolError, log_fault
 from cellwright.events import AttachedKind
 from cellwright.markdown.code_ranges import without_code
@@ -126,21 +127,16 @@ def gather_context(full: FullPrompt, providers: Sequence[ContextSource], prompt_
     return replace(full, collect_context=collect_context)
 
 
-def with_skill(
-    full: FullPrompt, blocks: Callable[[], Awaitable[Sequence[ContextBlock]]], expansion: Mapping[str, str]
-) -> FullPrompt:
-    """`full`, which calls a skill, with what that tells; where it cannot be told, the prompt is not sent.
-
-    `expansion` is what UserPromptExpansion hooks are told of it.
-    """
+def with_call(full: FullPrompt, call: PromptCall) -> FullPrompt:
+    """`full`, which makes `call`, with what that finds; if nothing can be found, the prompt is not sent."""
     before = full.collect_context
 
     async def collect_context() -> ProvidedContext:
-        told = await blocks()
+        told = await call.find()
         found = ProvidedContext() if before is None else await before()
         return replace(found, after=(*told, *found.after))
 
-    return replace(full, collect_context=collect_context, expansion=expansion)
+    return replace(full, collect_context=collect_context, expansion=call.expansion)
 
 
 async def provided(provider: ContextSource, prompt_context: PromptContext) -> ProvidedContext:
@@ -304,6 +300,18 @@ def mentioned_files(cwd: Path) -> ContextProvider:
         return together([await _attached(mention, more, cwd, prompt_context) for mention, more in chosen])
 
     return provide
+
+
+class Mentions(Feature):
+    """The files and folders below `cwd`, and elsewhere, that a prompt mentions."""
+
+    in_replays = True
+
+    def __init__(self, cwd: Path) -> None:
+        self._cwd = cwd
+
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource:
+        return mentioned_files(self._cwd)
 
 
 def together(attached: Sequence[AttachedMention]) -> ProvidedContext:

@@ -12,8 +12,9 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextSource, PromptContext, ProvidedContext, text_context
 from cellwright.agent.tool import Tool
+from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.tools.mcp.server_entry import of_servers
 
@@ -22,8 +23,18 @@ _OPENING = f"<{_TAG} ".encode()
 _AS_BEFORE = "The tools are again those that this session began with."
 
 
+class ToolChanges(Feature):
+    """The changes of the tools that a session was begun with."""
+
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource:
+        return tool_news
+
+    def after_summary(self, run: RunInfo | None) -> ContextSource:
+        return tool_news
+
+
 def tool_news(prompt_context: PromptContext) -> ProvidedContext:
-    """Tell which of the session's tools are gone, came, or take another input; a `ContextReader`."""
+    """Tell which of the session's tools are gone, came, or take another input."""
     session = prompt_context.session
     if session.is_fresh:
         return ProvidedContext()
