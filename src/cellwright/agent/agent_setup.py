@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class AgentFeatures:
-    """What an agent can do besides talking to the model, for its runs. A base class of no-ops; called on the agent's loop."""
+    """What an agent can do besides talking to the model. A base class of no-ops, called on the agent's loop."""
 
     def tools(self) -> Sequence[Tool]:
         """The tools that come and go while it works (those of MCP servers), as they are now, besides `AgentSetup.tools`."""
@@ -86,8 +86,9 @@ class AgentSetup:
     a call that needs it ends the run; else Claude is told of the denial and goes on. `fallback_models` take over for the
     rest of a run, one after another, where a model is overloaded or not there. `plan_model` answers while the session is in
     plan mode. `thinking_budget` (tokens) is for models that think only with one; None: those do not think. `features`
-    find what Claude must know besides, and tools that come and go. `file_proposals`: blocks of the last answer that name files are offered to be written.
-    `compaction` says when a conversation that fills the context window is summed up. `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
+    find what Claude must know besides, and tools that come and go. `file_proposals`: blocks of the last answer that name
+    files are offered to be written. `compaction` says when a conversation that fills the context window is summed up.
+    `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
     `setup` is what Setup hooks are told that a session begins with ("init", "maintenance"); without it nothing is told.
     """
 
