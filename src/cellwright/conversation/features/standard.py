@@ -17,7 +17,8 @@ from cellwright.conversation.features.titles import Titles
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.goal import Goal
-from cellwright.conversation.prompts.mcp import McpServers, agents_servers, plugin_servers
+from cellwright.conversation.prompts.mcp.discovery import agents_servers, plugin_servers
+from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.not_loaded import NotLoadedNews
 from cellwright.conversation.prompts.output_styles import OutputStyles

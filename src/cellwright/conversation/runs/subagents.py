@@ -40,7 +40,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.prompts.after_compaction import AfterSummary, after_summary
 from cellwright.conversation.prompts.agents import Agents
-from cellwright.conversation.prompts.mcp import McpServers
+from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.prompt import gather_context, mode_blocks, place_blocks, with_surroundings
 from cellwright.conversation.prompts.skills import Skills
