@@ -16,7 +16,7 @@ from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSetting
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.loop import AgentRun
-from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt
+from cellwright.agent.prompt import ContextItem, FullPrompt, Prompt
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS, SharedBudgets
 from cellwright.agent.steering import Steering
 from cellwright.agent.structured_output.typed_answer import AnswerType
@@ -41,11 +41,11 @@ class AgentFeatures:
         """The tools that come and go while it works (those of MCP servers), as they are now, besides `AgentSetup.tools`."""
         return ()
 
-    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         """Find what Claude must know after a batch of calls that read or changed `paths`; with none, before it ends."""
         return ()
 
-    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         """Find what is sent again behind a summary; raises nothing."""
         return ()
 
@@ -63,10 +63,10 @@ class OtherTools(AgentFeatures):
         self.others = others
         self.tools = tools  # type: ignore[method-assign]  # asked for in its place
 
-    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         return await self.others.after_calls(paths, session, agent)
 
-    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         return await self.others.after_summary(session, agent)
 
     def on_request_sent(self) -> None:

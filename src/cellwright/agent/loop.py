@@ -24,7 +24,7 @@ from cellwright.agent.context.compaction import Compaction
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
-from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt, full_prompt
+from cellwright.agent.prompt import ContextItem, FullPrompt, Prompt, full_prompt
 from cellwright.agent.spending.run_spending import Spending
 from cellwright.agent.steering import ReadySteering, Steering, Submit
 from cellwright.agent.structured_output.typed_answer import AnswerCheck
@@ -156,7 +156,7 @@ class AgentRun:
         # persisted with each transcript line, so that a resumed session never gives a number twice
         self.session.next_seq = self.log.next_seq
 
-    async def _after_calls(self, paths: Sequence[Path]) -> Sequence[ContextBlock]:
+    async def _after_calls(self, paths: Sequence[Path]) -> Sequence[ContextItem]:
         return await self.agent.features.after_calls(paths, self.session, self.agent)
 
     async def _news(self) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from cellwright.agent.agent_setup import AgentFeatures, AgentSetup
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.hooks.make_hooks import as_hooks, together
-from cellwright.agent.prompt import ContextBlock, ContextProvider
+from cellwright.agent.prompt import ContextItem, ContextProvider
 from cellwright.agent.thread import AgentThread, CallerJobs
 from cellwright.agent.tool import Tool
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -266,14 +266,14 @@ class ConversationFeatures(AgentFeatures):
     def tools(self) -> Sequence[Tool]:
         return [tool for feature in self._core.features for tool in feature.tools(self._options)]
 
-    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         await self._core.hooks.fire_file_changes(session, agent.policy)
         return [item for feature in self._core.features for item in await feature.after_calls(paths, session, agent)]
 
-    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         return await self._find(session, agent)
 
-    def _surroundings(self, session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    def _surroundings(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         core = self._core
         place = place_blocks(agent, core.in_force.cwd, core.host.interface, core.in_force.settings, core.listed)
         return (*place, *mode_blocks(session, agent))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.prompt import PromptContext, ProvidedContext
+from cellwright.agent.prompt import ContextItems, PromptContext
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
@@ -104,9 +104,9 @@ def asked(conversation: Conversation, output: Noted) -> None:
     """Have a cell ask; its request leaves when the cell waits for that."""
     runs: list[Run] = []
 
-    async def waits_for_the_cell(_: PromptContext) -> ProvidedContext:
+    async def waits_for_the_cell(_: PromptContext) -> ContextItems:
         await asyncio.to_thread(eventually, lambda: runs[0].when_sent is not None)
-        return ProvidedContext()
+        return ContextItems()
 
     request = RunRequest(prompt="Say hello.", context=(waits_for_the_cell,))
     with CellWait(conversation, output, None, seconds_for_request=60.0) as wait:

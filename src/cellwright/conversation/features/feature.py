@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.prompt import ContextBlock, ContextSource, Prompt, PromptContext
+from cellwright.agent.prompt import ContextItem, ContextProvider, Prompt, PromptContext
 from cellwright.agent.tool import Tool
 from cellwright.conversation.runs.kinds import RunKind, TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions
@@ -40,7 +40,7 @@ class PromptCall(Struct, frozen=True):
     `expansion` has the fields that UserPromptExpansion hooks receive.
     """
 
-    find: Callable[[], Awaitable[Sequence[ContextBlock]]]
+    find: Callable[[], Awaitable[Sequence[ContextItem]]]
     expansion: Mapping[str, Any]
 
 
@@ -110,7 +110,7 @@ class Feature:
         """The call that the prompt is, if it calls something of this feature."""
         return None
 
-    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource | None:
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider | None:
         """Find what is sent with the prompt: here what files say, on the loop whatever else it takes."""
         return None
 
@@ -121,11 +121,11 @@ class Feature:
     async def before_run(self, session: Session) -> None:
         """The run begins: its settings are in force, nothing was sent."""
 
-    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         """Find what Claude must know after a batch of calls that touched `paths`; with none, before it ends."""
         return ()
 
-    def after_summary(self, run: RunInfo | None) -> ContextSource | None:
+    def after_summary(self, run: RunInfo | None) -> ContextProvider | None:
         """Find what is sent again behind a summary, in `run` or in none."""
         return None
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.prompt import ContextSource, PromptContext, ProvidedContext
+from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
@@ -46,7 +46,7 @@ class UndoneTurns(Feature):
     def agent(self, agent: AgentSetup, options: RunOptions) -> AgentSetup:
         return replace(agent, checkpoints=self._checkpoints)
 
-    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource:
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
         return self._checkpoints.undo_context
 
     async def before_run(self, session: Session) -> None:
@@ -62,7 +62,7 @@ class OwnCommands(Feature):
     def __init__(self, commands: UserCommands) -> None:
         self._commands = commands
 
-    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource:
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
         return self._commands.provide_context
 
     def session_left(self, because: str) -> None:
@@ -109,12 +109,12 @@ class CodeContext(Feature):
     def __init__(self, in_force: SettingsInForce) -> None:
         self._in_force = in_force
 
-    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource | None:
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider | None:
         wish, asked_for, cwd = self._in_force.settings.code_context, run.options.code_context, self._in_force.cwd
         if not (asked_for or wish == "every-prompt" or (wish == "first-prompt" and run.session.is_fresh)):
             return None
 
-        async def provide(prompt_context: PromptContext) -> ProvidedContext:
+        async def provide(prompt_context: PromptContext) -> ContextItems:
             from cellwright.conversation.prompts.code_context import code_context  # few want it
 
             return await code_context(cwd, prompt_context, asked_for=asked_for)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.prompt import ContextSource, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.agents.agent_definition import AgentDefinition
 from cellwright.config.agents.find_agents import FoundAgents, agent_places, find_agents
 from cellwright.config.kept_search import KeptSearch
@@ -43,7 +43,7 @@ class Agents(Feature):
     def begin(self, run: RunInfo) -> None:
         self.of_run = run.options.agents
 
-    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource:
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
         return read_ahead(self._news, prompt)
 
     def found(self) -> FoundAgents:
@@ -107,12 +107,12 @@ class Agents(Feature):
             self._listed = (made_from, listing(_TAG, listing_text(agents)))
         return self._listed[1]
 
-    def _news(self, prompt_context: PromptContext) -> ProvidedContext:
+    def _news(self, prompt_context: PromptContext) -> ContextItems:
         """Tell Claude which agents there are when that has changed, and which the user wants."""
         named = {match["name"]: None for match in _MENTION.finditer(without_code(prompt_context.words))}
         agent, session = prompt_context.agent, prompt_context.session
         if session.is_fresh and not named:
-            return ProvidedContext()  # the list stands with where Claude works
+            return ContextItems()  # the list stands with where Claude works
         block = self.listed(agent)
         before = (
             () if session.is_fresh or is_in_history(_TAG, block, session) else (text_context("Agents", "agent", block),)
@@ -120,7 +120,7 @@ class Agents(Feature):
         known = self.found().agents if named else {}
         wanted = [name for name in named if name in known] if block else []
         missing = "there is no such agent; /agents shows them." if block else "no agent can be started here."
-        return ProvidedContext(
+        return ContextItems(
             before=before,
             after=tuple(text_context(f"@{MENTION}{name}", "agent", _wanted(name)) for name in wanted),
             notices=tuple(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.file_blocks import FileProposals
-from cellwright.agent.prompt import ContextSource, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import Tool
 from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.runs.run_options import RunOptions
@@ -41,16 +41,16 @@ class FileBlocks(Feature):
         write = next((tool for tool in self._tools() if tool.name == WRITE), None)
         return agent if write is None else replace(agent, file_proposals=FileProposals(write, self._report))
 
-    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource:
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
         return self._for_prompt
 
-    def after_summary(self, run: RunInfo | None) -> ContextSource:
+    def after_summary(self, run: RunInfo | None) -> ContextProvider:
         return self._for_prompt
 
     def _report(self, outcomes: Sequence[tuple[str, str]]) -> None:
         self._untold += outcomes
 
-    def _for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
+    def _for_prompt(self, prompt_context: PromptContext) -> ContextItems:
         """Tell how files are proposed, or that they no longer are, where that is new, and what became of those proposed."""
         outcomes, self._untold = self._untold, []
         parts = []
@@ -64,7 +64,7 @@ class FileBlocks(Feature):
             lines = "\n".join(f"- {visible_line(path)}: {visible_line(what)}" for path, what in outcomes)
             text = f"<proposed-files>\nWhat became of the files that you proposed:\n{lines}\n</proposed-files>"
             parts.append(text_context("Proposed files", "context", text))
-        return ProvidedContext(before=tuple(parts))
+        return ContextItems(before=tuple(parts))
 
 
 def _knows_how(encoded: Sequence[bytes]) -> bool:

@@ -21,7 +21,7 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.hook_answers import HooksTogether
 from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
-from cellwright.agent.prompt import ContextBlock, ContextSource, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, found_by, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.kept_search import KeptSearch
@@ -142,7 +142,7 @@ class Skills(Feature):
         own = replace(prompt, words="", tools={tool.name: tool for tool in prompt.agent.tools})
         return PromptCall(functools.partial(self.block, call, own), call.expansion)
 
-    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource:
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
         return read_ahead(self._news, prompt)
 
     def _put_to_work(self, skill: Skill) -> None:
@@ -202,15 +202,15 @@ class Skills(Feature):
         self._put_to_work(skill)
         return LoadedSkill(text, skill.allowed_tools, agent, skill.model or "", skill.effort, skill.background)
 
-    def _news(self, prompt_context: PromptContext) -> ProvidedContext:
+    def _news(self, prompt_context: PromptContext) -> ContextItems:
         """Tell Claude which skills there are when that has changed."""
         self._context = prompt_context
         if prompt_context.session.is_fresh:
-            return ProvidedContext()  # it stands with where Claude works
+            return ContextItems()  # it stands with where Claude works
         block = self.listed(prompt_context.agent, prompt_context.session)
         if is_in_history(_TAG, block, prompt_context.session):
-            return ProvidedContext()
-        return ProvidedContext(before=(text_context("Skills", "skill", block),))
+            return ContextItems()
+        return ContextItems(before=(text_context("Skills", "skill", block),))
 
     def listed(self, agent: AgentSetup, session: Session | None = None) -> str:
         """The list of skills as `agent` is told of it; "" where it could load none.
@@ -228,7 +228,7 @@ class Skills(Feature):
         project = self._in_force.memory_place.project
         return any(matches_globs(path, skill.paths, project) for path in touched)
 
-    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextItem]:
         """Tell of skills for the files that calls have just read or changed, when they are the first of their kind."""
         if not paths:
             return []
@@ -247,7 +247,7 @@ class Skills(Feature):
             return []
         return [text_context("Skills", "skill", listing(_TAG, listing_text(self._offered(known))))]
 
-    async def block(self, call: SkillCall, prompt_context: PromptContext) -> tuple[ContextBlock, ...]:
+    async def block(self, call: SkillCall, prompt_context: PromptContext) -> tuple[ContextItem, ...]:
         """Tell a skill that a prompt calls, and its files. Raises CellwrightError where a command of its may not run."""
         name = call.skill.name
         try:
@@ -259,7 +259,7 @@ class Skills(Feature):
                 agent=call.skill.agent or GENERAL_AGENT,
                 more=", run_in_background true" if call.skill.background else "",
             )
-        told = await mentioned_files(self._in_force.cwd)(replace(prompt_context, words=text))
+        told = await found_by(mentioned_files(self._in_force.cwd), replace(prompt_context, words=text))
         return (text_context(f"/{name}", "skill", text), *told.after)
 
     async def text(self, call: SkillCall, prompt_context: PromptContext) -> str:

@@ -23,11 +23,11 @@ from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.hooks.protocol import Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import (
-    ContextBlock,
+    ContextItem,
+    ContextItems,
     ContextProvider,
     FullPrompt,
     PromptContext,
-    ProvidedContext,
     text_context,
 )
 from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent, tokens_of
@@ -98,7 +98,7 @@ class _OwnSummary(OtherTools):
         super().__init__(others, others.tools)
         self._find = find
 
-    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         return await self._find(session, agent)
 
 
@@ -226,7 +226,7 @@ class Subagents(Feature):
     def after_summary(self, run: RunInfo | None) -> ContextProvider | None:
         return None if run is None or self._lead is None else self.notes_of(self._lead)
 
-    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         return self.endings(session)
 
     async def close(self) -> None:
@@ -331,7 +331,7 @@ class Subagents(Feature):
         for each in self.background:
             await self.stop(each.id, "the conversation was closed")
 
-    def endings(self, session: Session) -> list[ContextBlock]:
+    def endings(self, session: Session) -> list[ContextItem]:
         """Tell what has ended in the background of `session` since this was last asked for."""
         ended = [
             each
@@ -349,7 +349,7 @@ class Subagents(Feature):
             ),
         ]
 
-    async def _for_prompt(self, begins: AgentDefinition | None, context: PromptContext) -> ProvidedContext:
+    async def _for_prompt(self, begins: AgentDefinition | None, context: PromptContext) -> ContextItems:
         """Find what has ended in the background since the last prompt, and what the agent begins with that works itself."""
         await self._hooks.fire_file_changes(context.session, context.agent.policy)
         found = self.endings(context.session)
@@ -357,7 +357,7 @@ class Subagents(Feature):
             found += await self._its_own(begins, context)
             if begins.initial_prompt:
                 found.append(text_context("Its first prompt", "agent", begins.initial_prompt))
-        return ProvidedContext(before=tuple(found))
+        return ContextItems(before=tuple(found))
 
     def _agent(
         self, input: AgentInput, definition: AgentDefinition, nesting: Nesting, *, background: bool
@@ -391,7 +391,7 @@ class Subagents(Feature):
 
     async def _with_servers(
         self, agent: AgentSetup, definition: AgentDefinition, session: Session
-    ) -> tuple[AgentSetup, list[ContextBlock]]:
+    ) -> tuple[AgentSetup, list[ContextItem]]:
         """The agent with the tools of the servers that its definition names, where it names any; what it is told of them."""
         if definition.servers is None:
             return agent, []
@@ -442,12 +442,12 @@ class Subagents(Feature):
     def notes_of(self, definition: AgentDefinition) -> ContextProvider:
         """Find the notes that an agent receives again behind a summary."""
 
-        async def provide(context: PromptContext) -> ProvidedContext:
-            return ProvidedContext(before=tuple(await self._notes(definition, context.agent)))
+        async def provide(context: PromptContext) -> ContextItems:
+            return ContextItems(before=tuple(await self._notes(definition, context.agent)))
 
         return provide
 
-    async def _its_own(self, definition: AgentDefinition, context: PromptContext) -> list[ContextBlock]:
+    async def _its_own(self, definition: AgentDefinition, context: PromptContext) -> list[ContextItem]:
         """The skills that it begins with, and its notes."""
         skills = [await self._skill(name, context) for name in definition.skills]
         return [*skills, *await self._notes(definition, context.agent)]
@@ -493,14 +493,14 @@ class Subagents(Feature):
     def _after_summary(self, definition: AgentDefinition, tools: Sequence[Tool], cwd: Path) -> AfterSummary:
         """Find what an agent that works in `cwd` is told again behind a summary: what it was told at first."""
 
-        def surroundings(session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+        def surroundings(session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
             place = place_blocks(agent, cwd, INTERFACE, self._in_force.settings, self._list_for)
             return (*place, *mode_blocks(session, agent))
 
         memory = (self._memory.for_prompt,) if definition.instructions else ()
         return after_summary(cwd, surroundings, tools, (*memory, self.notes_of(definition)))
 
-    async def _notes(self, definition: AgentDefinition, agent: AgentSetup) -> list[ContextBlock]:
+    async def _notes(self, definition: AgentDefinition, agent: AgentSetup) -> list[ContextItem]:
         """Tell an agent of the notes that it keeps."""
         place = self._in_force.memory_place
         if definition.memory is None or (definition.memory != "user" and not place.trusted):
@@ -511,7 +511,7 @@ class Subagents(Feature):
             text = (await asyncio.to_thread(agent.redaction.clean, text)).text
         return [text_context("Notes of its own", "memory", notes_text(folder, text))]
 
-    async def _skill(self, name: str, context: PromptContext) -> ContextBlock:
+    async def _skill(self, name: str, context: PromptContext) -> ContextItem:
         try:
             call = self._skills.called_by_claude(name, "")
             text = await self._skills.text(call, context)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from cellwright.agent.prompt import ContextBlock, ContextSource, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.conversation.features.feature import Feature, PromptCall, RunInfo
 from cellwright.conversation.prompts.mcp.connections import CONNECT_SECONDS, ServerConnections
@@ -77,10 +77,10 @@ class McpServers(ServerConnections, Feature):
             return None
         return PromptCall(functools.partial(self.block, run.prompt), self.expansion(run.prompt))
 
-    def context(self, run: RunInfo, prompt: PromptContext) -> ContextSource | None:
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider | None:
         return self.for_prompt if run.has_servers else None
 
-    def after_summary(self, run: RunInfo | None) -> ContextSource | None:
+    def after_summary(self, run: RunInfo | None) -> ContextProvider | None:
         return self.listing if run is not None and run.has_servers else None
 
     async def get_ready(self, run: RunInfo) -> bool:
@@ -92,25 +92,25 @@ class McpServers(ServerConnections, Feature):
         if because == "clear":
             self.ask_again()
 
-    async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
+    async def for_prompt(self, prompt_context: PromptContext) -> ContextItems:
         """Tell Claude of the servers, when that is new, and attach the resources that are mentioned; a `ContextProvider`."""
         if not self._connections and not self._found.notices:
-            return ProvidedContext()
+            return ContextItems()
         told = await self.listing(prompt_context)
         mentioned = islice(_MENTION.finditer(without_code(prompt_context.words)), MAX_MENTIONS)
         after = [await self._mentioned(match["server"], match["uri"]) for match in mentioned]
-        return ProvidedContext(
+        return ContextItems(
             before=told.before,
-            after=tuple(each for each in after if isinstance(each, ContextBlock)),
+            after=tuple(each for each in after if isinstance(each, ContextItem)),
             notices=tuple(each for each in after if isinstance(each, str) and each),
         )
 
-    async def listing(self, prompt_context: PromptContext) -> ProvidedContext:
+    async def listing(self, prompt_context: PromptContext) -> ContextItems:
         """Tell Claude of the servers that are connected now, when that is new; a `ContextProvider`."""
         block = self._listed(prompt_context)
         if is_in_history(_TAG, block, prompt_context.session):
-            return ProvidedContext()
-        return ProvidedContext(before=(text_context("MCP servers", "mcp", block),))
+            return ContextItems()
+        return ContextItems(before=(text_context("MCP servers", "mcp", block),))
 
     def _listed(self, prompt_context: PromptContext) -> str:
         agent, session = prompt_context.agent, prompt_context.session
@@ -138,7 +138,7 @@ class McpServers(ServerConnections, Feature):
         text = "\n".join(lines)
         return listing(_TAG, text if len(text) <= LISTING_CHARS else f"{text[:LISTING_CHARS]}\n…and more: search")
 
-    async def _mentioned(self, server: str, uri: str) -> ContextBlock | str:
+    async def _mentioned(self, server: str, uri: str) -> ContextItem | str:
         connection = self._connections.get(server)
         if connection is None:
             return ""  # it only looked like one
@@ -150,7 +150,7 @@ class McpServers(ServerConnections, Feature):
             return f"@{server}:{uri}: not attached. {error.message}"
         title = f"@{server}:{uri}"
         opening = {"type": "text", "text": f'<attached mention="{visible_line(title, 300)}" what="MCP resource">'}
-        return ContextBlock(title, "mcp", (opening, *blocks, {"type": "text", "text": "</attached>"}))
+        return ContextItem(title, "mcp", (opening, *blocks, {"type": "text", "text": "</attached>"}))
 
     def is_call(self, prompt: object) -> bool:
         """Return whether `prompt` calls a server's prompt."""
@@ -168,7 +168,7 @@ class McpServers(ServerConnections, Feature):
             "command_source": "mcp",
         }
 
-    async def block(self, call: str) -> tuple[ContextBlock, ...]:
+    async def block(self, call: str) -> tuple[ContextItem, ...]:
         """Get what a server says to the call of one of its prompts. Raises CellwrightError; then nothing is sent."""
         match = _CALL.fullmatch(call)
         assert match is not None
@@ -195,9 +195,7 @@ class McpServers(ServerConnections, Feature):
                 blocks.append({"type": "text", "text": "[as an example, you answered:]"})
             blocks += await blocks_of([message.content])
         opening = {"type": "text", "text": f'<mcp_prompt name="{match["name"]}">'}
-        return (
-            ContextBlock(f"/{match['name']}", "mcp", (opening, *blocks, {"type": "text", "text": "</mcp_prompt>"})),
-        )
+        return (ContextItem(f"/{match['name']}", "mcp", (opening, *blocks, {"type": "text", "text": "</mcp_prompt>"})),)
 
 
 def _arguments(prompt: ServerPrompt, given: str) -> dict[str, str]:
