@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.events import ContextAttached, Notice
 from cellwright.testing import use
 
@@ -78,7 +80,7 @@ def told_claude(there: Any) -> str:
 
 def anew(there: Any) -> None:
     there.conversation.close()
-    there.conversation = type(there.conversation)(cwd=there.cwd, interface="a test", environ=there.environ)
+    there.conversation = Conversation(Host(cwd=there.cwd, interface="a test", environ=there.environ))
 
 
 @pytest.fixture
