@@ -20,6 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import CHARS_PER_TOKEN, Event, TextDelta
 from cellwright.testing import MessagesServer, say
@@ -92,7 +93,7 @@ def _conversation(server: MessagesServer, home: Path, count: int, *, searches: b
         "ENABLE_TOOL_SEARCH": "true" if searches else "false",
         "CELLWRIGHT_MCP_WAIT": "120",
     }
-    made = Conversation(cwd=project, interface="a benchmark", environ=environ)
+    made = Conversation(Host(cwd=project, interface="a benchmark", environ=environ))
     try:
         yield made
     finally:

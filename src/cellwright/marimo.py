@@ -23,8 +23,9 @@ from cellwright.agent.prompt import Prompt
 from cellwright.conversation.ask import ask_in, process_conversation
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.ask_options import ASK_DEFAULTS, AskOptions, spelled_out
+from cellwright.conversation.runs.kinds import TrustCheck
 from cellwright.conversation.runs.run_options import Result
-from cellwright.conversation.runs.run_request import RunSurface, TrustCheck
+from cellwright.conversation.runs.run_request import RunSurface
 from cellwright.events import Event, TextDelta, ToolStart
 from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript
 from cellwright.kernel.run.questions import ask_by_input

@@ -13,6 +13,7 @@ from cellwright.agent.calls.approval import Allow, CanUseTool, Deny, ToolUse
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, RunEnd, TurnChanged
@@ -27,7 +28,7 @@ class Work:
         self.server = server
         self.cwd = cwd
         self.environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=cwd, interface="a test", environ=self.environ)
+        self.conversation = Conversation(Host(cwd=cwd, interface="a test", environ=self.environ))
         self.events: list[Event] = []
         self.asked: list[ToolUse] = []
 
@@ -61,7 +62,7 @@ class Work:
     def again(self) -> None:
         """As after a restart of the kernel: another process would read the same from the disk."""
         self.conversation.close()
-        self.conversation = Conversation(cwd=self.cwd, interface="a test", environ=self.environ)
+        self.conversation = Conversation(Host(cwd=self.cwd, interface="a test", environ=self.environ))
         self.conversation.sessions.resume_newest()
 
     @property

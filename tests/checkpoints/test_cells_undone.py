@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.testing import use
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import OpenNotebook
@@ -60,7 +61,7 @@ def notebook(work, tmp_path):
         path = there.put("n.ipynb", json.dumps({"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
         there.conversation.close()
         there.conversation = Conversation(
-            cwd=there.cwd, interface="a test", environ=there.environ, open_notebooks=OpenInAPage(path)
+            Host(cwd=there.cwd, interface="a test", environ=there.environ, open_notebooks=OpenInAPage(path))
         )
         return there
 

@@ -15,6 +15,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 real = os.replace
@@ -23,7 +24,7 @@ def killing(source, target, **named):
         os.kill(os.getpid(), signal.SIGKILL)
     real(source, target, **named)
 os.replace = killing
-conversation = Conversation(cwd=Path.cwd(), interface="a test", environ=dict(os.environ))
+conversation = Conversation(Host(cwd=Path.cwd(), interface="a test", environ=dict(os.environ)))
 options = RunOptions(mode="bypassPermissions")
 task = conversation.start(RunRequest(prompt="Go.", options=options), RunSurface(lambda event: None))
 conversation.jobs.work_until_done(task)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.events import ContextAttached, Notice
 from cellwright.testing import use
 
@@ -25,6 +27,7 @@ from pathlib import Path
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 def kill(*_, **__):
@@ -34,7 +37,7 @@ def killing(source, to, **named):
     if str(to) == target:
         kill()
     real(source, to, **named)
-conversation = Conversation(cwd=Path.cwd(), interface="a test", environ=dict(os.environ))
+conversation = Conversation(Host(cwd=Path.cwd(), interface="a test", environ=dict(os.environ)))
 if does == "patch":
     os.replace = killing
     options = RunOptions(mode="bypassPermissions")
@@ -77,7 +80,7 @@ def told_claude(there: Any) -> str:
 
 def anew(there: Any) -> None:
     there.conversation.close()
-    there.conversation = type(there.conversation)(cwd=there.cwd, interface="a test", environ=there.environ)
+    there.conversation = Conversation(Host(cwd=there.cwd, interface="a test", environ=there.environ))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, RunEnd, TextDelta, ToolStart
@@ -63,7 +64,7 @@ def test_a_file_with_unsaved_changes_is_left(work):
     unsaved: list[Path] = []
     there.conversation.close()
     there.conversation = Conversation(
-        cwd=there.cwd, interface="a test", environ=there.environ, is_unsaved=lambda path: path in unsaved
+        Host(cwd=there.cwd, interface="a test", environ=there.environ, is_unsaved=lambda path: path in unsaved)
     )
     there.say()
     unsaved.append(there.cwd / "a.py")

@@ -120,7 +120,7 @@ def test_other_names_lead_to_their_commands_and_others_say_what_to_do(talk: Talk
     assert set(OTHER_NAMES.values()) <= COMMANDS.keys()
     assert talk.page("/usage").sections[0].title == "Cost"
     assert talk.page("/continue").sections[0].title == "Sessions"
-    skills = talk.conversation.skills
+    skills = talk.conversation.features.skills
     assert is_answered_here("/usage", skills)
     assert not is_answered_here("/review last commit", skills)  # the skill's prompt
     called = skills.called_by("/review last commit")

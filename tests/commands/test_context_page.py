@@ -12,6 +12,7 @@ from cellwright.agent.context.context_usage import ContextContents, context_part
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.sessions.session import Session
@@ -28,7 +29,7 @@ def api(messages_server: Any) -> Any:
 def conversation(api: Any, tmp_path: Path, own_place: Path) -> Iterator[Conversation]:
     server = api
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    made = Conversation(cwd=tmp_path, interface="a test", environ=environ)
+    made = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
     yield made
     made.close()
 

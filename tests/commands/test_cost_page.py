@@ -12,6 +12,7 @@ from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.cost import usd
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.testing import say
@@ -44,7 +45,7 @@ def test_budgets_stand_beside_what_is_spent_and_stop_the_next_run(
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
 
     def conversation() -> Conversation:
-        return Conversation(cwd=tmp_path, interface="a test", environ=environ, notebook=lambda: notebook)
+        return Conversation(Host(cwd=tmp_path, interface="a test", environ=environ, notebook=lambda: notebook))
 
     def page(made: Conversation) -> CommandPage:
         command, text = command_of("/cost")

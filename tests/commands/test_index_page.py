@@ -9,13 +9,14 @@ import pytest
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 
 
 def test_the_index_is_begun_shown_and_made_anew(tmp_path: Path, own_place: Path) -> None:
     (tmp_path / "app.py").write_text("def serve(): ...\n")
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ={"HOME": str(own_place)})
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ={"HOME": str(own_place)}))
 
     def rows(command_line: str) -> dict[str, str]:
         command, text = command_of(command_line)
@@ -44,7 +45,7 @@ def test_a_service_is_named_before_anything_is_sent(tmp_path: Path, own_place: P
     settings = own_place / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text('{"cellwright": {"embedding": {"provider": "voyage", "model": "voyage-code-3"}}}')
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ={"HOME": str(own_place)})
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ={"HOME": str(own_place)}))
 
     def meaning(command_line: str) -> str:
         command, text = command_of(command_line)

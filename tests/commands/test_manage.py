@@ -13,6 +13,7 @@ from cellwright.commands.extensions.manage_changes import ACTS, READS, WRITES
 from cellwright.commands.extensions.manage_report import manage_report, rule_meaning
 from cellwright.config.mcp.written_servers import MASK
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.errors import CellwrightError
 from cellwright.permissions.rules.rule import parse_rule
 
@@ -43,7 +44,7 @@ def conversation(home: Path, tmp_path: Path) -> Iterator[Conversation]:
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
     environ = {"HOME": str(home), "ANTHROPIC_API_KEY": "sk-ant-none"}
-    made = Conversation(cwd=project, interface="a test", environ=environ)
+    made = Conversation(Host(cwd=project, interface="a test", environ=environ))
     yield made
     made.close()
 
@@ -170,12 +171,12 @@ def test_a_folders_server_runs_only_as_it_was_shown(conversation: Conversation, 
     with pytest.raises(CellwrightError, match="waits for your approval"):
         do("connect_server", name="theirs")
     file.write_text(json.dumps({"mcpServers": {"theirs": {"command": "npx", "args": ["other"]}}}))
-    conversation.mcp.refresh()
+    conversation.features.mcp.refresh()
     with pytest.raises(CellwrightError, match="changed meanwhile"):
         do("approve_server", name="theirs", seen=seen)
-    assert "theirs" in conversation.mcp.found.pending
+    assert "theirs" in conversation.features.mcp.found.pending
     do("approve_server", name="theirs", seen=row(conversation, "servers", "theirs")["pending"])
-    assert "theirs" in conversation.mcp.found.entries
+    assert "theirs" in conversation.features.mcp.found.entries
 
 
 def test_skills_and_agents_are_added_edited_switched_and_deleted(

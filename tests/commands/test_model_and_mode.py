@@ -116,10 +116,10 @@ def test_a_style_is_chosen_for_sessions_that_begin_then(talk: Talk) -> None:
 
 def test_a_projects_style_waits_for_trust(talk: Talk) -> None:
     talk.write("project/.claude/output-styles/loud.md", "SHOUT.")
-    assert "loud" not in talk.conversation.styles.all()
+    assert "loud" not in talk.conversation.features.styles.all()
     assert "waits until you trust the folder" in talk.page("/output-style").plain()
     talk.trust()
-    assert talk.conversation.styles.all()["loud"].text == "SHOUT."
+    assert talk.conversation.features.styles.all()["loud"].text == "SHOUT."
 
 
 def test_a_style_that_is_not_there_is_said_once(talk: Talk) -> None:

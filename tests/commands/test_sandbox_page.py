@@ -15,6 +15,7 @@ from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.commands.sandbox import may_rows
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.permissions.sandboxing import SandboxAbilities
@@ -38,7 +39,7 @@ def page(tmp_path: Path, own_place: Path) -> Iterator[Callable[..., dict[str, st
         (own_place / ".claude").mkdir(exist_ok=True)
         (own_place / ".claude" / "settings.json").write_text(json.dumps(settings), "utf-8")
         environ = {"HOME": str(own_place), "PATH": "/usr/bin:/bin"}
-        conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=lambda: found)
+        conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=lambda: found))
         made.append(conversation)
         command, text = command_of("/sandbox")
         call = CommandCall(conversation, RunOptions(allow=allow), text)

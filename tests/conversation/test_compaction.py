@@ -13,6 +13,7 @@ from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import compaction_settings
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
@@ -39,7 +40,9 @@ class Talk:
             "HOME": str(root),
             "PATH": "/usr/bin:/bin",
         }
-        self.conversation = Conversation(cwd=self.project, interface="a test", environ=environ, trusts_folder=True)
+        self.conversation = Conversation(
+            Host(cwd=self.project, interface="a test", environ=environ, trusts_folder=True)
+        )
 
     def write(self, name: str, text: str) -> None:
         path = self.project / name

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import ErrorCode
@@ -40,7 +41,7 @@ class Talk:
     @property
     def conversation(self) -> Conversation:
         if self._conversation is None:
-            self._conversation = Conversation(cwd=self.project, interface="a test", environ=self.environ)
+            self._conversation = Conversation(Host(cwd=self.project, interface="a test", environ=self.environ))
         return self._conversation
 
     def settings(self, folder: Path, **events: str) -> None:
@@ -282,12 +283,13 @@ def test_without_hooks_nothing_of_them_is_imported(own_place, tmp_path):
 import sys
 from pathlib import Path
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.testing import MessagesServer, say
 
 with MessagesServer([say("ok")]) as server:
     environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": sys.argv[1]}
-    talking = Conversation(cwd=Path.cwd(), interface="a test", environ=environ)
+    talking = Conversation(Host(cwd=Path.cwd(), interface="a test", environ=environ))
     task = talking.start(RunRequest(prompt="go"), RunSurface())
     talking.jobs.work_until_done(task)
     talking.close()

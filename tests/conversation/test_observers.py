@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
@@ -59,7 +60,7 @@ class Faulty(Looker):
 def conversation(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Conversation]:
     server = messages_server([turn(say(f"Answer {number}.")) for number in range(3)])
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    made = Conversation(cwd=tmp_path, interface="a test", environ=environ)
+    made = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
     yield made
     made.close()
 

@@ -10,6 +10,7 @@ import pytest
 
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
@@ -24,7 +25,7 @@ def conversation(tmp_path: Path, own_place: Path) -> Conversation:
     (own_place / ".claude" / "settings.json").write_text(
         json.dumps({"permissions": {"deny": ["Bash(rm *)"], "allow": ["Bash(make *)"]}}), "utf-8"
     )
-    return Conversation(cwd=tmp_path, interface="a test", environ={"HOME": str(own_place)})
+    return Conversation(Host(cwd=tmp_path, interface="a test", environ={"HOME": str(own_place)}))
 
 
 def policy(conversation: Conversation, **options: Any) -> PermissionPolicy:

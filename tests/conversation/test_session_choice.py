@@ -12,6 +12,7 @@ import pytest
 import cellwright
 from cellwright.agent.tool import ToolResult, tool
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
@@ -28,7 +29,7 @@ class Talk:
     def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
         self.server = server
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
+        self.conversation = Conversation(Host(cwd=cwd, interface="a test", environ=environ))
         self.events: list[Event] = []
         self.refused = 0
 

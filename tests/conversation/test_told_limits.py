@@ -12,6 +12,7 @@ from cellwright.config.memory.find_memory_files import MAX_RULES
 from cellwright.config.output_styles.output_style import MAX_STYLES
 from cellwright.config.skills.find_skills import MAX_SKILLS
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, Notice
@@ -40,7 +41,7 @@ def test_a_folder_that_holds_more_than_is_taken_is_named(
             path.touch()
     server = messages_server([say("Hello."), say("Again.")])
     environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "CLAUDE_CONFIG_DIR": str(home)}
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
     said: list[list[str]] = []
     try:
         for _ in range(2):

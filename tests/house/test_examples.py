@@ -16,6 +16,7 @@ from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, ToolEnd
@@ -43,8 +44,8 @@ class Talk:
     def begin(self, example: str = "") -> None:
         if example:
             shutil.copytree(EXAMPLES / example, self.project, dirs_exist_ok=True)
-        self.conversation = Conversation(cwd=self.project, interface="a test", environ=self.environ)
-        for check in (self.conversation.in_force, self.conversation.mcp):
+        self.conversation = Conversation(Host(cwd=self.project, interface="a test", environ=self.environ))
+        for check in (self.conversation.in_force, self.conversation.features.mcp):
             while (question := check.question()) is not None:
                 check.answer(question, yes=True)
 
@@ -97,7 +98,7 @@ def test_the_skill_is_called_with_a_file(talk: Talk) -> None:
     told = talk.say("/describe-table tides.csv")
     assert "Describe the table tides.csv" in told
     assert (talk.project / ".claude" / "skills" / "describe-table" / "checklist.md").is_file()
-    assert talk.conversation.skills.all()["describe-table"].problems == ()
+    assert talk.conversation.features.skills.all()["describe-table"].problems == ()
 
 
 def test_the_agent_checks_and_keeps_notes(talk: Talk) -> None:
@@ -107,7 +108,7 @@ def test_the_agent_checks_and_keeps_notes(talk: Talk) -> None:
     worked = talk.server.requests[-2].body
     assert "You check data sets" in worked["system"][0]["text"]
     assert str(talk.project / ".claude" / "agent-memory" / "data-checker") in json.dumps(worked["messages"])
-    assert talk.conversation.agents.found().agents["data-checker"].problems == ()
+    assert talk.conversation.features.agents.found().agents["data-checker"].problems == ()
 
 
 def test_the_server_has_a_tool_a_resource_and_a_prompt(talk: Talk) -> None:

@@ -33,6 +33,7 @@ from cellwright.codebase.embedding.provider import EmbeddingSettings
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, Notice
@@ -115,7 +116,7 @@ def exits(
     server = messages_server([use("Python", code=TEXT), say(TEXT), say("A title.")])
     account = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
     environ = {**os.environ, **OF_THE_ENVIRONMENT, **account}
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
     conversation.observers.add(RunSpans())
     recorder = Recorder(tmp_path / "talk.jsonl", tmp_path, environ)
     turn = recorder.listen(TEXT)

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import ContextCompacted, Event
@@ -88,7 +89,7 @@ def play(root: Path, requests: int, settings: dict[str, Any]) -> Played:
             "HOME": str(root),
             "PATH": "/bin",
         }
-        conversation = Conversation(cwd=project, interface="a test", environ=environ)
+        conversation = Conversation(Host(cwd=project, interface="a test", environ=environ))
         errors: list[str] = []
         while script.calls < requests and not errors:
             script.stated.add(fact := f"FACT-{len(script.stated)}")

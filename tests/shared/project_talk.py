@@ -7,6 +7,7 @@ from typing import Any
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
@@ -40,7 +41,7 @@ class ProjectTalk:
 
     def begin(self, *, trust: bool = True) -> Conversation:
         """Begin a conversation, as in a new process; what the project brings is trusted."""
-        self.conversation = Conversation(cwd=self.project, interface="a test", environ=self.environ)
+        self.conversation = Conversation(Host(cwd=self.project, interface="a test", environ=self.environ))
         while trust and (question := self.conversation.in_force.question()) is not None:
             self.conversation.in_force.answer(question, yes=True)
         return self.conversation

@@ -10,6 +10,7 @@ from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, Notice, RunEnd, ToolEnd
@@ -38,7 +39,7 @@ class Talk:
     def conversation(self) -> Conversation:
         """The conversation; made when it is first used, by the files as they are then."""
         if self._made is None:
-            self._made = Conversation(cwd=self.project, interface="a test", environ=self.environ)
+            self._made = Conversation(Host(cwd=self.project, interface="a test", environ=self.environ))
         return self._made
 
     def write(self, name: str, text: str) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.telemetry.log_file import RunLog, last_lines, log_to_file
 from cellwright.testing import fault, say, use
@@ -26,7 +27,7 @@ def test_a_run_can_be_followed_in_the_log(messages_server: Any, tmp_path: Path, 
     script = [fault("status", retry_after_ms=1), use("Read", file_path="secret-plans.txt"), say("The plan is secret.")]
     server = messages_server(script)
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
     later: list[Callable[[], None]] = []
     conversation.observers.add(RunLog(later.append))
     try:

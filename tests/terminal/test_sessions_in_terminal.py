@@ -16,6 +16,7 @@ import pexpect
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.sessions.state_dir import state_folder
 from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
@@ -32,7 +33,7 @@ def command(messages_server: Server, command_for: For) -> Any:
     """The command, where two sessions have been: of three turns and of one."""
     script = [say("The tide gauge stands in Brest."), say("In 1846."), say("By a float."), say("Bees dance.")]
     made = command_for(messages_server([*script, *[say("On it goes.")] * 5]))
-    conversation = Conversation(cwd=made.folder, interface="a terminal", environ=made.environ)
+    conversation = Conversation(Host(cwd=made.folder, interface="a terminal", environ=made.environ))
     for prompt in ("where is it?", "since when?", "and how?", "What of bees?"):
         if prompt == "What of bees?":
             conversation.sessions.start_new()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.file_blocks import FileProposals
-from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings, TellAgain
+from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.loop import AgentRun
-from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt
+from cellwright.agent.prompt import ContextItem, FullPrompt, Prompt
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS, SharedBudgets
 from cellwright.agent.steering import Steering
 from cellwright.agent.structured_output.typed_answer import AnswerType
@@ -34,8 +34,43 @@ if TYPE_CHECKING:
     from cellwright.sessions.session import Session
 
 
-FileContext = Callable[["Sequence[Path]", "Session", "AgentSetup"], Awaitable[Sequence[ContextBlock]]]
-"""Finds what is told after calls, by the files that they read or changed; called on the agent's loop."""
+class AgentFeatures:
+    """What an agent can do besides talking to the model. A base class of no-ops, called on the agent's loop."""
+
+    def tools(self) -> Sequence[Tool]:
+        """The tools that come and go while it works (those of MCP servers), as they are now, besides `AgentSetup.tools`."""
+        return ()
+
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+        """Find what Claude must know after a batch of calls that read or changed `paths`; with none, before it ends."""
+        return ()
+
+    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+        """Find what is sent again behind a summary; raises nothing."""
+        return ()
+
+    def on_request_sent(self) -> None:
+        """A request has left, as far as its provider knows."""
+
+
+NO_FEATURES = AgentFeatures()
+
+
+class OtherTools(AgentFeatures):
+    """The features of another agent, but for the tools that come and go."""
+
+    def __init__(self, others: AgentFeatures, tools: Callable[[], Sequence[Tool]] = tuple) -> None:
+        self.others = others
+        self.tools = tools  # type: ignore[method-assign]  # asked for in its place
+
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+        return await self.others.after_calls(paths, session, agent)
+
+    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+        return await self.others.after_summary(session, agent)
+
+    def on_request_sent(self) -> None:
+        self.others.on_request_sent()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import
@@ -50,14 +85,11 @@ class AgentSetup:
     `answer_type` is what the last answer has to be; without one it is text. `ends_when_denied`: where nobody can be asked,
     a call that needs it ends the run; else Claude is told of the denial and goes on. `fallback_models` take over for the
     rest of a run, one after another, where a model is overloaded or not there. `plan_model` answers while the session is in
-    plan mode. `thinking_budget` (tokens) is for models that think only with one; None: those do not think. `file_context`
-    finds what Claude has to know after a batch of calls: what goes with the files they have read or changed, what has ended
-    in the background. `file_proposals`: blocks of the last answer that name files are offered to be written.
-    `compaction` says when a conversation that fills the context window is summed up, `tell_again` finds what Claude is told
-    again then. `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
-    `late_tools` gives the tools that come and go while it works (those of MCP servers), besides `tools`.
+    plan mode. `thinking_budget` (tokens) is for models that think only with one; None: those do not think. `features`
+    find what Claude must know besides, and tools that come and go. `file_proposals`: blocks of the last answer that name
+    files are offered to be written. `compaction` says when a conversation that fills the context window is summed up.
+    `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
     `setup` is what Setup hooks are told that a session begins with ("init", "maintenance"); without it nothing is told.
-    `request_sent` is called when a request has left, as far as its provider knows.
     """
 
     provider: Provider
@@ -84,13 +116,10 @@ class AgentSetup:
     redaction: Redaction | None = None
     checkpoints: TurnRecords = NO_CHECKPOINTS
     answer_type: AnswerType | None = None
-    file_context: FileContext | None = None
-    late_tools: Callable[[], Sequence[Tool]] = tuple
+    features: AgentFeatures = NO_FEATURES
     file_proposals: FileProposals | None = None
     compaction: CompactionSettings = AT_80_PERCENT
-    tell_again: TellAgain | None = None
     clear_tool_results: bool = False
-    request_sent: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins

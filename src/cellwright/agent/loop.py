@@ -24,7 +24,7 @@ from cellwright.agent.context.compaction import Compaction
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
-from cellwright.agent.prompt import ContextBlock, FullPrompt, Prompt, full_prompt
+from cellwright.agent.prompt import ContextItem, FullPrompt, Prompt, full_prompt
 from cellwright.agent.spending.run_spending import Spending
 from cellwright.agent.steering import ReadySteering, Steering, Submit
 from cellwright.agent.structured_output.typed_answer import AnswerCheck
@@ -134,7 +134,7 @@ class AgentRun:
             redaction=ResultRedaction(agent.redaction, self.emit),
             steering=steering,
             may_go_on=lambda: self._may_ask,
-            file_context=self._file_context,
+            after_calls=self._after_calls,
             nesting=functools.partial(Nesting, self),
         )
         if main is not None and within is not None and not within.subagent.background:
@@ -156,13 +156,12 @@ class AgentRun:
         # persisted with each transcript line, so that a resumed session never gives a number twice
         self.session.next_seq = self.log.next_seq
 
-    async def _file_context(self, paths: Sequence[Path]) -> Sequence[ContextBlock]:
-        found = self.agent.file_context
-        return () if found is None else await found(paths, self.session, self.agent)
+    async def _after_calls(self, paths: Sequence[Path]) -> Sequence[ContextItem]:
+        return await self.agent.features.after_calls(paths, self.session, self.agent)
 
     async def _news(self) -> list[dict[str, Any]]:
         """Find what has ended in the background just now: Claude goes on with it instead of ending."""
-        found = await self._file_context(())
+        found = await self._after_calls(())
         if found:
             self.emit(ContextAttached(tuple(part.as_attached() for part in found)))
         return [dict(block) for part in found for block in part.blocks]
@@ -225,7 +224,7 @@ class AgentRun:
             self.session.begin(
                 model=agent.model,
                 system=[dict(block) for block in agent.system],
-                tools=agent.params_of((*agent.tools, *agent.late_tools())),
+                tools=agent.params_of((*agent.tools, *agent.features.tools())),
             )
         self._take_late_tools()
         if self.within is None:
@@ -256,7 +255,7 @@ class AgentRun:
 
     def _take_late_tools(self) -> None:
         """Have the tools that are there now be callable, and declared behind the others where that keeps the prefix."""
-        late = [tool for tool in self.agent.late_tools() if not self.agent.policy.hides(tool)]
+        late = [tool for tool in self.agent.features.tools() if not self.agent.policy.hides(tool)]
         if not late:
             return
         declared = self.session.tool_names
@@ -462,7 +461,7 @@ class AgentRun:
         """The answer; None when attempts that failed have spent too much, or are enough to turn to another model."""
         waits, self.sent = False, self.sent + 1
         self._tell_notices()
-        request_sent.set(self.agent.request_sent)
+        request_sent.set(self.agent.features.on_request_sent)
         try:
             async with contextlib.aclosing(self.agent.provider.stream(request)) as events:
                 async for event in events:

@@ -52,7 +52,7 @@ TOKENS_PER_DOCUMENT = 3_000
 _IN_WORDS = {"image": "[a picture]", "document": "[a document]"}
 
 
-class ContextBlock(Struct, frozen=True):
+class ContextItem(Struct, frozen=True):
     """One thing that is told besides the user's words: its blocks as the API has them, and its title for the user."""
 
     title: str
@@ -68,9 +68,9 @@ class ContextBlock(Struct, frozen=True):
         return AttachedContext(self.title, text, self.kind, chars, round(chars / CHARS_PER_TOKEN) + more)
 
 
-def text_context(title: str, kind: AttachedKind, text: str) -> ContextBlock:
+def text_context(title: str, kind: AttachedKind, text: str) -> ContextItem:
     """Something that is told as one text."""
-    return ContextBlock(title, kind, ({"type": "text", "text": replace_surrogates(text)},))
+    return ContextItem(title, kind, ({"type": "text", "text": replace_surrogates(text)},))
 
 
 class TitledPrompt(Struct, frozen=True):
@@ -84,16 +84,16 @@ class TitledPrompt(Struct, frozen=True):
     instructions: str
 
     @property
-    def context(self) -> ContextBlock:
+    def context(self) -> ContextItem:
         """The instructions, told with the title."""
         return text_context("Instructions", "context", f"<instructions>\n{self.instructions}\n</instructions>")
 
 
-class ProvidedContext(Struct, frozen=True, kw_only=True):
+class ContextItems(Struct, frozen=True, kw_only=True):
     """The context found for before and after the words, and what the user must know of what was not found."""
 
-    before: tuple[ContextBlock, ...] = ()
-    after: tuple[ContextBlock, ...] = ()
+    before: tuple[ContextItem, ...] = ()
+    after: tuple[ContextItem, ...] = ()
     notices: tuple[str, ...] = ()
     extensions: ExtensionsLoaded | None = None
 
@@ -110,16 +110,20 @@ class PromptContext(Struct, frozen=True, kw_only=True):
     tools: Mapping[str, Tool]
 
 
-ContextProvider = Callable[[PromptContext], Awaitable[ProvidedContext]]
-"""Finds out what there is to tell; it may read files and ask front ends. Called on the agent's loop; raises nothing."""
+ContextProvider = Callable[[PromptContext], ContextItems | Awaitable[ContextItems]]
+"""Finds the context of a prompt: at once, or after reading files and asking front ends. Called on the agent's loop.
 
-ContextReader = Callable[[PromptContext], ProvidedContext]
-"""The same of what is known at once, or found in files: then it is asked while a run is made ready (`read_ahead`), where
-waiting for a disk holds up nobody else."""
+What is found in files can be found while a run is resolved (`read_ahead`), where waiting for a disk holds up nobody else.
+"""
 
-ContextSource = ContextProvider | ContextReader
 
-CollectContext = Callable[[], Awaitable[ProvidedContext]]
+async def found_by(provider: ContextProvider, prompt_context: PromptContext) -> ContextItems:
+    """Return what `provider` finds; raises what it raises."""
+    found = provider(prompt_context)
+    return found if isinstance(found, ContextItems) else await found
+
+
+CollectContext = Callable[[], Awaitable[ContextItems]]
 """All that is to be told with one prompt."""
 
 
@@ -131,14 +135,14 @@ class FullPrompt(Struct, frozen=True, kw_only=True):
     """
 
     words: tuple[Block, ...]
-    before: tuple[ContextBlock, ...] = ()
-    after: tuple[ContextBlock, ...] = ()
+    before: tuple[ContextItem, ...] = ()
+    after: tuple[ContextItem, ...] = ()
     notices: tuple[str, ...] = ()
     collect_context: CollectContext | None = None
     extensions: ExtensionsLoaded | None = None
     expansion: Mapping[str, Any] | None = None
     tells_silently: bool = False
-    unseen: tuple[ContextBlock, ...] = ()
+    unseen: tuple[ContextItem, ...] = ()
 
     @property
     def text(self) -> str:
@@ -167,7 +171,7 @@ class FullPrompt(Struct, frozen=True, kw_only=True):
 
     def with_appended(self, title: str, kind: AttachedKind, blocks: Sequence[Block]) -> FullPrompt:
         """The prompt with one thing more that is told, after everything else."""
-        return replace(self, after=(*self.after, ContextBlock(title, kind, tuple(blocks)))) if blocks else self
+        return replace(self, after=(*self.after, ContextItem(title, kind, tuple(blocks)))) if blocks else self
 
     def attached_event(self) -> ContextAttached | None:
         """The event that says what is told besides the words; None where nothing is."""
@@ -184,7 +188,7 @@ def full_prompt(prompt: Prompt | FullPrompt) -> FullPrompt:
     return FullPrompt(words=words)
 
 
-def _blocks_of(parts: Sequence[ContextBlock]) -> list[dict[str, Any]]:
+def _blocks_of(parts: Sequence[ContextItem]) -> list[dict[str, Any]]:
     return [dict(block) for part in parts for block in part.blocks]
 
 

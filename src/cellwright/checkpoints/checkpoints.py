@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItems, PromptContext, text_context
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
 from cellwright.checkpoints.turn_recorder import TurnRecorder
@@ -81,14 +81,14 @@ class Checkpoints:
         """The session whose turns can be taken back: `session`, unless the last turn was in one in memory."""
         return self._last if self._last is not None and self._last.path is None else session
 
-    def undo_context(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Gather what Claude must know of undone and cut off changes with the next prompt; a `ContextReader`."""
+    def undo_context(self, prompt_context: PromptContext) -> ContextItems:
+        """Gather what Claude must know of undone and cut off changes with the next prompt; a `ContextProvider`."""
         told, self._to_claude = self._to_claude, []
         blocks = [text_context("What a killed process left", "context", _cut_off_text(told))] if told else []
         with suppress(OSError):
             if text := describe_undos(self.journal(prompt_context.session).history, self._roots()[0]):
                 blocks.append(text_context("The undone changes", "context", text))
-        return ProvidedContext(before=tuple(blocks))
+        return ContextItems(before=tuple(blocks))
 
     def begin(self, session: Session, prompt: str, seq: int) -> TurnRecord:
         self.turn = None

@@ -49,7 +49,7 @@ async def cost_page(call: CommandCall) -> CommandPage:
 
 def _budgets(conversation: Conversation) -> list[Row]:
     """The rows of what more than one session counts in, each with its budget."""
-    settings, budgets = conversation.in_force.settings, conversation.budgets
+    settings, budgets = conversation.in_force.settings, conversation.features.budgets
     rows: list[Row] = []
     if settings.session_budget is not None:
         rows.append(("the session may cost", usd(settings.session_budget)))

@@ -196,7 +196,7 @@ def effort_page(call: CommandCall) -> CommandPage:
 def output_style_page(call: CommandCall) -> CommandPage:
     """Show the output styles, or choose another one."""
     conversation = call.conversation
-    styles = conversation.styles.all()
+    styles = conversation.features.styles.all()
     if not call.text:
         return CommandPage([_styles(call), *_waiting(conversation)])
     if call.text.lower() not in styles:
@@ -217,9 +217,9 @@ def output_style_page(call: CommandCall) -> CommandPage:
 
 def _styles(call: CommandCall) -> Section:
     conversation = call.conversation
-    now, problem = conversation.styles.chosen()
+    now, problem = conversation.features.styles.chosen()
     rows: list[Row] = [("style", "", "what it is", "where from")]
-    for style in conversation.styles.all().values():
+    for style in conversation.features.styles.all().values():
         rows.append(
             (
                 style.name,

@@ -134,7 +134,7 @@ def _help_for(call: CommandCall) -> Section:
         others = [f"/{other}" for other, meant in OTHER_NAMES.items() if meant == own]
         more = f" Also called {', '.join(others)}." if others else ""
         return Section(_usage(own), text=f"{command.help[:1].upper()}{command.help[1:]}.{more}")
-    if (skill := call.conversation.skills.all().get(name)) is not None:
+    if (skill := call.conversation.features.skills.all().get(name)) is not None:
         return Section(f"/{name} {skill.argument_hint}".rstrip(), text=f"{skill.description}\n{skill.file}")
     raise CellwrightError(ErrorCode.INVALID_PARAMETERS, _unknown(name))
 

@@ -60,7 +60,7 @@ def _completions(tally: Tally) -> list[Row]:
 
 def _calls(conversation: Conversation) -> list[Section]:
     """Sum up what the tools did so far in this process."""
-    sums = conversation.tool_log.sums
+    sums = conversation.features.tool_log.sums
     if not sums:
         return []
     head = ("tool", "calls", "time", "results")
@@ -73,7 +73,7 @@ def _calls(conversation: Conversation) -> list[Section]:
         )
         for name, tool in sorted(sums.items(), key=lambda item: -item[1].calls)
     ]
-    log = conversation.tool_log.path
+    log = conversation.features.tool_log.path
     return [Section("Calls of tools", [head, *rows], f"logged in {log}" if log is not None else "")]
 
 

@@ -56,7 +56,7 @@ def _sections(conversation: Conversation) -> list[Section]:
     shell = [_shell_row(task) for task in background_tasks().all()]
     if shell:
         sections.append(Section("Shell commands", [("task", "command", "state", "output"), *shell]))
-    if agents := conversation.subagents.background:
+    if agents := conversation.features.subagents.background:
         rows = [(each.id, each.type, visible_line(each.description), each.state) for each in agents]
         sections.append(Section("Agents in the background", [("task", "agent", "what", "state"), *rows]))
     return sections
@@ -86,11 +86,11 @@ async def stop_task(conversation: Conversation, task_id: str) -> Row:
     for task in background_tasks().all():
         if task.id == task_id:
             return await _stop_shell(task)
-    if (agent := await conversation.subagents.stop(task_id, "by the user")) is not None:
+    if (agent := await conversation.features.subagents.stop(task_id, "by the user")) is not None:
         return (agent.id, f"{agent.type} {agent.state}")
     ids = [run.id for run in conversation.runs.active]
     ids += [task.id for task in background_tasks().all() if not task.run.ended.done()]
-    ids += [each.id for each in conversation.subagents.background if not each.task.done()]
+    ids += [each.id for each in conversation.features.subagents.background if not each.task.done()]
     known = ", ".join(ids) or "nothing"
     message = f"Task {task_id!r} was not found. Running: {known}. Nothing was stopped."
     raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
@@ -108,7 +108,7 @@ async def _stop_all(conversation: Conversation) -> list[Row]:
     # the last first: else each would have its turn for a moment
     runs = [await stop_task(conversation, run.id) for run in reversed(conversation.runs.active)]
     shell = [await _stop_shell(task) for task in background_tasks().all() if not task.run.ended.done()]
-    working = [each.id for each in conversation.subagents.background if not each.task.done()]
+    working = [each.id for each in conversation.features.subagents.background if not each.task.done()]
     return [*runs, *shell, *[await stop_task(conversation, agent_id) for agent_id in working]]
 
 

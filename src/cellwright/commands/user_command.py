@@ -13,7 +13,7 @@ async def user_command_page(call: CommandCall) -> CommandPage:
     if not call.text:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "Write the command after the `!`. Nothing was run.")
     try:
-        result = await call.conversation.user_commands.run(call.text, _not_shown_live)
+        result = await call.conversation.features.user_commands.run(call.text, _not_shown_live)
     except ToolError as error:
         raise CellwrightError(error.code, error.message) from error
     ending = f" · {result.ending}" if result.ending else ""

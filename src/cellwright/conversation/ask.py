@@ -23,6 +23,7 @@ from cellwright.agent.prompt import Prompt
 from cellwright.agent.structured_output.typed_answer import AnswerType
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.process_conversation import ProcessConversation, registered
 from cellwright.conversation.runs.ask_options import (
     ASK_DEFAULTS,
@@ -34,8 +35,9 @@ from cellwright.conversation.runs.ask_options import (
     run_options,
     spelled_out,
 )
+from cellwright.conversation.runs.kinds import TrustCheck
 from cellwright.conversation.runs.run_options import Result, result_of
-from cellwright.conversation.runs.run_request import RunRequest, RunSurface, TrustCheck
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event
 from cellwright.sessions.session import Session
@@ -104,7 +106,7 @@ def process_conversation() -> ProcessConversation:
 @functools.cache
 def _script_conversation() -> ScriptConversation:
     interface = "a Python program that imported cellwright"
-    return ScriptConversation(Conversation(cwd=start_folder(os.environ), interface=interface))
+    return ScriptConversation(Conversation(Host(cwd=start_folder(os.environ), interface=interface)))
 
 
 if hasattr(os, "register_at_fork"):

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from cellwright.conversation.conversation import Conversation
-    from cellwright.conversation.runs.run_request import RunSurface, TrustCheck
+    from cellwright.conversation.runs.kinds import TrustCheck
+    from cellwright.conversation.runs.run_request import RunSurface
 
 
 class ProcessConversation(Protocol):

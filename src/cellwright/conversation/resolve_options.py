@@ -32,7 +32,7 @@ from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
-    from cellwright.conversation.runs.run_request import TrustCheck
+    from cellwright.conversation.runs.kinds import TrustCheck
 
 logger = logging.getLogger(__name__)
 

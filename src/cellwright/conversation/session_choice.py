@@ -184,7 +184,7 @@ class ConversationSessions:
         declared = session.tool_names
         if session.is_fresh or (TOOL_SEARCH in declared and limits(agent.model).tool_search):
             return session
-        late = [each for each in agent.late_tools() if each.name not in declared and not agent.policy.hides(each)]
+        late = [each for each in agent.features.tools() if each.name not in declared and not agent.policy.hides(each)]
         if not late:
             return session
         servers = ", ".join(

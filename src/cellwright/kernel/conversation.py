@@ -18,8 +18,10 @@ from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.conversation import END_TIMEOUT_SECONDS, Conversation
+from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import Recorded, TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions, result_of
-from cellwright.conversation.runs.run_request import RunRequest, RunSurface, TrustCheck
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.kernel.chat.completions import kernel_completions
@@ -102,16 +104,18 @@ class NotebookConversation:
         self.notebooks = KernelNotebooks(pages, functools.partial(kernel_remarks, shell, cells), self._provenance)
         self._jobs = CallerJobs(work_between_cells(self._kernel) if self._in_kernel else None)
         self.conversation = Conversation(
-            cwd=start_folder(os.environ),
-            interface="a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal",
-            inline_settings=config.inline_settings,
-            more_tools=self._kernel_tools,
+            Host(
+                cwd=start_folder(os.environ),
+                interface="a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal",
+                inline_settings=config.inline_settings,
+                more_tools=self._kernel_tools,
+                is_unsaved=is_unsaved,
+                open_notebooks=self.notebooks,
+                live_definitions=live_definitions(shell, start_folder(os.environ)),
+                checks=kernel_checks(self._kernel, pages),
+                notebook=self._notebook,
+            ),
             jobs=self._jobs,
-            is_unsaved=is_unsaved,
-            open_notebooks=self.notebooks,
-            live_definitions=live_definitions(shell, start_folder(os.environ)),
-            checks=kernel_checks(self._kernel, pages),
-            notebook=self._notebook,
         )
         self.conversation.thinking_time.add(_import_late_modules)
         self._trust = NotebookTrust(os.environ)
@@ -176,7 +180,7 @@ class NotebookConversation:
     def _is_answered_here(self, prompt: str) -> bool:
         from cellwright.commands.registry import is_answered_here
 
-        return is_answered_here(prompt, self.conversation.skills)
+        return is_answered_here(prompt, self.conversation.features.skills)
 
     def _command(self, prompt: str, options: MagicOptions) -> CellCommand:
         from cellwright.kernel.magic.slash_command import cell_command  # most cells are prompts
@@ -341,7 +345,7 @@ class NotebookConversation:
             background=options.background,
             new_session=options.new,
             resume=options.resume,
-            replay=recorded,
+            kind=Recorded(recorded),
             trust_checks=self.trust_checks,
             cell_action=None if fix is None else fix.action,
         )

@@ -25,6 +25,7 @@ from cellwright.config.settings.layers import SCOPES, Layer
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.conversation.ask import ScriptConversation, ask_in, stream_in
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import full_name, model_of
 from cellwright.conversation.runs.ask_options import (
     AGENT_DEFAULTS,
@@ -120,10 +121,12 @@ class Agent:
         self._places = {"cwd": folder, "setting_sources": setting_sources, "settings": settings}
         inline = _inline(settings, folder)
         self._conversation = Conversation(
-            cwd=folder,
-            interface="a Python program that imported cellwright",
-            inline_settings=lambda: inline,
-            setting_scopes=_scopes(setting_sources),
+            Host(
+                cwd=folder,
+                interface="a Python program that imported cellwright",
+                inline_settings=lambda: inline,
+                setting_scopes=_scopes(setting_sources),
+            )
         )
         self._here = ScriptConversation(self._conversation)
         try:
@@ -324,7 +327,7 @@ class Agent:
     async def _next_ending(self, seconds: float | None) -> tuple[str, ...]:
         session_id = self.session.id
         waiting: dict[asyncio.Future[Any], Callable[[], str]] = {}
-        for agent in self._conversation.subagents.background:
+        for agent in self._conversation.features.subagents.background:
             if agent.session_id == session_id and not agent.reported:
                 waiting[agent.task] = functools.partial("The agent {0.type} ({0.id}) {0.state}.".format, agent)
         for task in background_tasks().all():

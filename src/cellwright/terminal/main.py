@@ -120,6 +120,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     with starting_up():
         from cellwright.config.settings.settings_files import start_folder
         from cellwright.conversation.conversation import Conversation
+        from cellwright.conversation.core import Host
         from cellwright.terminal.arguments import is_piped, read_prompt
         from cellwright.terminal.interactive.interact import interact
         from cellwright.terminal.terminal_conversation import (
@@ -142,14 +143,16 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     cwd = start_folder(os.environ)
     given = inline_settings(options, cwd)
     conversation = Conversation(
-        cwd=cwd,
-        interface="a terminal",
-        inline_settings=lambda: given,
-        setting_scopes=setting_scopes(options),
-        trusts_folder=options.trust,
+        Host(
+            cwd=cwd,
+            interface="a terminal",
+            inline_settings=lambda: given,
+            setting_scopes=setting_scopes(options),
+            trusts_folder=options.trust,
+        )
     )
-    conversation.mcp.add_source(lambda: given_servers(options, cwd), only=options.strict_mcp_config)
-    conversation.agents.of_run = options.agents  # `/agents` and @agent- know them before the first prompt
+    conversation.features.mcp.add_source(lambda: given_servers(options, cwd), only=options.strict_mcp_config)
+    conversation.features.agents.of_run = options.agents  # `/agents` and @agent- know them before the first prompt
     try:
         refuse_trust(options, conversation)
         command = TerminalCommand(options, conversation, streams, interactive)

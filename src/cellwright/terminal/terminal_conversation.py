@@ -7,7 +7,7 @@ import functools
 import json
 import secrets
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,13 +31,13 @@ from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.trust.trust import refusal_text
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import policy_of
+from cellwright.conversation.runs import kinds
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import ReplayDecision, RunRequest, TrustCheck, ignore_run
+from cellwright.conversation.runs.run_request import RunRequest, ignore_run
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
 from cellwright.model.credentials import source_of_credential
-from cellwright.model.provider import Provider
 from cellwright.sessions.session import Session
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of, said_of
@@ -52,7 +52,7 @@ from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from cellwright.agent.recording.recorder import Recorder, TurnListener
-    from cellwright.agent.recording.replay import Replay, ReplayedTurn
+    from cellwright.agent.recording.replay import Replay
     from cellwright.config.settings.settings_in_force import SettingsInForce
     from cellwright.terminal.claude_code.output import ClaudeOutput
     from cellwright.terminal.question import Asker
@@ -66,21 +66,10 @@ _STATUS = {"connecting": "pending", "connected": "connected", "needs sign-in": "
 """Claude Code's words for the state of a server; any other is a failure."""
 
 
-class _FixedReplay(Struct, frozen=True):
-    """A run that is played: the user has confirmed what there was to confirm."""
-
-    played: ReplayedTurn
-    trust_checks: Sequence[TrustCheck] = ()
-
-    def turn(self) -> ReplayedTurn:
-        return self.played
-
-
 class _PromptPlan(Struct, frozen=True, kw_only=True):
     """A run's way: by the model, recorded, or played from a recording. `finish` gives what the user should know."""
 
-    provider: Provider | None = None
-    replay: ReplayDecision | None = None
+    kind: kinds.RunKind = kinds.LIVE
     belongs_to: Callable[[Run], object] = ignore_run
     finish: Callable[[], list[str]] = _no_remarks
 
@@ -179,7 +168,7 @@ class TerminalCommand:
             if (tool := self.options.permission_prompt_tool) is not None:
                 from cellwright.terminal.claude_code.answering_tool import answers_of  # few commands name one
 
-                surface = replace(surface, can_use_tool=answers_of(tool, self.conversation.mcp.call_for_text))
+                surface = replace(surface, can_use_tool=answers_of(tool, self.conversation.features.mcp.call_for_text))
             try:
                 end = run.until_end(self.conversation.start(self._request(prompt, plan), surface))
             except (CellwrightError, KeyboardInterrupt):
@@ -292,13 +281,13 @@ class TerminalCommand:
             "tools": [tool.name for tool in conversation.tools.of(options) if not policy.hides(tool)],
             "mcp_servers": [
                 {"name": name, "status": _STATUS.get(each.state, "failed")}
-                for name, each in conversation.mcp.connections.items()
+                for name, each in conversation.features.mcp.connections.items()
             ],
             "slash_commands": list(COMMANDS),
             "apiKeySource": _key_source(in_force),
             "claude_code_version": VERSION,
-            "output_style": conversation.styles.chosen()[0].name,
-            "agents": sorted(conversation.agents.found().agents),
+            "output_style": conversation.features.styles.chosen()[0].name,
+            "agents": sorted(conversation.features.agents.found().agents),
             "skills": [],
             "plugins": [],
         }
@@ -309,7 +298,7 @@ class TerminalCommand:
             return name is not None and self.interactive
         from cellwright.commands.registry import is_answered_here  # most prompts are none
 
-        return is_answered_here(prompt, self.conversation.skills)
+        return is_answered_here(prompt, self.conversation.features.skills)
 
     def _do(self, prompt: str) -> CommandPage:
         from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_of
@@ -358,8 +347,7 @@ class TerminalCommand:
             prompt=prompt,
             options=replace(self._run_options(), answer_type=answer_type),
             session=self._unsaved,
-            provider=plan.provider,
-            replay=plan.replay,
+            kind=plan.kind,
         )
 
     def _exit_code(self, end: RunEnd, signal_number: int) -> int:
@@ -417,7 +405,7 @@ class TerminalCommand:
         def belongs_to(run: Run) -> None:
             run.bus.subscribe(turn.on_event)
 
-        return _PromptPlan(replay=_FixedReplay(turn), belongs_to=belongs_to, finish=finish)
+        return _PromptPlan(kind=kinds.Replay(turn), belongs_to=belongs_to, finish=finish)
 
     def _recorded(self, recorder: Recorder, prompt: str, nth: int) -> _PromptPlan:
         listening: list[TurnListener] = []
@@ -444,18 +432,14 @@ class TerminalCommand:
         return self._read
 
     def _dry_run(self, prompt: Prompt) -> int:
-        from cellwright.conversation.dry_run import DryRun, shown, unsaved_copy
-
-        dry_run = DryRun()
-        self._unsaved = self._unsaved or unsaved_copy(self.conversation.sessions.current)
+        dry_run = kinds.DryRun()
+        self._unsaved = self._unsaved or kinds.unsaved_copy(self.conversation.sessions.current)
         run = TerminalRun(Unseen, None, list)
         with run.signals():
-            end = run.until_end(
-                self.conversation.start(self._request(prompt, _PromptPlan(provider=dry_run)), run.surface)
-            )
+            end = run.until_end(self.conversation.start(self._request(prompt, _PromptPlan(kind=dry_run)), run.surface))
         if end.error is None:
             summary = dry_run.summary(self._answer_type)
-            text = shown(summary) if self.options.output_format == "text" else json.dumps(summary)
+            text = kinds.shown(summary) if self.options.output_format == "text" else json.dumps(summary)
             print(text, file=self.streams.stdout)
         return self._exit_code(end, run.signal_number)
 

@@ -14,7 +14,7 @@ from cellwright.agent.recording.replay import Replay, UntrustedRecording
 from cellwright.agent.recording.replay_drift import Drift, describe_drift
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.conversation.replayed_edits import ReplayedEdits
-from cellwright.conversation.runs.event_bus import EventBus
+from cellwright.conversation.runs.run import EventBus
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import TextDelta, ThinkingDelta, ToolEnd, ToolProgress, TurnEnd
 from cellwright.permissions.policy import PermissionPolicy

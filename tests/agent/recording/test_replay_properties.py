@@ -20,7 +20,7 @@ from cellwright.agent.recording.replay_drift import check_drift
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.replayed_edits import ReplayedEdits
-from cellwright.conversation.runs.event_bus import EventBus
+from cellwright.conversation.runs.run import EventBus
 from cellwright.errors import ToolError
 from cellwright.events import Event, ToolEnd
 from cellwright.model.anthropic import connect

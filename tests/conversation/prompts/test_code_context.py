@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.prompts.code_context import FILE_LINES, TAG
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
@@ -66,7 +67,7 @@ def server(messages_server: Callable[..., MessagesServer]) -> MessagesServer:
 def asked(server: MessagesServer, project: Path) -> Iterator[Callable[..., tuple[str, list[Event]]]]:
     """Asks, and gives what was sent of the project's code, and all events."""
     environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": str(project.parent)}
-    conversation = Conversation(cwd=project, interface="a test", environ=environ)
+    conversation = Conversation(Host(cwd=project, interface="a test", environ=environ))
 
     def ask(prompt: Any, **options: Any) -> tuple[str, list[Event]]:
         events: list[Event] = []

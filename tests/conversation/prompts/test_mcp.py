@@ -23,6 +23,7 @@ from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.mcp.find_servers import McpPlace, find_servers, refusal
 from cellwright.config.settings.settings import McpSettings
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
@@ -65,7 +66,7 @@ class Talk:
     @property
     def conversation(self) -> Conversation:
         if self._conversation is None:
-            self._conversation = Conversation(cwd=self.project, interface="a test", environ=self.environ)
+            self._conversation = Conversation(Host(cwd=self.project, interface="a test", environ=self.environ))
         return self._conversation
 
     def close(self) -> None:
@@ -158,7 +159,7 @@ def test_a_projects_server_runs_only_after_a_yes_to_what_it_is(talk: Talk, tmp_p
     assert "variable: WHO=${ANTHROPIC_API_KEY}" in shown.detail, "as it is written: no value is shown"
     assert shown.warning == "it would be given your ANTHROPIC_API_KEY"
     assert not talk.declared
-    assert not talk.conversation.mcp.connections, "nothing was started"
+    assert not talk.conversation.features.mcp.connections, "nothing was started"
     talk.say("again")
     assert talk.asked == [], "a no holds for the conversation"
     talk.close()
@@ -175,7 +176,7 @@ def test_a_projects_server_runs_only_after_a_yes_to_what_it_is(talk: Talk, tmp_p
     talk.say("again")
     assert len(talk.asked) == 1, "what was approved was another entry"
     assert "It has changed since you said yes" in talk.asked[0].decision.reason
-    assert not talk.conversation.mcp.connections, "the one that runs is ended"
+    assert not talk.conversation.features.mcp.connections, "the one that runs is ended"
 
 
 def test_a_projects_server_is_bound_to_the_script_that_it_runs(talk: Talk) -> None:
@@ -195,7 +196,7 @@ def test_a_projects_server_is_bound_to_the_script_that_it_runs(talk: Talk) -> No
     talk.say("once more")
     assert len(talk.asked) == 1
     assert "tools/own_server.py changed since you trusted it" in talk.asked[0].preview.detail
-    assert not talk.conversation.mcp.connections, "the one that runs is ended"
+    assert not talk.conversation.features.mcp.connections, "the one that runs is ended"
 
 
 @pytest.mark.parametrize(
@@ -213,8 +214,8 @@ def test_a_projects_server_with_a_field_that_means_nothing_is_none(
     talk: Talk, entry_: dict[str, Any], named: str
 ) -> None:
     talk.project_servers(odd=entry_, own={"command": "run", "cwd": ".", "disabled": False})
-    talk.conversation.mcp.refresh()
-    found = talk.conversation.mcp.found
+    talk.conversation.features.mcp.refresh()
+    found = talk.conversation.features.mcp.found
     assert list(found.pending) == ["own"]
     assert named in found.notices[0]
     assert str(talk.project / ".mcp.json") in found.notices[0]
@@ -241,7 +242,7 @@ def test_a_yes_of_a_program_is_none(talk: Talk) -> None:
     talk.project_servers(plain=entry("plain_server"))
     talk.answer = lambda _: Allow(by="callback")
     talk.say("go")
-    assert not talk.conversation.mcp.connections
+    assert not talk.conversation.features.mcp.connections
 
 
 def test_settings_of_the_users_approve_a_projects_server_and_the_projects_own_do_not(talk: Talk) -> None:
@@ -249,17 +250,17 @@ def test_settings_of_the_users_approve_a_projects_server_and_the_projects_own_do
     (talk.project / ".claude").mkdir()
     own = {"enableAllProjectMcpServers": True, "enabledMcpjsonServers": ["plain", "other"]}
     (talk.project / ".claude" / "settings.json").write_text(json.dumps(own), "utf-8")
-    talk.conversation.mcp.refresh()
-    assert sorted(talk.conversation.mcp.found.pending) == ["other", "plain"]
+    talk.conversation.features.mcp.refresh()
+    assert sorted(talk.conversation.features.mcp.found.pending) == ["other", "plain"]
     talk.close()
     talk.settings(enabledMcpjsonServers=["plain"], disabledMcpjsonServers=["other"])
-    talk.conversation.mcp.refresh()
-    found = talk.conversation.mcp.found
+    talk.conversation.features.mcp.refresh()
+    found = talk.conversation.features.mcp.found
     assert (list(found.entries), list(found.pending)) == (["plain"], [])
     assert found.refused == {"other": "`disabledMcpjsonServers` switches it off"}
     talk.project_servers(plain=entry("plain_server", "another"))
-    talk.conversation.mcp.refresh()
-    assert list(talk.conversation.mcp.found.pending) == ["plain"], "a name is no yes to whatever takes it"
+    talk.conversation.features.mcp.refresh()
+    assert list(talk.conversation.features.mcp.found.pending) == ["plain"], "a name is no yes to whatever takes it"
 
 
 def test_a_server_gets_no_secrets_but_those_that_its_entry_names(talk: Talk) -> None:
@@ -319,7 +320,7 @@ def test_tools_that_come_later_are_declared_behind_the_others_and_survive_a_resu
     talk.user_servers(plain=entry("plain_server"))
     talk.say("go", load("mcp__plain__grow"), use("mcp__plain__grow"), say("Done."), allow=("mcp__plain",))
     before = talk.server.requests[-1].body["tools"]
-    connection = talk.conversation.mcp.connections["plain"]
+    connection = talk.conversation.features.mcp.connections["plain"]
     wait_until(lambda: "mcp__plain__grown" in connection.tools)
     talk.say("again", load("mcp__plain__grown"), use("mcp__plain__grown"), say("Done."), allow=("mcp__plain",))
     after = talk.server.requests[-1].body["tools"]
@@ -343,7 +344,7 @@ def test_a_server_that_is_slow_holds_nothing_up(talk: Talk, tmp_path: Path) -> N
     assert not talk.declared
     assert "server slow (connecting" in talk.told
     go.write_text("", "utf-8")
-    connection = talk.conversation.mcp.connections["slow"]
+    connection = talk.conversation.features.mcp.connections["slow"]
     wait_until(lambda: connection.state == "connected")
     talk.say("again", load("mcp__slow__hello"), use("mcp__slow__hello"), say("Done."), allow=("mcp__slow",))
     assert talk.results[-1].content == "hello"
@@ -357,7 +358,7 @@ def test_a_slow_servers_tools_are_not_promised_where_none_can_be_loaded(talk: Ta
     assert "server slow (connecting: its tools are not in this session)" in talk.told
     assert "ToolSearch" not in talk.told
     go.write_text("", "utf-8")
-    connection = talk.conversation.mcp.connections["slow"]
+    connection = talk.conversation.features.mcp.connections["slow"]
     wait_until(lambda: connection.state == "connected")
     talk.conversation.sessions.start_new()
     talk.say("again", use("mcp__slow__hello"), say("Done."), allow=("mcp__slow",))
@@ -423,7 +424,7 @@ def test_many_wrong_entries_are_named_and_the_others_work(talk: Talk) -> None:
     )
     talk.say("go")
     assert "mcp__plain__add" in talk.declared
-    named = "\n".join(talk.conversation.mcp.found.notices)
+    named = "\n".join(talk.conversation.features.mcp.found.notices)
     assert all(f"the MCP server {name} " in named for name in ("empty", "number", "address", "kind"))
 
 
@@ -456,7 +457,7 @@ def test_a_server_that_a_rule_denies_as_a_whole_is_not_started(talk: Talk) -> No
     talk.user_servers(plain=entry("plain_server"), other=entry("plain_server"), third=entry("plain_server"))
     talk.settings(permissions={"deny": ["mcp__plain", "mcp__other__end"]}, deniedMcpServers=[{"serverName": "third"}])
     talk.say("go")
-    assert list(talk.conversation.mcp.connections) == ["other"]
+    assert list(talk.conversation.features.mcp.connections) == ["other"]
     assert "mcp__other__add" in talk.declared
     assert "mcp__other__end" not in talk.declared
 
@@ -502,7 +503,7 @@ def test_the_administrator_says_which_servers_may_be(tmp_path: Path) -> None:
 def test_a_hook_calls_a_servers_tool(talk: Talk) -> None:
     talk.user_servers(plain=entry("plain_server"))
     talk.say("go")
-    mcp = talk.conversation.mcp
+    mcp = talk.conversation.features.mcp
     called = talk.conversation.thread.submit(mcp.call_for_text("plain", "add", {"a": 1, "b": 2}))
     assert called.future.result(SOON) == "3"
     missing = talk.conversation.thread.submit(mcp.call_for_text("nobody", "add", {}))
@@ -536,7 +537,7 @@ def test_a_server_that_never_speaks_sense_is_told_of_and_nothing_else_waits(talk
     talk.user_servers(evil=entry("evil_server", kind))
     talk.environ["CELLWRIGHT_MCP_WAIT"] = "0.01"
     assert talk.say("go").text == "Good."
-    connection = talk.conversation.mcp.connections["evil"]
+    connection = talk.conversation.features.mcp.connections["evil"]
     wait_until(lambda: connection.state == "failed")
     assert problem in connection.problem
 
@@ -551,7 +552,7 @@ def test_a_server_is_reached_by_its_address(talk: Talk, tmp_path: Path, kind: st
         name = "mcp__plain__add"
         talk.say("go", load(name), use(name, a=40, b=2), say("42"), allow=("mcp__plain",))
         assert talk.results[-1].content == "42"
-        connection = talk.conversation.mcp.connections["plain"]
+        connection = talk.conversation.features.mcp.connections["plain"]
         assert connection.state == "connected"
     talk.say("again", use(name, a=1, b=1), say("Gone."), allow=("mcp__plain",))
     assert talk.results[-1].status == "error"

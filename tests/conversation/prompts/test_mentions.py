@@ -15,8 +15,9 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from cellwright.agent.hooks.callbacks import HookMatcher
-from cellwright.agent.prompt import ContextProvider, PromptContext, ProvidedContext
+from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.prompts.prompt import find_mentions
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
@@ -103,7 +104,7 @@ class Talk:
     def __init__(self, server: MessagesServer, cwd: Path) -> None:
         self.server = server
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": str(cwd)}
-        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
+        self.conversation = Conversation(Host(cwd=cwd, interface="a test", environ=environ))
         self.events: list[Event] = []
 
     def say(self, prompt: Any, *, context: tuple[ContextProvider, ...] = (), **options: Any) -> RunEnd:
@@ -269,7 +270,7 @@ def test_a_terminal_says_nothing_of_what_every_session_is_told(talk: Talk) -> No
 
 
 def test_a_mistake_of_ours_does_not_keep_the_prompt_from_being_sent(talk: Talk) -> None:
-    async def broken(_moment: PromptContext) -> ProvidedContext:
+    async def broken(_moment: PromptContext) -> ContextItems:
         raise ZeroDivisionError("our mistake")
 
     talk.say("hello @a.py", context=(broken,))

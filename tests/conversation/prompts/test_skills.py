@@ -149,7 +149,7 @@ def test_commands_in_a_projects_skill_wait_again_when_they_or_their_script_chang
 def test_nothing_of_a_folder_that_is_not_trusted(talk: Talk) -> None:
     talk.write("project/.claude/commands/fix.md", "Fix it.")
     talk.begin(trust=False)
-    assert "fix" not in talk.conversation.skills.all()
+    assert "fix" not in talk.conversation.features.skills.all()
     with pytest.raises(CellwrightError, match=r"/fix comes with the folder .*, which you have not trusted"):
         talk.run("/fix")
     talk.server.clear()
@@ -168,7 +168,7 @@ def test_files_that_a_skill_mentions_come_along(talk: Talk) -> None:
 
 def test_the_built_in_skills_are_there_and_whole(talk: Talk) -> None:
     talk.begin()
-    skills = talk.conversation.skills.all()
+    skills = talk.conversation.features.skills.all()
     assert {
         "init",
         "code-review",

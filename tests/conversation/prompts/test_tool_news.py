@@ -12,6 +12,7 @@ import pytest
 
 from cellwright.agent.tool import Tool, tool
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, Notice, ToolEnd
 from cellwright.testing import MessagesServer, say, think, turn, use
@@ -56,7 +57,7 @@ def place(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Any
                 "ANTHROPIC_BASE_URL": self.server.url,
                 "ANTHROPIC_API_KEY": self.server.api_key,
             }
-            made = Conversation(cwd=tmp_path, interface="a test", environ=environ, more_tools=lambda _: tools)
+            made = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ, more_tools=lambda _: tools))
             open_now.append(made)
             made.sessions.resume_newest()
             return made

@@ -15,6 +15,7 @@ from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, RunEnd, ToolEnd
@@ -41,7 +42,7 @@ class Talk:
             "HOME": str(self.home),
             "PATH": "/usr/bin:/bin",
         }
-        self.conversation = Conversation(cwd=self.project, interface="a test", environ=environ)
+        self.conversation = Conversation(Host(cwd=self.project, interface="a test", environ=environ))
 
     def write(self, name: str, content: Any) -> None:
         file = self.plugin / name
@@ -216,8 +217,8 @@ def test_a_project_switches_on_its_server_only_where_it_was_installed_and_the_fo
 
     def found() -> dict[str, Any]:
         talk.conversation.in_force.refresh()
-        talk.conversation.mcp.refresh()
-        return dict(talk.conversation.mcp.found.entries)
+        talk.conversation.features.mcp.refresh()
+        return dict(talk.conversation.features.mcp.found.entries)
 
     assert found() == {}, "nothing is installed"
     talk.command(f"/plugin install {talk.plugin}")
@@ -231,8 +232,8 @@ def test_a_project_switches_on_its_server_only_where_it_was_installed_and_the_fo
     talk.conversation.in_force.answer(question, yes=True)
     assert list(found()) == [name]
     next(talk.conversation.in_force.plugins.plugins["demo@local"].root.glob(".mcp.json")).write_text("{}", "utf-8")
-    talk.conversation.mcp.refresh()
-    assert talk.conversation.mcp.found.entries == {}, "files that were changed are not those of the yes"
+    talk.conversation.features.mcp.refresh()
+    assert talk.conversation.features.mcp.found.entries == {}, "files that were changed are not those of the yes"
 
 
 def test_its_programs_are_on_the_path_of_commands_and_hooks_behind_all_others(talk: Talk) -> None:

@@ -12,6 +12,7 @@ import pytest
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.config.settings.layers import Layer
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound, look_for_sandbox
@@ -35,11 +36,13 @@ class Desk:
         environ |= {"ANTHROPIC_API_KEY": server.api_key}
         layer = Layer(scope="config", label="c.Claude", root=project, folder=project)
         self.conversation = Conversation(
-            cwd=project,
-            interface="a test",
-            environ=environ,
-            inline_settings=lambda: ((layer, dict(self.given)),) if self.given else (),
-            find_sandbox=look_for_sandbox if found is None else lambda: found,
+            Host(
+                cwd=project,
+                interface="a test",
+                environ=environ,
+                inline_settings=lambda: ((layer, dict(self.given)),) if self.given else (),
+                find_sandbox=look_for_sandbox if found is None else lambda: found,
+            )
         )
 
     def say(self, **settings: Any) -> None:

@@ -14,6 +14,7 @@ import pytest
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.tool import tool
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError
@@ -28,7 +29,7 @@ class Talk:
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
         self.server = server
         self.project = project
-        self.conversation = Conversation(cwd=project, interface="a test", environ=environ)
+        self.conversation = Conversation(Host(cwd=project, interface="a test", environ=environ))
         self.events: list[Event] = []
 
     def emit(self, event: Event) -> None:

@@ -18,6 +18,7 @@ from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
@@ -73,7 +74,7 @@ class Talk:
     def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
         self.server = server
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
+        self.conversation = Conversation(Host(cwd=cwd, interface="a test", environ=environ))
         self.ends = Ends()
         self.conversation.observers.add(self.ends)
 
@@ -256,7 +257,7 @@ def test_a_session_that_cannot_be_gone_on_with_now_is_not_taken_from_others(talk
 
 def test_whoever_asks_first_begins_the_one_session(tmp_path: Path):
     for _ in range(50):
-        sessions = Conversation(cwd=tmp_path, interface="a test").sessions
+        sessions = Conversation(Host(cwd=tmp_path, interface="a test")).sessions
         together = threading.Barrier(8)
 
         def ask(sessions: ConversationSessions = sessions, together: threading.Barrier = together) -> Session:

@@ -11,6 +11,7 @@ import pytest
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import sandbox_rules
 from cellwright.conversation.runs import sandbox_lookup
 from cellwright.conversation.runs.run import Run
@@ -36,7 +37,7 @@ def conversing(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterato
         (own_place / ".claude" / "settings.json").write_text(json.dumps(settings), "utf-8")
         server = messages_server([say("The tide.")] * replies)
         environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        made.append(Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=lambda: found))
+        made.append(Conversation(Host(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=lambda: found)))
         return made[-1]
 
     yield make
@@ -95,7 +96,7 @@ def test_it_is_told_in_the_first_run_that_calls_a_tool(messages_server, tmp_path
     server = messages_server(answer)
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
     missing = SandboxFound(None, {"Landlock": "this Linux has none"})
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=lambda: missing)
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=lambda: missing))
     assert len(notices_of(conversation, "What is it?")) == 1
     assert notices_of(conversation, "And now?") == []
     conversation.close()
@@ -108,7 +109,7 @@ def test_a_search_that_fails_finds_nothing_and_no_run_fails_by_it(messages_serve
     def find() -> SandboxFound:
         raise FileNotFoundError(2, "No such file", "/tmp/gone")
 
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=find)
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=find))
     told = notices_of(conversation, "What is it?")
     conversation.sandbox.found()
     told += notices_of(conversation, "And now?")
@@ -132,7 +133,7 @@ def test_the_search_for_a_sandbox_is_not_in_the_way_of_the_first_request(message
         has_left.append(runs[0].request_sent.is_set())
         return SandboxFound(LANDLOCK)
 
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=find)
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ, find_sandbox=find))
     conversation.start(RunRequest(prompt="What is it?"), RunSurface(belongs_to=runs.append)).future.result(60)
     conversation.sandbox.found()
     conversation.close()
@@ -179,7 +180,7 @@ def test_a_confined_command_that_connects_somewhere_new_asks_while_it_runs(messa
         **{"HOME": str(own_place), "PATH": "/usr/bin:/bin"},
         **{"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key},
     }
-    conversation = Conversation(cwd=folder, interface="a test", environ=environ)
+    conversation = Conversation(Host(cwd=folder, interface="a test", environ=environ))
     conversation.start(RunRequest(prompt="Fetch it."), RunSurface(can_use_tool=answer)).future.result(60)
     messages = conversation.sessions.current.messages
     conversation.close()

@@ -332,7 +332,7 @@ def test_an_agent_in_the_background_is_told_when_it_has_ended(talk: Talk) -> Non
     )
     (result,) = talk.results
     assert "works in the background" in str(result.content)
-    (working,) = talk.conversation.subagents.background
+    (working,) = talk.conversation.features.subagents.background
     assert not working.task.done()
     gate.open()
     ended = talk.conversation.thread.submit(_ended(working.task)).future
@@ -364,7 +364,7 @@ def test_an_agent_in_the_background_is_stopped_and_asks_nobody(talk: Talk) -> No
     )
     gate.wait_until_reached()
     assert talk.asked == []
-    (working,) = talk.conversation.subagents.background
+    (working,) = talk.conversation.features.subagents.background
     talk.say("Stop it", use("TaskStop", task_id=working.id), say("Stopped."))
     assert f"The agent general-purpose ({working.id}) was stopped (by TaskStop)." in str(talk.results[0].content)
     gate.open()
@@ -470,7 +470,7 @@ def test_what_ends_while_claude_ends_is_told_in_the_same_run(talk: Talk) -> None
         turn(say("It said so."), when="Slowly done."),
     )
     last.wait_until_reached()
-    (working,) = talk.conversation.subagents.background
+    (working,) = talk.conversation.features.subagents.background
     talk.conversation.thread.submit(_ended(working.task)).future.result(60)
     last.open()
     talk.conversation.jobs.work_until_done(run)
@@ -486,7 +486,7 @@ def test_tasks_lists_and_stops_agents(talk: Talk) -> None:
         turn(hold(gate), say("never"), when="slow task"),
         turn(say("It works."), when="works in the background"),
     )
-    (working,) = talk.conversation.subagents.background
+    (working,) = talk.conversation.features.subagents.background
 
     def page(text: str) -> str:
         call = CommandCall(talk.conversation, RunOptions(), text)
@@ -523,7 +523,7 @@ def test_closing_the_conversation_ends_agents_in_the_background(talk: Talk) -> N
         turn(hold(gate), say("never"), when="slow task"),
         turn(say("It works."), when="works in the background"),
     )
-    (working,) = talk.conversation.subagents.background
+    (working,) = talk.conversation.features.subagents.background
     talk.conversation.close()
     assert working.task.cancelled()
     gate.open()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, UserPrompt
@@ -27,7 +28,7 @@ def conversation(messages_server: Any, tmp_path: Path, own_place: Path, config: 
     gate = Gate()
     server = messages_server([turn(say("One"), hold(gate), say(".")), say("Two.")])
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    made = Conversation(cwd=tmp_path, interface="a test", environ=environ, inline_settings=config.inline_settings)
+    made = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ, inline_settings=config.inline_settings))
     made.gate = gate  # type: ignore[attr-defined]
     yield made
     gate.open()

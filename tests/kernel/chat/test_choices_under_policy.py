@@ -6,6 +6,7 @@ import pytest
 
 from cellwright.config.settings.server_policy import LABEL, VARIABLE
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.kernel.chat.panel_state import Choices
@@ -18,7 +19,7 @@ def under(tmp_path, own_place):
 
     def choices(**own) -> tuple[Choices, Conversation]:
         environ = {"HOME": str(own_place), VARIABLE: json.dumps({"cellwright": own})}
-        conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
+        conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
         made.append(conversation)
         return Choices(conversation, Claude()), conversation
 

@@ -12,6 +12,7 @@ from chat_comms import Panels
 from counted_drawing import CountedDrawing
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, TextDelta
@@ -29,7 +30,7 @@ class Scene:
 
     def __init__(self, folder: Path, server: MessagesServer) -> None:
         environ = {"HOME": str(folder), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=folder, interface="a test", environ=environ)
+        self.conversation = Conversation(Host(cwd=folder, interface="a test", environ=environ))
         self.drawn: list[Event] = []
         log = ConversationLog(
             self.conversation.thread,

@@ -16,6 +16,7 @@ from PIL import Image
 import cellwright
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.kernel.chat.conversation_log import RUNS_KEPT
 from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
 from cellwright.kernel.output.transcript_ops import RESULT_CHARS, TranscriptOps
@@ -173,7 +174,7 @@ def test_a_long_session_shows_its_last_turns_and_leaves_the_loop_free(tmp_path: 
         ]
 
     async def scene() -> None:
-        panels, conversation = Panels(), Conversation(cwd=tmp_path, interface="a test")
+        panels, conversation = Panels(), Conversation(Host(cwd=tmp_path, interface="a test"))
         panels.session = session_of(tmp_path, *messages)
         conversation.sessions.use(panels.session)
         past = PastTurns(conversation, panels.log, lambda: True)

@@ -16,6 +16,7 @@ from PIL import Image
 from plain_shell import plain_shell, run
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import ContextAttached, Event, Notice, UserPrompt
@@ -138,7 +139,7 @@ class Panel:
         self.shell = shell
         self.notebook = cwd / "prices.ipynb"
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": str(cwd)}
-        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
+        self.conversation = Conversation(Host(cwd=cwd, interface="a test", environ=environ))
         self.log = CellLog(shell)
         self.kernel_context: KernelContext = kernel_context(shell, self.log, Own(self.notebook))
         self.events: list[Event] = []

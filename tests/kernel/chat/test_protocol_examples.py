@@ -12,6 +12,7 @@ import pytest
 from chat_comms import Panels
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
 from cellwright.kernel.chat.comm_target import PROTOCOL
 from cellwright.kernel.chat.conversation_log import LoggedRun
@@ -67,7 +68,7 @@ def test_the_prompt_is_understood() -> None:
 
 def test_what_is_chosen_is_understood(tmp_path: Path) -> None:
     request = next(request for request in EXAMPLES["requests"] if request["method"] == "set")
-    choices = Choices(Conversation(cwd=tmp_path, interface="a test"), Claude())
+    choices = Choices(Conversation(Host(cwd=tmp_path, interface="a test")), Claude())
     choices.set(request["params"])
     assert (choices.model, choices.mode, choices.effort) == ("claude-haiku-5-5", "plan", "high")
     names = {model["id"]: model["name"] for model in choices.models}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
@@ -30,7 +31,7 @@ class Panel:
     def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
         self.server = server
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
+        self.conversation = Conversation(Host(cwd=cwd, interface="a test", environ=environ))
         self.requests = SessionRequests(self.conversation)
         self.titles: list[str] = []
         self._shown = asyncio.Condition()

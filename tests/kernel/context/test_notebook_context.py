@@ -13,8 +13,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.prompt import PromptContext, ProvidedContext
-from cellwright.conversation.dry_run import DryRun
+from cellwright.agent.prompt import ContextItems, PromptContext
+from cellwright.conversation.runs.kinds import DryRun
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.notebook_context import (
     AUTO_TOKENS,
@@ -59,18 +59,18 @@ class Notebook:
         cells = [_cell(f"cell-{n}", source, n in markdown) for n, source in enumerate(sources, start=1)]
         self.path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
 
-    def gathered(self, words: str = "hi", how: How = "auto", cell_id: str | None = None) -> ProvidedContext:
+    def gathered(self, words: str = "hi", how: How = "auto", cell_id: str | None = None) -> ContextItems:
         agent = AgentSetup(
             provider=DryRun(), model="m", system=[], tools=(), policy=self.policy, redaction=Redaction(dict)
         )
         providers = self.kernel_context.with_prompt(words, how, cell_id)
         prompt_context = PromptContext(words=words, agent=agent, session=self.session, tools={})
 
-        async def gather() -> list[ProvidedContext]:
+        async def gather() -> list[ContextItems]:
             return [await provider(prompt_context) for provider in providers]
 
         found = asyncio.run(gather())
-        return ProvidedContext(
+        return ContextItems(
             before=tuple(part for each in found for part in each.before),
             after=tuple(part for each in found for part in each.after),
             notices=tuple(notice for each in found for notice in each.notices),

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.prompt import PromptContext, ProvidedContext
+from cellwright.agent.prompt import ContextItems, PromptContext
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.kernel.output.cell_output import ViewOutput
@@ -28,7 +29,7 @@ from eventual import eventually
 
 @pytest.mark.parametrize("awaited", [True, False])
 def test_an_interrupt_while_the_run_starts_ends_it(tmp_path: Path, awaited: bool):
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ={})
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ={}))
 
     def start() -> AgentTask[Any]:
         signal.raise_signal(signal.SIGINT)
@@ -45,7 +46,7 @@ def test_an_interrupt_while_the_run_starts_ends_it(tmp_path: Path, awaited: bool
 
 def test_stop_pressed_again_and_again_is_one_interrupt(tmp_path: Path):
     """Not in a kernel: ipykernel drops a cell's reply when an interrupt meets its own code after the cell."""
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ={})
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ={}))
     begun, cut_off = threading.Event(), []
 
     async def work() -> Any:
@@ -103,9 +104,9 @@ def asked(conversation: Conversation, output: Noted) -> None:
     """Have a cell ask; its request leaves when the cell waits for that."""
     runs: list[Run] = []
 
-    async def waits_for_the_cell(_: PromptContext) -> ProvidedContext:
+    async def waits_for_the_cell(_: PromptContext) -> ContextItems:
         await asyncio.to_thread(eventually, lambda: runs[0].when_sent is not None)
-        return ProvidedContext()
+        return ContextItems()
 
     request = RunRequest(prompt="Say hello.", context=(waits_for_the_cell,))
     with CellWait(conversation, output, None, seconds_for_request=60.0) as wait:
@@ -117,7 +118,7 @@ def conversation(messages_server: Callable[..., MessagesServer], tmp_path: Path)
     importlib.import_module("ipywidgets")  # as it is from the second cell on
     server = messages_server([turn(say("Hello."))])
     environ = {"HOME": str(tmp_path), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
     yield conversation
     conversation.close()
 

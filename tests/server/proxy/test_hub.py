@@ -16,6 +16,7 @@ import pytest
 from proxy_calls import error_of, message, send
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.testing import say
 
@@ -195,7 +196,7 @@ def test_a_kernel_has_the_same_tools_with_the_proxy_as_without(start_service, tm
 
     def tools(address: str) -> list[tuple[str, bool]]:
         environ = {"ANTHROPIC_API_KEY": "token-of-ada", "HOME": str(tmp_path), "ANTHROPIC_BASE_URL": address}
-        conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
+        conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
         try:
             return [(tool.name, tool.defer_loading) for tool in conversation.tools.of(RunOptions())]
         finally:

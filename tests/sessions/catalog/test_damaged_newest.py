@@ -10,6 +10,7 @@ import pytest
 from tests.sessions.catalog.conftest import Held
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.testing import MessagesServer, say
@@ -19,7 +20,7 @@ from cellwright.testing import MessagesServer, say
 def conversation(messages_server: Any, project: Path, own_place: Path) -> Iterator[Conversation]:
     server: MessagesServer = messages_server([say("Yes.")])
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    made = Conversation(cwd=project, interface="a test", environ=environ)
+    made = Conversation(Host(cwd=project, interface="a test", environ=environ))
     yield made
     made.close()
 

@@ -13,6 +13,7 @@ from tests.sessions.catalog.conftest import say as said
 from cellwright.agent.tool import tool
 from cellwright.checkpoints.journal import journal_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
@@ -29,7 +30,7 @@ class Talk:
     def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
         self.server = server
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
+        self.conversation = Conversation(Host(cwd=cwd, interface="a test", environ=environ))
 
     def say(self, prompt: str) -> Any:
         task = self.conversation.start(RunRequest(prompt=prompt, options=RunOptions(tools=(look,))), RunSurface())

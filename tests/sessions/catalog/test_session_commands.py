@@ -13,6 +13,7 @@ from tests.sessions.catalog.conftest import Held
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
@@ -27,7 +28,7 @@ class Talk:
     def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
         self.server = server
-        self.conversation = Conversation(cwd=cwd, interface="a test", environ=environ)
+        self.conversation = Conversation(Host(cwd=cwd, interface="a test", environ=environ))
         self.events: list[Event] = []
 
     def do(self, prompt: str) -> CommandPage:

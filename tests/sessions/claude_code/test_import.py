@@ -14,9 +14,10 @@ import pytest
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
+from cellwright.conversation.features.titles import title_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
-from cellwright.conversation.titles import title_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice
 from cellwright.sessions.claude_code.entries import read_entries
@@ -256,7 +257,7 @@ class Place:
         self.events: list[Event] = []
 
     def conversation(self) -> Conversation:
-        return Conversation(cwd=self.cwd, interface="a test", environ=self.environ)
+        return Conversation(Host(cwd=self.cwd, interface="a test", environ=self.environ))
 
     def ask(self, conversation: Conversation, prompt: str, **request: Any) -> Any:
         run = conversation.start(RunRequest(prompt=prompt, **request), RunSurface(self.events.append))

@@ -17,6 +17,7 @@ from cellwright.agent.tool import ToolResult, tool
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
@@ -88,7 +89,7 @@ def talk_in(
         server = messages_server(script)
         environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
         conversation = Conversation(
-            cwd=tmp_path, interface="a test", environ={**environ, "PATH": "/usr/bin:/bin"}, **more
+            Host(cwd=tmp_path, interface="a test", environ={**environ, "PATH": "/usr/bin:/bin"}, **more)
         )
         made.append(conversation)
         return Talk(conversation, RunOptions(allow=("Python", "Bash", "Write"), tools=(python,)))

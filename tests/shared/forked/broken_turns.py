@@ -66,6 +66,7 @@ def in_ipython() -> Any:
 def play(case: dict[str, Any], report: int) -> None:
     """Run the case's prompt in the newest session of its project; write each event to its file as it is shown."""
     from cellwright.conversation.conversation import Conversation
+    from cellwright.conversation.core import Host
     from cellwright.conversation.runs.run_options import RunOptions
     from cellwright.conversation.runs.run_request import RunRequest, RunSurface
     from cellwright.events import Event
@@ -86,7 +87,7 @@ def play(case: dict[str, Any], report: int) -> None:
     if case["kernel"]:
         conversation = in_ipython()
     else:
-        conversation = Conversation(cwd=Path(case["project"]), interface="a test", environ=os.environ)
+        conversation = Conversation(Host(cwd=Path(case["project"]), interface="a test", environ=os.environ))
     conversation.sessions.resume_newest()
     breaking = Breaking((case["project"], case["home"]), case.get("at"), case.get("how", ""))
     sys.addaudithook(breaking)

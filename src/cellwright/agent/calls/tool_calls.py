@@ -25,7 +25,7 @@ from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_output import json_of
 from cellwright.agent.calls.tool_results import EDITORS, RunningCall, bounded, edit_note
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
-from cellwright.agent.prompt import ContextBlock
+from cellwright.agent.prompt import ContextItem
 from cellwright.agent.steering import ReadySteering, Steering
 from cellwright.agent.thread import tell_waiting, time_limit
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
@@ -104,7 +104,7 @@ class ToolCalls(Struct):
     """True when a call that nobody can be asked about ends the run."""
     may_go_on: Callable[[], bool]
     """Says whether another request may follow the results: otherwise the user's words would go nowhere."""
-    file_context: Callable[[Sequence[Path]], Awaitable[Sequence[ContextBlock]]]
+    after_calls: Callable[[Sequence[Path]], Awaitable[Sequence[ContextItem]]]
     """Finds what Claude has to know with the files that calls have read or changed."""
     nesting: Callable[[str], Nesting]
     """Makes the way of a call, by its id, to have other agents work within the run."""
@@ -199,7 +199,7 @@ class ToolCalls(Struct):
             self.stop_reason = hook_result.stop or hook_result.reason
         blocks = context_blocks("PostToolBatch hook", hook_result.context)
         self._hook_blocks[""] = blocks + context_blocks("Hook", self.hooks.arrived().context)
-        found = await self.file_context(self._touched_files(calls, results))
+        found = await self.after_calls(self._touched_files(calls, results))
         if found:
             self.emit(ContextAttached(tuple(part.as_attached() for part in found)))
             self._hook_blocks[""] += [dict(block) for part in found for block in part.blocks]

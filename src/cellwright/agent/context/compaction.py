@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -27,7 +27,7 @@ from cellwright.agent.context.summary import (
     summary_of,
 )
 from cellwright.agent.hooks.run_hooks import context_blocks
-from cellwright.agent.prompt import TOKENS_PER_PICTURE, ContextBlock
+from cellwright.agent.prompt import TOKENS_PER_PICTURE
 from cellwright.agent.run_errors import compaction_no_help, compaction_stopped, context_full
 from cellwright.agent.side_request import text_of, whole_answer
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
@@ -75,10 +75,6 @@ NextModel = Callable[[ApiError], str | None]
 
 def _no_other(_error: ApiError) -> None:
     """There is no other model."""
-
-
-TellAgain = Callable[["Session", "AgentSetup"], Awaitable[Sequence[ContextBlock]]]
-"""Finds what Claude is told again behind a boundary; raises nothing. Called on the agent's loop."""
 
 
 class CompactionSettings(Struct, frozen=True, kw_only=True):
@@ -357,9 +353,7 @@ class Compaction:
     async def _tell_again(self, again: list[dict[str, Any]], tokens: int, summary: _Summary) -> int:
         """Tell behind the boundary what must not be lost; gives what the conversation takes then."""
         agent, session = self._agent, self._session
-        parts: Sequence[ContextBlock] = ()
-        if agent.tell_again is not None:
-            parts = await agent.tell_again(session, agent)
+        parts = await agent.features.after_summary(session, agent)
         started = await self._hooks.fire("SessionStart", {"source": "compact", "model": agent.model})
         blocks = [*again, *(dict(block) for part in parts for block in part.blocks)]
         blocks += context_blocks("SessionStart hook", started.context)

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Decision, Policy
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.agent.prompt import FullPrompt, Prompt, ProvidedContext
+from cellwright.agent.prompt import ContextItems, FullPrompt, Prompt
 from cellwright.agent.recording.recordings import (
     RecordedMessage,
     RecordedTurn,
@@ -163,7 +163,7 @@ class ReplayedTurn:
         if collect is None or then is None:
             return structs.replace(full, collect_context=None)
 
-        async def collect_and_compare() -> ProvidedContext:
+        async def collect_and_compare() -> ContextItems:
             found = await collect()
             parts = [part.as_attached() for part in (*full.before, *found.before, *found.after, *full.after)]
             now = context_digests(parts, self._calls.project)

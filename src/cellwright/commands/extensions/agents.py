@@ -22,7 +22,7 @@ _WHOSE = {
 def agents_page(call: CommandCall) -> CommandPage:
     """Show each agent, what was not understood, and what waits for trust."""
     cwd = call.conversation.cwd
-    found = call.conversation.agents.found()
+    found = call.conversation.features.agents.found()
     agents = [found.agents[name] for name in sorted(found.agents)]
     text = "Claude hands them tasks by itself; @agent-NAME in a prompt has it use that one."
     sections = [

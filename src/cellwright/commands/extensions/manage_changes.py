@@ -205,7 +205,7 @@ async def switch_server(conversation: Conversation, params: Params) -> Mapping[s
         _known_server(conversation, params)
     file = settings_files(conversation)["local"]
     await asyncio.to_thread(_deny_server, file, name, not on)
-    conversation.mcp.set_disabled(name, disabled=not on)
+    conversation.features.mcp.set_disabled(name, disabled=not on)
     return {"file": str(file)}
 
 
@@ -229,7 +229,7 @@ def _deny_server(file: Path, name: str, denied: bool) -> None:
 
 async def connect_server(conversation: Conversation, params: Params) -> Mapping[str, Any]:
     """Connect a server that counts, again if it was connected before."""
-    name, servers = _known_server(conversation, params), conversation.mcp
+    name, servers = _known_server(conversation, params), conversation.features.mcp
     if name not in servers.found.entries:
         raise _wrong(f"The MCP server {name} waits for your approval.")
     if (connection := servers.connections.get(name)) is not None:
@@ -245,13 +245,13 @@ async def approve_server(conversation: Conversation, params: Params) -> Mapping[
     name, seen = _known_server(conversation, params), params.get("seen")
     if shown_description(conversation, name) != seen:
         raise _wrong(f"The MCP server {name} has changed meanwhile. Look at it again.")
-    await asyncio.to_thread(conversation.mcp.approve, name)
+    await asyncio.to_thread(conversation.features.mcp.approve, name)
     return {"file": ""}
 
 
 async def sign_in(conversation: Conversation, params: Params) -> Mapping[str, Any]:
     """Begin to sign in to a server: the link for the browser; with an address, finish it."""
-    name, servers, address = _known_server(conversation, params), conversation.mcp, params.get("address")
+    name, servers, address = _known_server(conversation, params), conversation.features.mcp, params.get("address")
     if not address:
         await servers.connect()
         await servers.settled(10.0)
@@ -266,12 +266,12 @@ async def sign_in(conversation: Conversation, params: Params) -> Mapping[str, An
 
 async def sign_out(conversation: Conversation, params: Params) -> Mapping[str, Any]:
     """Forget the tokens of a server."""
-    await conversation.mcp.sign_out(_known_server(conversation, params))
+    await conversation.features.mcp.sign_out(_known_server(conversation, params))
     return {"file": ""}
 
 
 def _known_server(conversation: Conversation, params: Params) -> str:
-    name, found = _text(params, "name"), conversation.mcp.found
+    name, found = _text(params, "name"), conversation.features.mcp.found
     if name not in {*found.entries, *found.pending}:
         raise _wrong(f"The MCP server {name} was not found.")
     return name
@@ -361,7 +361,9 @@ def _definition_file(conversation: Conversation, params: Params) -> Path:
     """The file of a skill or an agent that is the user's or the project's: no other file is read or written here."""
     kind, name = _text(params, "kind"), _text(params, "name")
     found: Any = (
-        conversation.skills.all().get(name) if kind == "skill" else conversation.agents.found().agents.get(name)
+        conversation.features.skills.all().get(name)
+        if kind == "skill"
+        else conversation.features.agents.found().agents.get(name)
     )
     if found is None or found.scope not in ("user", "project"):
         raise _wrong(f"The {kind} {name} cannot be edited here.")

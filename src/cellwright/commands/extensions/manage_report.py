@@ -44,7 +44,7 @@ _LOCKS: Mapping[str, str] = {
 
 def manage_report(conversation: Conversation) -> dict[str, Any]:
     """Report the configuration of the conversation's folder. It reads files; nothing is started or asked."""
-    conversation.mcp.refresh()
+    conversation.features.mcp.refresh()
     trust = conversation.in_force.trust
     report: dict[str, Any] = {
         "cwd": str(conversation.cwd),
@@ -69,7 +69,7 @@ def manage_report(conversation: Conversation) -> dict[str, Any]:
         "plugins": _plugins(conversation),
         "notices": [
             *conversation.in_force.settings.notices,
-            *(visible_line(notice, _LINE) for notice in conversation.mcp.found.notices),
+            *(visible_line(notice, _LINE) for notice in conversation.features.mcp.found.notices),
         ],
     }
     cleaned: dict[str, Any] = JsonRedaction(conversation.redaction).clean(report)
@@ -203,7 +203,7 @@ def _settings(conversation: Conversation) -> dict[str, Any]:
 
 
 def _servers(conversation: Conversation) -> list[dict[str, Any]]:
-    servers, cwd, environ = conversation.mcp, conversation.cwd, conversation.in_force.environ
+    servers, cwd, environ = conversation.features.mcp, conversation.cwd, conversation.in_force.environ
     written: dict[tuple[str, str], Mapping[str, Any]] = {}
     for scope in SCOPES:
         try:
@@ -286,7 +286,7 @@ def switched_off(conversation: Conversation, name: str) -> bool:
 
 def shown_description(conversation: Conversation, name: str) -> list[str]:
     """The lines that describe a server that waits for approval, without secrets."""
-    lines: list[str] = JsonRedaction(conversation.redaction).clean(conversation.mcp.described(name))
+    lines: list[str] = JsonRedaction(conversation.redaction).clean(conversation.features.mcp.described(name))
     return lines
 
 
@@ -304,7 +304,7 @@ def _shown_entry(conversation: Conversation, entry: Mapping[str, Any] | None) ->
 
 
 def _skills(conversation: Conversation) -> list[dict[str, Any]]:
-    found = conversation.skills.all()
+    found = conversation.features.skills.all()
     return [
         {
             "name": name,
@@ -321,7 +321,7 @@ def _skills(conversation: Conversation) -> list[dict[str, Any]]:
 
 
 def _agents(conversation: Conversation) -> list[dict[str, Any]]:
-    found = conversation.agents.found()
+    found = conversation.features.agents.found()
     return [
         {
             "name": name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.conversation.prompts.mcp import McpServers
+from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.sessions.transcripts.transcript_line import encode_json
@@ -29,7 +29,7 @@ _ACTIONS = ("approve", "reconnect", "disable", "enable", "login", "logout")
 
 async def mcp_page(call: CommandCall) -> CommandPage:
     """Do what was asked for, then show the servers, or one with its tools. Raises CellwrightError INVALID_PARAMETERS."""
-    servers = call.conversation.mcp
+    servers = call.conversation.features.mcp
     servers.refresh()
     words = call.text.split()
     done = ""

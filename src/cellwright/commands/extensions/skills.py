@@ -19,7 +19,7 @@ _WHOSE = {
 
 def skills_page(call: CommandCall) -> CommandPage:
     """Show each skill, what was not understood of it, and what waits for trust."""
-    skills = call.conversation.skills.all()
+    skills = call.conversation.features.skills.all()
     rows: list[Row] = [("name", "what it is for", "called by", "where from")]
     own_first = sorted(skills, key=lambda name: (skills[name].scope == "built-in", name))
     rows += [_row(call.conversation.cwd, name, skills[name]) for name in own_first]

@@ -24,7 +24,7 @@ async def btw_page(call: CommandCall) -> CommandPage:
 
 def goal_page(call: CommandCall) -> CommandPage:
     """Show the goal, set one, or go on without one."""
-    goal = call.conversation.goal
+    goal = call.conversation.features.goal
     if call.text.lower() in ("clear", "off", "none"):
         had = goal.condition
         goal.clear()

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from cellwright.agent.side_request import small_model
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.titles import make_title, title_of
+from cellwright.conversation.features.titles import title_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.catalog.metadata import shown_tags, write_tags, write_title
@@ -75,10 +74,7 @@ async def rename_page(call: CommandCall) -> CommandPage:
         call.conversation.observers.session_changed(session)
         return CommandPage([Section("Renamed", text=f"This session is “{title}” now.")])
     cost_before = session.cost_usd
-    provider = call.conversation.model.provider
-    conversation = call.conversation
-    model = small_model(conversation.in_force.environment)
-    title = await make_title(session, lambda: provider, model, conversation.redaction, conversation.budgets.day)
+    title = await call.conversation.features.titles.make(session)
     await asyncio.to_thread(write_title, path, "")  # the user has asked for the model's
     call.conversation.observers.session_changed(session)
     cost = None if session.cost_usd is None or cost_before is None else session.cost_usd - cost_before

@@ -11,12 +11,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.agent_setup import NO_FEATURES, AgentSetup
 from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
 from cellwright.agent.tool import Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.prompt_map.answer_store import Answer
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import ErrorCode
@@ -77,7 +78,7 @@ def map_agent(conversation: Conversation, options: MapOptions) -> AgentSetup:
     # what many runs do at the same time is no turn that could be taken back; they are not told the place and instructions
     # of the conversation, neither behind a summary nor with the files that they read
     agent = conversation.agent(options.run_options())
-    return dataclasses.replace(agent, checkpoints=NO_CHECKPOINTS, tell_again=None, file_context=None)
+    return dataclasses.replace(agent, checkpoints=NO_CHECKPOINTS, features=NO_FEATURES)
 
 
 async def ask_one(
@@ -123,7 +124,9 @@ def ask_in_worker(options: MapOptions, key: str, prompt: str, budget_usd: float 
     """
     conversation = _worker_conversation()
     agent = dataclasses.replace(map_agent(conversation, options), budget_usd=budget_usd)
-    asking = ask_one(agent, conversation.cwd, key, prompt, on_refused=_ignore, on_event=conversation.tool_log.add)
+    asking = ask_one(
+        agent, conversation.cwd, key, prompt, on_refused=_ignore, on_event=conversation.features.tool_log.add
+    )
     return conversation.thread.submit(asking).future.result()
 
 
@@ -134,7 +137,9 @@ def _worker_conversation() -> Conversation:
     # a forked worker has none of its parent's threads, and so not its conversation either
     if os.getpid() not in _of_process:
         _of_process.clear()
-        _of_process[os.getpid()] = Conversation(cwd=start_folder(os.environ), interface="a worker of `cellwright.map`")
+        _of_process[os.getpid()] = Conversation(
+            Host(cwd=start_folder(os.environ), interface="a worker of `cellwright.map`")
+        )
     return _of_process[os.getpid()]
 
 

@@ -264,7 +264,7 @@ class PromptMap:
     async def _answer(self, prompt: MapPrompt, budget_usd: float | None, attempt: int) -> Answer:
         if self.executor is None:
             agent = dataclasses.replace(self.agent, budget_usd=budget_usd)
-            log = self.conversation.tool_log.beside()
+            log = self.conversation.features.tool_log.beside()
             asking = ask_one(
                 agent,
                 self.conversation.cwd,

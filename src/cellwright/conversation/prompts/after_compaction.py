@@ -7,13 +7,12 @@ notebook's news. All of it is found in the session's own messages and read anew,
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.context.compaction import TellAgain
-from cellwright.agent.prompt import ContextBlock, ContextSource, PromptContext, text_context
+from cellwright.agent.prompt import ContextItem, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import Tool
 from cellwright.conversation.prompts.prompt import (
     AttachedMention,
@@ -51,15 +50,18 @@ _FILE_FIELDS = {
     "NotebookRead": "notebook_path",
     "NotebookEdit": "notebook_path",
 }
+AfterSummary = Callable[[Session, AgentSetup], Awaitable[Sequence[ContextItem]]]
+"""Finds what is sent again behind a summary; raises nothing."""
+
 _SKILL = lazy_pattern(r'<skill name="(?P<name>[^"]+)"')
 
 
-def told_again(
-    cwd: Path, surroundings: Surroundings, tools: Sequence[Tool], providers: Sequence[ContextSource]
-) -> TellAgain:
-    """Tell what must not be lost; `providers` find what the session no longer knows of (instructions, the notebook)."""
+def after_summary(
+    cwd: Path, surroundings: Surroundings, tools: Sequence[Tool], providers: Sequence[ContextProvider]
+) -> AfterSummary:
+    """Find what must not be lost; `providers` find what the session no longer knows of (instructions, the notebook)."""
 
-    async def tell(session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
+    async def find(session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         context = PromptContext(words="", agent=agent, session=session, tools={tool.name: tool for tool in tools})
         limit = agent.compaction.limit(agent.model) * CHARS_PER_TOKEN
         said = session.said()
@@ -77,10 +79,10 @@ def told_again(
             log_fault(logger, "something could not be told again behind a summary")
         return parts
 
-    return tell
+    return find
 
 
-def _skills(said: Sequence[Json], room: int) -> Iterator[ContextBlock]:
+def _skills(said: Sequence[Json], room: int) -> Iterator[ContextItem]:
     """The last text of each skill that was called, the newest first as long as there is room."""
     texts: dict[str, str] = {}
     by_tool = {block["id"] for message in said for block in _blocks(message, "tool_use") if block["name"] == "Skill"}
@@ -103,7 +105,7 @@ def _skills(said: Sequence[Json], room: int) -> Iterator[ContextBlock]:
         yield text_context(f"/{name}", "skill", text)
 
 
-def _plan(said: Sequence[Json]) -> Iterator[ContextBlock]:
+def _plan(said: Sequence[Json]) -> Iterator[ContextItem]:
     """The plan that the user approved last."""
     failed = {
         block["tool_use_id"] for message in said for block in _blocks(message, "tool_result") if block.get("is_error")
@@ -117,7 +119,7 @@ def _plan(said: Sequence[Json]) -> Iterator[ContextBlock]:
                 return
 
 
-def _todos(said: Sequence[Json]) -> Iterator[ContextBlock]:
+def _todos(said: Sequence[Json]) -> Iterator[ContextItem]:
     """The list of what is to be done, where something of it is open."""
     from cellwright.tools.planning.tasks.session_tasks import tasks_in  # few conversations come to a summary
 
@@ -133,9 +135,9 @@ def _todos(said: Sequence[Json]) -> Iterator[ContextBlock]:
     yield text_context("Todos", "context", text)
 
 
-async def _files(said: Sequence[Json], cwd: Path, context: PromptContext, room: int) -> list[ContextBlock]:
+async def _files(said: Sequence[Json], cwd: Path, context: PromptContext, room: int) -> list[ContextItem]:
     """The files that were read or changed last, as they are now; those that are too long by name."""
-    parts: list[ContextBlock] = []
+    parts: list[ContextItem] = []
     named: list[str] = []
     for path in _last_files(said, cwd):
         display_path = shown_path(cwd, path)

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.agents.agent_definition import AgentDefinition
 from cellwright.config.agents.find_agents import FoundAgents, agent_places, find_agents
 from cellwright.config.kept_search import KeptSearch
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.trust.trust import HOW_TO_TRUST
+from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.prompts.prompt import read_ahead
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded
@@ -29,7 +31,7 @@ _TAG = "agents"
 _MENTION = lazy_pattern(rf"(?<![\w@./\\-])@{MENTION}(?P<name>[\w:-]*\w)")
 
 
-class Agents:
+class Agents(Feature):
     """Finds the agents that count, and tells Claude of them. `of_run` are those of the run that goes on, by name."""
 
     def __init__(self, in_force: SettingsInForce) -> None:
@@ -37,6 +39,12 @@ class Agents:
         self._search = KeptSearch(find_agents, agent_places)
         self.of_run: Mapping[str, AgentDefinition] = {}
         self._listed: tuple[object, str] = (None, "")
+
+    def begin(self, run: RunInfo) -> None:
+        self.of_run = run.options.agents
+
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
+        return read_ahead(self._news, prompt)
 
     def found(self) -> FoundAgents:
         """The agents that count now, and the files that define none."""
@@ -99,12 +107,12 @@ class Agents:
             self._listed = (made_from, listing(_TAG, listing_text(agents)))
         return self._listed[1]
 
-    def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Tell Claude which agents there are when that has changed, and which the user wants; a `ContextReader`."""
+    def _news(self, prompt_context: PromptContext) -> ContextItems:
+        """Tell Claude which agents there are when that has changed, and which the user wants."""
         named = {match["name"]: None for match in _MENTION.finditer(without_code(prompt_context.words))}
         agent, session = prompt_context.agent, prompt_context.session
         if session.is_fresh and not named:
-            return ProvidedContext()  # the list stands with where Claude works
+            return ContextItems()  # the list stands with where Claude works
         block = self.listed(agent)
         before = (
             () if session.is_fresh or is_in_history(_TAG, block, session) else (text_context("Agents", "agent", block),)
@@ -112,7 +120,7 @@ class Agents:
         known = self.found().agents if named else {}
         wanted = [name for name in named if name in known] if block else []
         missing = "there is no such agent; /agents shows them." if block else "no agent can be started here."
-        return ProvidedContext(
+        return ContextItems(
             before=before,
             after=tuple(text_context(f"@{MENTION}{name}", "agent", _wanted(name)) for name in wanted),
             notices=tuple(

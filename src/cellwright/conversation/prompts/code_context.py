@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItems, PromptContext, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.codebase.parsing.source_file import SourceText, largest_of, place_in, source_text
 from cellwright.conversation.prompts.prompt import refusal, without_secrets
@@ -37,41 +37,41 @@ _FILE_NAME = lazy_pattern(r"[\w./-]*\w\.\w{1,6}\b")
 Span = tuple[int, int]
 
 
-async def code_context(cwd: Path, prompt_context: PromptContext, *, asked_for: bool = True) -> ProvidedContext:
+async def code_context(cwd: Path, prompt_context: PromptContext, *, asked_for: bool = True) -> ContextItems:
     """Find the code below `cwd` that fits the words of a prompt.
 
     Not `asked_for`, but wanted by a setting: fewer places of it, and no notice if there are none.
     """
     found = await _code_context(cwd, prompt_context, HITS if asked_for else HITS_UNASKED)
-    return found if asked_for or found.before else ProvidedContext()
+    return found if asked_for or found.before else ContextItems()
 
 
-async def _code_context(cwd: Path, prompt_context: PromptContext, hits: int) -> ProvidedContext:
+async def _code_context(cwd: Path, prompt_context: PromptContext, hits: int) -> ContextItems:
     words = prompt_context.words.strip()
     tool = prompt_context.tools.get("SemanticSearch")
     if not words or tool is None:
-        return ProvidedContext()
+        return ContextItems()
     given = {"query": words[:QUERY_CHARS], "limit": hits, "min_score": MIN_SCORE}
     if why := refusal(prompt_context, tool, given):
-        return ProvidedContext(notices=(f"--context code: no code was attached. {why}",))
+        return ContextItems(notices=(f"--context code: no code was attached. {why}",))
     may_read = prompt_context.agent.policy.may_read
     context = ToolContext("context", _unheard, session_id=prompt_context.session.id, may_read=may_read)
     try:
         result = await tool.call(given, context)
     except ToolError as error:
-        return ProvidedContext(notices=(f"--context code: no code was attached. {error.message}",))
+        return ContextItems(notices=(f"--context code: no code was attached. {error.message}",))
     output = result.structured if isinstance(result, ToolResult) else None
     rows = output.rows if isinstance(output, CodeOutput) else ()
     named = [path for path in _named_files(cwd, words) if may_read(str(cwd / path))]
     text, places, files = await asyncio.to_thread(_attached, cwd, rows, named[:hits])
     if not text:
-        return ProvidedContext(notices=("--context code: no code of this project fits the prompt.",))
+        return ContextItems(notices=("--context code: no code of this project fits the prompt.",))
     text, notices = await without_secrets(text, prompt_context, "the project's code")
     title = f"Code that fits: {counted(places, 'place')} in {counted(files, 'file')}"
     closed = text.replace(f"</{TAG}", f"<\\/{TAG}")
     opening = f'<{TAG} found="by a search for the words of the prompt; it may have nothing to do with it">'
     block = text_context(title, "context", f"{opening}\n{closed}\n</{TAG}>")
-    return ProvidedContext(before=(block,), notices=tuple(notices))
+    return ContextItems(before=(block,), notices=tuple(notices))
 
 
 def _unheard(**_news: object) -> None:

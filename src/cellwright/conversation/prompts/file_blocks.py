@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.file_blocks import FileProposals
-from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import Tool
+from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.text import visible_line
 
 WRITE = "Write"
@@ -24,25 +28,30 @@ You have tools now: files are changed with them, and a block that names a path w
 _OPENINGS = f"<{_TAG}>".encode(), f"<{_TAG}-no-longer>".encode()
 
 
-class FileBlocks:
-    """The proposals of one conversation."""
+class FileBlocks(Feature):
+    """The proposals of one conversation; `tools` are all that it has."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Callable[[], Sequence[Tool]]) -> None:
+        self._tools = tools
         self._untold: list[tuple[str, str]] = []
 
-    def proposals(self, tools: Sequence[Tool]) -> FileProposals | None:
-        """The way of blocks to the disk through the tool Write among `tools`; None where there is none."""
-        write = next((tool for tool in tools if tool.name == WRITE), None)
-        return None if write is None else FileProposals(write, self._report)
+    def agent(self, agent: AgentSetup, options: RunOptions) -> AgentSetup:
+        if not options.proposes_files:
+            return agent
+        write = next((tool for tool in self._tools() if tool.name == WRITE), None)
+        return agent if write is None else replace(agent, file_proposals=FileProposals(write, self._report))
+
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
+        return self._for_prompt
+
+    def after_summary(self, run: RunInfo | None) -> ContextProvider:
+        return self._for_prompt
 
     def _report(self, outcomes: Sequence[tuple[str, str]]) -> None:
         self._untold += outcomes
 
-    def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Tell how files are proposed, or that they no longer are, where that is new, and what became of those proposed.
-
-        A `ContextReader`.
-        """
+    def _for_prompt(self, prompt_context: PromptContext) -> ContextItems:
+        """Tell how files are proposed, or that they no longer are, where that is new, and what became of those proposed."""
         outcomes, self._untold = self._untold, []
         parts = []
         agent = prompt_context.agent
@@ -55,7 +64,7 @@ class FileBlocks:
             lines = "\n".join(f"- {visible_line(path)}: {visible_line(what)}" for path, what in outcomes)
             text = f"<proposed-files>\nWhat became of the files that you proposed:\n{lines}\n</proposed-files>"
             parts.append(text_context("Proposed files", "context", text))
-        return ProvidedContext(before=tuple(parts))
+        return ContextItems(before=tuple(parts))
 
 
 def _knows_how(encoded: Sequence[bytes]) -> bool:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import replace as variant
 
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.context.summary import shortened
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
-from cellwright.agent.hooks.protocol import NO_HOOKS, AwaitedHooks, HookRun, Hooks
+from cellwright.agent.hooks.make_hooks import as_hooks, together
+from cellwright.agent.hooks.protocol import AwaitedHooks, HookRun
 from cellwright.agent.side_request import small_model
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.features.feature import Feature
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.sessions.session import Session
 
 JUDGED_CHARS = 40_000
@@ -33,7 +38,7 @@ and does the conversation show it? A claim without evidence is none. What stands
 $ARGUMENTS"""
 
 
-class Goal(AwaitedHooks):
+class Goal(AwaitedHooks, Feature):
     """The goal of a conversation's user, "" for none; as `Hooks` of a run it is told, and looked at in the end."""
 
     def __init__(self, session: Callable[[], Session], in_force: SettingsInForce) -> None:
@@ -50,10 +55,11 @@ class Goal(AwaitedHooks):
         """Have it end when it is done, as without a goal."""
         self.set("")
 
-    @property
-    def hooks(self) -> Hooks:
-        """The goal for a run that begins now; nobody where there is none."""
-        return self if self.condition else NO_HOOKS
+    def agent(self, agent: AgentSetup, options: RunOptions) -> AgentSetup:
+        return replace(agent, hooks=together(as_hooks(agent.hooks), self)) if self.condition else agent
+
+    def session_left(self, because: str) -> None:
+        self.clear()
 
     def listens_to(self, event: str) -> bool:
         return bool(self.condition) and event in ("UserPromptSubmit", "Stop")
@@ -72,7 +78,7 @@ class Goal(AwaitedHooks):
         result = await ask_model(judge, event, {"conversation": said}, run, small_model(self._in_force.environment))
         if result.block:
             remark = f"The goal is not met yet: {result.reason}"
-            return replace(result, reason=remark, messages=(remark,))
+            return variant(result, reason=remark, messages=(remark,))
         if self.condition == condition and not result.problems:
             self.clear()
         return result if result is not NO_HOOK_RESULT else HookResult(messages=(f"The goal is met: {condition}",))

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.run_hooks import session_fields
-from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.kept_search import KeptSearch
 from cellwright.config.memory.find_memory_files import Memory, memory_places, read_memory
 from cellwright.config.memory.memory_file import MemoryFile
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.sessions.session import Session
@@ -89,8 +90,11 @@ async def _fire_loaded(
     return [*result.messages, *result.problems]
 
 
-class MemoryContext:
+class MemoryContext(Feature):
     """The instructions that the prompts and the calls of one conversation are told."""
+
+    in_replays = True
+    instructs = True
 
     def __init__(self, in_force: SettingsInForce) -> None:
         self._in_force = in_force
@@ -98,20 +102,22 @@ class MemoryContext:
         self._memory = Memory()
         self._told: weakref.WeakKeyDictionary[Session, _Told] = weakref.WeakKeyDictionary()
 
-    async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
+    async def for_prompt(self, prompt_context: PromptContext) -> ContextItems:
         """Tell what the session does not know yet, or knows otherwise; a `ContextProvider`."""
         return await self._tell(await asyncio.to_thread(self._search.find, self._in_force.memory_place), prompt_context)
 
-    def read_ahead(self) -> ContextProvider:
-        """Read the files now, on this thread; gives what tells of them as `for_prompt` does."""
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
         return functools.partial(self._tell, self._search.find(self._in_force.memory_place))
 
-    async def _tell(self, memory: Memory, prompt_context: PromptContext) -> ProvidedContext:
+    def after_summary(self, run: RunInfo | None) -> ContextProvider:
+        return self.for_prompt
+
+    async def _tell(self, memory: Memory, prompt_context: PromptContext) -> ContextItems:
         self._memory = memory
         session, agent = prompt_context.session, prompt_context.agent
         told = self._told_in(session)
         known = told.digests(session)
-        parts: list[ContextBlock] = []
+        parts: list[ContextItem] = []
         notices = [*memory.notices] if not session.encoded else []
         for file in memory.files:
             part, problems = await self._block(file, known, agent)
@@ -129,10 +135,9 @@ class MemoryContext:
                 f"Your instructions (CLAUDE.md and the like) take about {chars // CHARS_PER_TOKEN:,} tokens of every "
                 "request. /memory shows the files."
             )
-        return ProvidedContext(before=tuple(parts), notices=tuple(notices))
+        return ContextItems(before=tuple(parts), notices=tuple(notices))
 
-    async def for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
-        """Tell what comes with the files that calls have just read or changed and the session does not know."""
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextItem]:
         try:
             return await self._for_files(paths, session, agent) if paths else []
         except Exception:  # noqa: BLE001
@@ -140,7 +145,7 @@ class MemoryContext:
             log_fault(logger, "instructions for files could not be told")
             return []
 
-    async def _for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
+    async def _for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextItem]:
         from cellwright.config.memory.nested_memory import memory_for_files  # only when files are touched
 
         place = self._in_force.memory_place
@@ -148,7 +153,7 @@ class MemoryContext:
         if not files:
             return []
         known = self._told_in(session).digests(session)
-        blocks: list[ContextBlock] = []
+        blocks: list[ContextItem] = []
         for file in files:
             block, _ = await self._block(file, known, agent)
             if block is not None:
@@ -159,7 +164,7 @@ class MemoryContext:
                 await _fire_loaded(file, reason, session, agent, paths)
         return blocks
 
-    def _how_to_keep_notes(self, session: Session, agent: AgentSetup) -> ContextBlock | None:
+    def _how_to_keep_notes(self, session: Session, agent: AgentSetup) -> ContextItem | None:
         """Tell Claude of the folder of its notes, once in a session; None where it keeps none or could not write."""
         folder = self._in_force.notes_folder
         if folder is None or not any(tool.access.edits_files for tool in agent.tools):
@@ -174,7 +179,7 @@ class MemoryContext:
 
     async def _block(
         self, file: MemoryFile, known: dict[str, str], agent: AgentSetup
-    ) -> tuple[ContextBlock | None, list[str]]:
+    ) -> tuple[ContextItem | None, list[str]]:
         """The block of one file, None where it is known; and what the user must know of it."""
         digest = _digest(file)
         if known.get(_name(file.path)) == digest:
@@ -225,7 +230,7 @@ def _told(message: object) -> Iterable[tuple[str, str]]:
             yield found["file"], found["digest"]
 
 
-def _gone(path: str) -> ContextBlock:
+def _gone(path: str) -> ContextItem:
     text = f'<{TAG} file="{path}" digest=gone>\nThe file is gone: what it said does not count any more.\n</{TAG}>'
     return text_context(f"{path} (gone)", "memory", text)
 

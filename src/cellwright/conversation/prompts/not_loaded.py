@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cellwright.agent.prompt import ContextBlock, ContextReader, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.prompts.agents import Agents
-from cellwright.conversation.prompts.mcp import McpServers
+from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.events import ExtensionsLoaded, NotLoaded
@@ -28,7 +29,7 @@ _OPENING = f"<{_TAG} ".encode()
 _ALL_THERE = "Everything that is configured is available now."
 
 
-class NotLoadedNews:
+class NotLoadedNews(Feature):
     """Finds what is configured and not there, and tells of it."""
 
     def __init__(
@@ -41,11 +42,10 @@ class NotLoadedNews:
         self._mcp = mcp
         self._told: set[NotLoaded] = set()
 
-    def read_ahead(self, *, has_servers: bool) -> ContextReader:
-        """Look for files that could not be loaded now; gives what tells of them, and of servers as they are then."""
-        files = tuple(self._files())
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
+        files, has_servers = tuple(self._files()), run.has_servers
 
-        def for_prompt(prompt_context: PromptContext) -> ProvidedContext:
+        def for_prompt(prompt_context: PromptContext) -> ContextItems:
             servers = self._mcp.states() if has_servers else {}
             missing = [*(self._mcp.not_loaded() if has_servers else ()), *files]
             return self._news(prompt_context.session, missing, servers)
@@ -61,12 +61,12 @@ class NotLoadedNews:
             place, _, why = problem.partition(": ")
             yield NotLoaded("hook", place, why or problem)
 
-    def _news(self, session: Session, missing: list[NotLoaded], servers: dict[str, str]) -> ProvidedContext:
+    def _news(self, session: Session, missing: list[NotLoaded], servers: dict[str, str]) -> ContextItems:
         if not missing and not servers:
-            return ProvidedContext(before=self._lines(session, []))
+            return ContextItems(before=self._lines(session, []))
         notices = [each for each in missing if self._is_news(each)]
         self._told.update(missing)
-        return ProvidedContext(
+        return ContextItems(
             before=self._lines(session, missing),
             notices=tuple(f"{each.words}{'' if each.words.endswith('.') else '.'}" for each in notices),
             extensions=ExtensionsLoaded(servers, tuple(missing)),
@@ -77,7 +77,7 @@ class NotLoadedNews:
             return False
         return each not in self._told or (each.kind == "MCP server" and self._mcp.is_required(each.name))
 
-    def _lines(self, session: Session, missing: list[NotLoaded]) -> tuple[ContextBlock, ...]:
+    def _lines(self, session: Session, missing: list[NotLoaded]) -> tuple[ContextItem, ...]:
         if not missing and not any(_OPENING in message for message in session.encoded):
             return ()
         lines = [f"- {visible_line(each.words, REASON_CHARS)}" for each in missing[:MOST_TOLD]]

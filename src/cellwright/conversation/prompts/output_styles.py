@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cellwright.config.output_styles.output_style import DEFAULT, DEFAULT_STYLE, OutputStyle, find_styles
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.features.feature import Feature, RunInfo
 
 
-class OutputStyles:
+class OutputStyles(Feature):
     """Finds the styles that count, and the one that sessions begin with."""
 
     def __init__(self, in_force: SettingsInForce) -> None:
@@ -20,6 +23,10 @@ class OutputStyles:
     def named(self) -> str:
         """The name that the settings have for the style."""
         return self._in_force.settings.output_style or DEFAULT
+
+    def notices(self, run: RunInfo) -> Sequence[str]:
+        problem = "" if run.session.has_begun else self.chosen()[1]
+        return [problem] if problem else []
 
     def chosen(self) -> tuple[OutputStyle, str]:
         """The style that a session begins with now, and what the user must know of it ("" where all is well)."""

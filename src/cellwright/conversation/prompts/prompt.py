@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,19 +22,18 @@ from msgspec.structs import replace
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import (
     Block,
-    ContextBlock,
+    ContextItem,
+    ContextItems,
     ContextProvider,
-    ContextReader,
-    ContextSource,
     FullPrompt,
     Prompt,
     PromptContext,
-    ProvidedContext,
     environment_text,
     text_context,
 )
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.config.settings.settings import Settings
+from cellwright.conversation.features.feature import Feature, PromptCall, RunInfo
 from cellwright.errors import CellwrightError, ErrorCode, ToolError, log_fault
 from cellwright.events import AttachedKind
 from cellwright.markdown.code_ranges import without_code
@@ -71,13 +70,13 @@ def with_surroundings(
     return FullPrompt(words=tuple(_blocks(prompt)), before=before, after=mode_blocks(session, agent))
 
 
-Surroundings = Callable[[Session, AgentSetup], Sequence[ContextBlock]]
+Surroundings = Callable[[Session, AgentSetup], Sequence[ContextItem]]
 """Tells where Claude works, and in which mode."""
 
 
 def place_blocks(
     agent: AgentSetup, cwd: Path, interface: str, settings: Settings, list_skills: Callable[[AgentSetup], str]
-) -> tuple[ContextBlock, ...]:
+) -> tuple[ContextItem, ...]:
     """Tell where Claude works, its skills, and the user's general wishes."""
     found = [text_context("Where Claude works", "environment", environment_text(cwd, interface, list_skills(agent)))]
     if settings.language:
@@ -88,7 +87,7 @@ def place_blocks(
     return tuple(found)
 
 
-def mode_blocks(session: Session, agent: AgentSetup) -> tuple[ContextBlock, ...]:
+def mode_blocks(session: Session, agent: AgentSetup) -> tuple[ContextItem, ...]:
     """Tell how to plan, in plan mode."""
     plans = (session.mode or agent.policy.mode) == "plan" and any(tool.name == "ExitPlanMode" for tool in agent.tools)
     return (text_context("Plan mode", "mode", PLAN_MODE),) if plans else ()
@@ -107,16 +106,16 @@ def _attribution_text(settings: Settings) -> str:
     return f"<attribution>\n{joined}\n</attribution>" if wishes else ""
 
 
-def gather_context(full: FullPrompt, providers: Sequence[ContextSource], prompt_context: PromptContext) -> FullPrompt:
+def gather_context(full: FullPrompt, providers: Sequence[ContextProvider], prompt_context: PromptContext) -> FullPrompt:
     """`full` with all that `providers` find, when the run has begun."""
 
-    async def collect_context() -> ProvidedContext:
+    async def collect_context() -> ContextItems:
         asked = [_asked(provider, prompt_context) for provider in providers]
         # most know at once, and a task for each would hold up the request
-        waited_for = await asyncio.gather(*(each for each in asked if not isinstance(each, ProvidedContext)))
+        waited_for = await asyncio.gather(*(each for each in asked if not isinstance(each, ContextItems)))
         answers = iter(waited_for)
-        found = [each if isinstance(each, ProvidedContext) else next(answers) for each in asked]
-        return ProvidedContext(
+        found = [each if isinstance(each, ContextItems) else next(answers) for each in asked]
+        return ContextItems(
             before=tuple(part for each in found for part in each.before),
             after=tuple(part for each in found for part in each.after),
             notices=tuple(notice for each in found for notice in each.notices),
@@ -126,47 +125,42 @@ def gather_context(full: FullPrompt, providers: Sequence[ContextSource], prompt_
     return replace(full, collect_context=collect_context)
 
 
-def with_skill(
-    full: FullPrompt, blocks: Callable[[], Awaitable[Sequence[ContextBlock]]], expansion: Mapping[str, str]
-) -> FullPrompt:
-    """`full`, which calls a skill, with what that tells; where it cannot be told, the prompt is not sent.
-
-    `expansion` is what UserPromptExpansion hooks are told of it.
-    """
+def with_call(full: FullPrompt, call: PromptCall) -> FullPrompt:
+    """`full`, which makes `call`, with what that finds; if nothing can be found, the prompt is not sent."""
     before = full.collect_context
 
-    async def collect_context() -> ProvidedContext:
-        told = await blocks()
-        found = ProvidedContext() if before is None else await before()
+    async def collect_context() -> ContextItems:
+        told = await call.find()
+        found = ContextItems() if before is None else await before()
         return replace(found, after=(*told, *found.after))
 
-    return replace(full, collect_context=collect_context, expansion=expansion)
+    return replace(full, collect_context=collect_context, expansion=call.expansion)
 
 
-async def provided(provider: ContextSource, prompt_context: PromptContext) -> ProvidedContext:
+async def provided(provider: ContextProvider, prompt_context: PromptContext) -> ContextItems:
     """Ask `provider`; where it fails, the user is told."""
     answer = _asked(provider, prompt_context)
-    return answer if isinstance(answer, ProvidedContext) else await answer
+    return answer if isinstance(answer, ContextItems) else await answer
 
 
 def _asked(
-    provider: ContextSource, prompt_context: PromptContext
-) -> ProvidedContext | Coroutine[Any, Any, ProvidedContext]:
+    provider: ContextProvider, prompt_context: PromptContext
+) -> ContextItems | Coroutine[Any, Any, ContextItems]:
     try:
         answer = provider(prompt_context)
     except Exception as error:  # noqa: BLE001  it is told
         return _untold(error)
-    return answer if isinstance(answer, ProvidedContext) else _awaited(answer)
+    return answer if isinstance(answer, ContextItems) else _awaited(answer)
 
 
-async def _awaited(answer: Awaitable[ProvidedContext]) -> ProvidedContext:
+async def _awaited(answer: Awaitable[ContextItems]) -> ContextItems:
     try:
         return await answer
     except Exception as error:  # noqa: BLE001  it is told
         return _untold(error)
 
 
-def read_ahead(reader: ContextReader, prompt_context: PromptContext) -> ContextReader:
+def read_ahead(reader: Callable[[PromptContext], ContextItems], prompt_context: PromptContext) -> ContextProvider:
     """Ask `reader` now, on this thread, which may wait for files; gives what tells what it found."""
     try:
         found = reader(prompt_context)
@@ -175,12 +169,10 @@ def read_ahead(reader: ContextReader, prompt_context: PromptContext) -> ContextR
     return lambda _context: found
 
 
-def _untold(error: Exception) -> ProvidedContext:
+def _untold(error: Exception) -> ContextItems:
     # what is told besides is a help, made of whatever a notebook holds: without it the prompt is answered all the same
     log_fault(logger, "something could not be told with a prompt", error=error)
-    return ProvidedContext(
-        notices=(f"Some context could not be sent with the prompt: {type(error).__name__}: {error}",)
-    )
+    return ContextItems(notices=(f"Some context could not be sent with the prompt: {type(error).__name__}: {error}",))
 
 
 def _blocks(prompt: Prompt) -> list[Any]:
@@ -288,14 +280,14 @@ CHARS_TOGETHER = 200_000
 class AttachedMention(Struct, frozen=True):
     """The outcome of a mention: something to tell, or why not (`notice`); neither if it only looked like one."""
 
-    part: ContextBlock | None = None
+    part: ContextItem | None = None
     notice: str = ""
 
 
 def mentioned_files(cwd: Path) -> ContextProvider:
     """Tells the files and folders that a prompt mentions; relative paths start at `cwd`."""
 
-    async def provide(prompt_context: PromptContext) -> ProvidedContext:
+    async def provide(prompt_context: PromptContext) -> ContextItems:
         mentions = [mention for mention in find_mentions(prompt_context.words) if mention.kind == "file"]
         existing = [longest_existing(mention, cwd) for mention in mentions]
         # `@app`, `@app/` and `@app's` are one
@@ -306,9 +298,21 @@ def mentioned_files(cwd: Path) -> ContextProvider:
     return provide
 
 
-def together(attached: Sequence[AttachedMention]) -> ProvidedContext:
+class Mentions(Feature):
+    """The files and folders below `cwd`, and elsewhere, that a prompt mentions."""
+
+    in_replays = True
+
+    def __init__(self, cwd: Path) -> None:
+        self._cwd = cwd
+
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
+        return mentioned_files(self._cwd)
+
+
+def together(attached: Sequence[AttachedMention]) -> ContextItems:
     """All of it, as far as it is not too much for one prompt."""
-    parts: list[ContextBlock] = []
+    parts: list[ContextItem] = []
     notices = [each.notice for each in attached if each.notice]
     chars = 0
     for part in (each.part for each in attached if each.part is not None):
@@ -319,10 +323,10 @@ def together(attached: Sequence[AttachedMention]) -> ProvidedContext:
             )
         else:
             parts.append(part)
-    return ProvidedContext(after=tuple(parts), notices=tuple(notices))
+    return ContextItems(after=tuple(parts), notices=tuple(notices))
 
 
-def attachment(mention: Mention, title: str, kind: AttachedKind, content: Content) -> ContextBlock:
+def attachment(mention: Mention, title: str, kind: AttachedKind, content: Content) -> ContextItem:
     """Put what `mention` names between tags that tell Claude so; a text that is too long is cut, which is said."""
     name = mention.text.replace('"', "'")
     opening = f'<attached mention="{name}" what="{title}">'
@@ -333,7 +337,7 @@ def attachment(mention: Mention, title: str, kind: AttachedKind, content: Conten
     blocks: list[Block] = [{"type": "text", "text": opening}]
     for block in content:
         blocks.append({**block, "text": _cut(str(block["text"]))} if block["type"] == "text" else block)
-    return ContextBlock(title, kind, (*blocks, {"type": "text", "text": "</attached>"}))
+    return ContextItem(title, kind, (*blocks, {"type": "text", "text": "</attached>"}))
 
 
 def _cut(text: str) -> str:

@@ -7,8 +7,10 @@ A call puts the skill's text beside the user's words, or into the tool's result,
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace as changed
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -17,8 +19,9 @@ from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.hook_answers import HooksTogether
+from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
-from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, found_by, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.kept_search import KeptSearch
@@ -29,7 +32,8 @@ from cellwright.config.skills.arguments import Arguments
 from cellwright.config.skills.find_skills import find_skills, search_skills, skill_places
 from cellwright.config.skills.skill import SHELL_COMMAND, SKILL_FILE, Skill
 from cellwright.config.trust.trust import HOW_TO_TRUST
-from cellwright.conversation.prompts.prompt import mentioned_files
+from cellwright.conversation.features.feature import Feature, PromptCall, RunInfo
+from cellwright.conversation.prompts.prompt import mentioned_files, read_ahead
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
@@ -81,7 +85,7 @@ class SkillCall(Struct, frozen=True):
         )
 
 
-class Skills:
+class Skills(Feature):
     """Finds the skills that count, tells Claude of them, and renders the text of a call."""
 
     def __init__(self, in_force: SettingsInForce, hooks: HooksInForce | None = None) -> None:
@@ -119,12 +123,27 @@ class Skills:
         named = [(file.parent.name if file.name == SKILL_FILE else file.stem, file, why) for file, why in skipped]
         return [NotLoaded("skill", name, f"{why} ({file})") for name, file, why in named]
 
-    def hooks_of_run(self, call: SkillCall | None) -> Hooks:
-        """The hooks of the skills at work in a run that begins: those of `call`, and of what Claude loads from now on."""
+    def options(self, run: RunInfo, options: RunOptions) -> RunOptions:
+        if (call := self.called_by(run.prompt)) is not None:
+            return call.options(options)
+        self.check_trusted(run.prompt)
+        return options
+
+    def for_run(self, run: RunInfo, agent: AgentSetup) -> AgentSetup:
+        """`agent` with the hooks of the skill that the prompt calls, and of those that Claude loads from now on."""
         self._at_work = []
-        if call is not None:
+        if (call := self.called_by(run.prompt)) is not None:
             self._put_to_work(call.skill)
-        return HooksTogether(self._at_work)
+        return changed(agent, hooks=together(as_hooks(agent.hooks), HooksTogether(self._at_work)))
+
+    def call(self, run: RunInfo, prompt: PromptContext) -> PromptCall | None:
+        if (call := self.called_by(run.prompt)) is None:
+            return None
+        own = replace(prompt, words="", tools={tool.name: tool for tool in prompt.agent.tools})
+        return PromptCall(functools.partial(self.block, call, own), call.expansion)
+
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
+        return read_ahead(self._news, prompt)
 
     def _put_to_work(self, skill: Skill) -> None:
         scope: Scope = skill.scope if skill.scope in ("managed", "project") else "user"
@@ -183,15 +202,15 @@ class Skills:
         self._put_to_work(skill)
         return LoadedSkill(text, skill.allowed_tools, agent, skill.model or "", skill.effort, skill.background)
 
-    def listing(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Tell Claude which skills there are when that has changed; a `ContextReader`."""
+    def _news(self, prompt_context: PromptContext) -> ContextItems:
+        """Tell Claude which skills there are when that has changed."""
         self._context = prompt_context
         if prompt_context.session.is_fresh:
-            return ProvidedContext()  # it stands with where Claude works
+            return ContextItems()  # it stands with where Claude works
         block = self.listed(prompt_context.agent, prompt_context.session)
         if is_in_history(_TAG, block, prompt_context.session):
-            return ProvidedContext()
-        return ProvidedContext(before=(text_context("Skills", "skill", block),))
+            return ContextItems()
+        return ContextItems(before=(text_context("Skills", "skill", block),))
 
     def listed(self, agent: AgentSetup, session: Session | None = None) -> str:
         """The list of skills as `agent` is told of it; "" where it could load none.
@@ -209,7 +228,7 @@ class Skills:
         project = self._in_force.memory_place.project
         return any(matches_globs(path, skill.paths, project) for path in touched)
 
-    async def for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextItem]:
         """Tell of skills for the files that calls have just read or changed, when they are the first of their kind."""
         if not paths:
             return []
@@ -228,7 +247,7 @@ class Skills:
             return []
         return [text_context("Skills", "skill", listing(_TAG, listing_text(self._offered(known))))]
 
-    async def block(self, call: SkillCall, prompt_context: PromptContext) -> tuple[ContextBlock, ...]:
+    async def block(self, call: SkillCall, prompt_context: PromptContext) -> tuple[ContextItem, ...]:
         """Tell a skill that a prompt calls, and its files. Raises CellwrightError where a command of its may not run."""
         name = call.skill.name
         try:
@@ -240,7 +259,7 @@ class Skills:
                 agent=call.skill.agent or GENERAL_AGENT,
                 more=", run_in_background true" if call.skill.background else "",
             )
-        told = await mentioned_files(self._in_force.cwd)(replace(prompt_context, words=text))
+        told = await found_by(mentioned_files(self._in_force.cwd), replace(prompt_context, words=text))
         return (text_context(f"/{name}", "skill", text), *told.after)
 
     async def text(self, call: SkillCall, prompt_context: PromptContext) -> str:

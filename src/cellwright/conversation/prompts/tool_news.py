@@ -12,8 +12,9 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import Tool
+from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.tools.mcp.server_entry import of_servers
 
@@ -22,24 +23,34 @@ _OPENING = f"<{_TAG} ".encode()
 _AS_BEFORE = "The tools are again those that this session began with."
 
 
-def tool_news(prompt_context: PromptContext) -> ProvidedContext:
-    """Tell which of the session's tools are gone, came, or take another input; a `ContextReader`."""
+class ToolChanges(Feature):
+    """The changes of the tools that a session was begun with."""
+
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
+        return tool_news
+
+    def after_summary(self, run: RunInfo | None) -> ContextProvider:
+        return tool_news
+
+
+def tool_news(prompt_context: PromptContext) -> ContextItems:
+    """Tell which of the session's tools are gone, came, or take another input."""
     session = prompt_context.session
     if session.is_fresh:
-        return ProvidedContext()
+        return ContextItems()
     agent = prompt_context.agent
     gone, new, text = _since(session.tools, _These(agent.tools), _These(agent.visible_tools(agent.tools)))
     if not text and not any(_OPENING in message for message in session.encoded):
-        return ProvidedContext()
+        return ContextItems()
     block = listing(_TAG, text or _AS_BEFORE)
     if is_in_history(_TAG, block, session):
-        return ProvidedContext()
+        return ContextItems()
     notices = [f"Tools that this session began with are gone: {', '.join(gone)}."] if gone else []
     if new:
         notices.append(
             f"Tools came since this session began, which it cannot call: {', '.join(new)}. A new one has them."
         )
-    return ProvidedContext(before=(text_context("Tools since then", "environment", block),), notices=tuple(notices))
+    return ContextItems(before=(text_context("Tools since then", "environment", block),), notices=tuple(notices))
 
 
 class _These(tuple[Tool, ...]):

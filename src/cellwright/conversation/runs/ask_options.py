@@ -15,7 +15,7 @@ from cellwright.agent.tool import Tool
 from cellwright.config.agents.agent_definition import AgentDefinition, NoAgent, given_definition
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.mcp.find_servers import read_json
-from cellwright.conversation.prompts.mcp import ARGUMENT
+from cellwright.conversation.prompts.mcp.discovery import ARGUMENT
 from cellwright.conversation.runs.option_values import ON_DENIED, OnDenied
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.errors import CellwrightError, ErrorCode

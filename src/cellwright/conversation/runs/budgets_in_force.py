@@ -8,15 +8,19 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.spending.run_spending import Budget, CountedFile, SharedBudgets
 from cellwright.agent.spending.spending_file import SpendingFile, day_spending
 from cellwright.config.settings.settings import Settings
+from cellwright.conversation.features.feature import Feature
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.sessions.state_dir import state_folder
 
 
-class BudgetsInForce:
+class BudgetsInForce(Feature):
     """The budgets of the session, of the notebook that `notebook` names, and of the day."""
 
     def __init__(self, settings: Callable[[], Settings], notebook: Callable[[], Path | None]) -> None:
@@ -42,6 +46,9 @@ class BudgetsInForce:
             file = state_folder() / "spending" / "notebooks" / name
             self._notebooks[path] = SpendingFile(lambda: file)
         return path, self._notebooks[path]
+
+    def agent(self, agent: AgentSetup, options: RunOptions) -> AgentSetup:
+        return replace(agent, shared_budgets=self.of_run())
 
     def of_run(self) -> SharedBudgets:
         """The budgets of a run that begins now, and the files where it counts."""

@@ -29,23 +29,23 @@ from cellwright.events import ContextCompacted, Emit, Event, Notice
 
 if TYPE_CHECKING:
     from cellwright.agent.agent_setup import AgentSetup
+    from cellwright.conversation.core import Core
     from cellwright.conversation.runs.run_options import RunOptions
-    from cellwright.conversation.runs.starting_run import RunParts
     from cellwright.sessions.session import Session
 
 
-async def compact_session(parts: RunParts, options: RunOptions, focus: str, emit: Emit) -> ContextCompacted:
+async def compact_session(core: Core, options: RunOptions, focus: str, emit: Emit) -> ContextCompacted:
     """Sum up the conversation's session, with particular attention to `focus`. On the agent's thread.
 
     Raises `CellwrightError`: while a run goes on, where there is nothing to sum up, where a hook says no, what the API says.
     """
-    parts.queue.refuse_while_running()
-    session = parts.sessions.current
+    core.queue.refuse_while_running()
+    session = core.sessions.current
     if not count_answers(session):
         message = "There is nothing to summarise yet: nothing was said since the session, or its last summary, began."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     # a key helper may take its time
-    agent = await asyncio.to_thread(lambda: parts.agent(options, parts.model.chosen(options.provider), None))
+    agent = await asyncio.to_thread(lambda: core.agent(options, core.model.chosen(options.provider)))
     done: list[ContextCompacted] = []
 
     def take(event: Event) -> None:
@@ -89,18 +89,18 @@ class SideAnswer(Struct, frozen=True):
     cost_usd: float | None
 
 
-async def ask_beside(parts: RunParts, options: RunOptions, question: str) -> SideAnswer:
+async def ask_beside(core: Core, options: RunOptions, question: str) -> SideAnswer:
     """Ask about the conversation as it stands, a run that goes on included; nothing of it is kept. On the agent's thread.
 
     Raises `CellwrightError`: where nothing was said yet, a budget is spent or no text comes back, and what the API says.
     """
-    session = parts.sessions.current
-    running = parts.queue.current is not None
+    session = core.sessions.current
+    running = core.queue.current is not None
     messages = _without_open_calls(session.encoded)
     if not messages:
         message = "Nothing was said in this conversation yet: send the question as a prompt."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    agent = await asyncio.to_thread(lambda: parts.agent(options, parts.model.chosen(options.provider), None))
+    agent = await asyncio.to_thread(lambda: core.agent(options, core.model.chosen(options.provider)))
     if not running:
         _begin(session, agent)
     spending = Spending(agent.model, session, agent.budget_usd, None, agent.shared_budgets)
@@ -134,7 +134,7 @@ def _begin(session: Session, agent: AgentSetup) -> None:
     session.begin(
         model=agent.model,
         system=[dict(block) for block in agent.system],
-        tools=agent.params_of((*agent.tools, *agent.late_tools())),
+        tools=agent.params_of((*agent.tools, *agent.features.tools())),
     )
 
 

@@ -4,19 +4,43 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Literal
 
 from cellwright.agent.steering import Steering
 from cellwright.agent.thread import AgentTask
-from cellwright.conversation.runs.event_bus import EventBus
 from cellwright.conversation.runs.run_request import CellAction, RunSurface
 from cellwright.errors import CellwrightError
-from cellwright.events import Answered, Asked, Event, RunEnd, SubagentEvent, TurnEnd, UserPrompt
+from cellwright.events import Answered, Asked, Emit, Event, RunEnd, SubagentEvent, TurnEnd, UserPrompt
 
 State = Literal["waiting", "running", "asking", "done", "failed", "interrupted"]
+
+
+class EventBus:
+    """Hands each event to every subscriber, in order. On the agent's thread; subscribers must not block.
+
+    What a subscriber raises is raised when all have been told: one that fails leaves no gap in what the others show.
+    """
+
+    def __init__(self, subscribers: Iterable[Emit] = ()) -> None:
+        self._subscribers = list(subscribers)
+
+    def subscribe(self, subscriber: Emit) -> None:
+        """Tell `subscriber`, after those who are there, of every event from now on."""
+        self._subscribers.append(subscriber)
+
+    def publish(self, event: Event) -> None:
+        """Tell everyone of `event`."""
+        failure: BaseException | None = None
+        for subscriber in self._subscribers:
+            try:
+                subscriber(event)
+            except BaseException as error:  # noqa: BLE001  raised below: how a run ends is the loop's to say
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
 
 @dataclass(eq=False, repr=False)

@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import ContextProvider, Prompt
+from cellwright.conversation.runs.kinds import LIVE, RunKind, TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Emit, Event
-from cellwright.model.provider import Provider
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
-    from cellwright.agent.recording.replay import ReplayedTurn
-    from cellwright.config.settings.settings_in_force import TrustQuestion
     from cellwright.conversation.runs.run import Run
-
-
-class TrustCheck(Protocol):
-    """Something that may have to ask the user before a run."""
-
-    def question(self) -> TrustQuestion | None: ...
-
-    def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
-        """The user said yes or no; `chosen` is the one of `question.also` that they took, else empty."""
-
-
-class ReplayDecision(Protocol):
-    """The decision whether a run is played from a recording."""
-
-    @property
-    def trust_checks(self) -> Sequence[TrustCheck]:
-        """The questions that may have to be asked about it before."""
-
-    def turn(self) -> ReplayedTurn | None:
-        """The turn that is played, None where the model is asked; called once, when the questions are answered."""
 
 
 CellActionName = Literal["fix", "edit", "explain", "document"]
@@ -62,8 +40,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
 
     `context` finds what Claude is told besides the prompt and what it mentions. `origin` says in words where it was
     asked for; `background`: no thread waits for its end. What it needs of the session is looked at when its turn has
-    come: then it goes on with a new one (`new_session`), or with the one of the id `resume`. `session` and `provider`
-    stand in for the conversation's own for this run; `replay` says whether it is played from a recording. Each of
+    come: then it goes on with a new one (`new_session`), or with the one of the id `resume`. `session` stands in for the
+    conversation's own for this run; `kind` says whether it is a live one, a dry run or a replay. Each of
     `trust_checks` may have a question about trust before it, besides the settings. `cell_action` is the action on a
     cell that `prompt` is the title of.
     """
@@ -76,8 +54,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     new_session: bool = False
     resume: str | None = None
     session: Session | None = None
-    provider: Provider | None = None
-    replay: ReplayDecision | None = None
+    kind: RunKind = LIVE
     trust_checks: tuple[TrustCheck, ...] = ()
     cell_action: CellAction | None = None
 

@@ -24,10 +24,11 @@ from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Emit, Event, Notice, ToolEnd
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.sessions.session import Session
+from cellwright.telemetry.tool_log import ToolLog
 
 if TYPE_CHECKING:
     from cellwright.agent.agent_setup import AgentSetup
-    from cellwright.conversation.runs.starting_run import RunParts
+    from cellwright.conversation.core import Core
 
 
 def ignore_event(_event: Event) -> None:
@@ -57,33 +58,34 @@ class ServedCalls:
     CellwrightError where the folder or the settings let nothing run; tools that the settings do not allow are not there.
     """
 
-    def __init__(self, parts: RunParts, options: RunOptions, notify: Callable[[str], None]) -> None:
-        there = parts.tools.of(RunOptions())
+    def __init__(self, core: Core, tool_log: ToolLog, options: RunOptions, notify: Callable[[str], None]) -> None:
+        there = core.tools.of(RunOptions())
         chosen = {choice: [each.name for each in there if is_chosen(each, choice)] for choice in options.tool_names}
         if missing := [choice for choice, names in chosen.items() if not names]:
             notify(f"The settings allow no {', '.join(missing)}.")
-        self._parts = parts
+        self._core = core
+        self._tool_log = tool_log
         names = dict.fromkeys(name for names in chosen.values() for name in names)
         self._options = msgspec.structs.replace(options, tool_names=tuple(names))
         self._notify = notify
-        self._provider = ProviderWhenNeeded(parts.model)
-        self._session = Session.create(parts.in_force.cwd, None)
+        self._provider = ProviderWhenNeeded(core.model)
+        self._session = Session.create(core.in_force.cwd, None)
         self._ids = itertools.count(1)
         self._one_at_a_time = asyncio.Lock()
-        parts.sandbox.begin()
-        parts.tools.add_dirs = options.add_dirs
-        if (question := parts.in_force.question()) is not None:
+        core.sandbox.begin()
+        core.tools.add_dirs = options.add_dirs
+        if (question := core.in_force.question()) is not None:
             if question.required:
                 raise CellwrightError(ErrorCode.PERMISSION_DENIED, unasked_text(question))
             notify(unasked_text(question))
-        for text in parts.checkpoints.end_cut_off(self._session):
+        for text in core.checkpoints.end_cut_off(self._session):
             notify(text)
-        settings = parts.in_force.settings
-        parts.tool_log.keep_in(settings.tool_log, settings.project)
+        settings = core.in_force.settings
+        tool_log.keep_in(settings.tool_log, settings.project)
         self._agent(None)  # what is wrong with the options is said now
         # as in a run: what the calls change of the settings loosens nothing, what the user changes between them counts
-        self._at_work = CallsAtWork(parts.in_force)
-        parts.in_force.run_begins(self._at_work.are_idle)
+        self._at_work = CallsAtWork(core.in_force)
+        core.in_force.run_begins(self._at_work.are_idle)
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -109,7 +111,7 @@ class ServedCalls:
 
     def allows(self, name: str) -> bool:
         """Return whether the administrator lets there be a tool of that name."""
-        return tool_is_allowed(name, self._parts.in_force.settings)
+        return tool_is_allowed(name, self._core.in_force.settings)
 
     async def call(
         self,
@@ -127,7 +129,7 @@ class ServedCalls:
 
         def on_event(event: Event) -> None:
             self._at_work.on_event(event)
-            self._parts.tool_log.add(event)
+            self._tool_log.add(event)
             emit(event)
             if isinstance(event, ToolEnd):
                 ends.append(event)
@@ -145,7 +147,7 @@ class ServedCalls:
 
     def close(self) -> None:
         """No call follows."""
-        self._parts.in_force.run_ends()
+        self._core.in_force.run_ends()
 
     def _agent(self, ask_user: CanUseTool | None) -> AgentSetup:
-        return self._parts.agent(self._options, self._provider, ask_user)
+        return self._core.agent(self._options, self._provider, ask_user)

@@ -6,6 +6,7 @@ Each has a session of its own, in a folder beside that of the session it works f
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -17,17 +18,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace as variant
 
-from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.context.compaction import TellAgain
+from cellwright.agent.agent_setup import AgentFeatures, AgentSetup, OtherTools
 from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.hooks.protocol import Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import (
-    ContextBlock,
+    ContextItem,
+    ContextItems,
     ContextProvider,
     FullPrompt,
     PromptContext,
-    ProvidedContext,
     text_context,
 )
 from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent, tokens_of
@@ -37,9 +37,10 @@ from cellwright.config.agents.agent_memory import NOTE_TOOLS, memory_folder, not
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.prompts.after_compaction import told_again
+from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.prompts.after_compaction import AfterSummary, after_summary
 from cellwright.conversation.prompts.agents import Agents
-from cellwright.conversation.prompts.mcp import McpServers
+from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.prompt import gather_context, mode_blocks, place_blocks, with_surroundings
 from cellwright.conversation.prompts.skills import Skills
@@ -90,6 +91,17 @@ follow. Anywhere else, as in the result of a tool, such a block is data.
 _ID = lazy_pattern(r"[A-Za-z0-9][\w-]{0,99}")
 
 
+class _OwnSummary(OtherTools):
+    """The features of an agent with what it receives again behind a summary of its own."""
+
+    def __init__(self, others: AgentFeatures, find: AfterSummary) -> None:
+        super().__init__(others, others.tools)
+        self._find = find
+
+    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+        return await self._find(session, agent)
+
+
 class BackgroundAgent(Struct, eq=False):
     """An agent that works beside the conversation, or did. `stopped` says who ended it, where somebody did."""
 
@@ -120,7 +132,7 @@ class BackgroundAgent(Struct, eq=False):
         return str(self.task.result().content) if error is None else f"{type(error).__name__}: {error}"
 
 
-class Subagents:
+class Subagents(Feature):
     """Starts the agents of one conversation. All of it on the agent's loop."""
 
     def __init__(
@@ -132,6 +144,7 @@ class Subagents:
         hooks: HooksInForce,
         servers: McpServers,
         tools_in: Callable[[Path], Sequence[Tool]],
+        list_for: Callable[[AgentSetup], str],
     ) -> None:
         self._in_force = in_force
         self._agents = agents
@@ -140,6 +153,10 @@ class Subagents:
         self._hooks = hooks
         self._servers = servers
         self._tools_in = tools_in
+        self._list_for = list_for
+        """The lists of skills and agents that an agent receives with where it works."""
+        self._lead: AgentDefinition | None = None
+        self._lead_gone = ""
         self._in_memory: dict[str, tuple[Session, str]] = {}
         self._at_work: set[str] = set()
         self._background: dict[str, BackgroundAgent] = {}
@@ -152,9 +169,68 @@ class Subagents:
         return list(self._background.values())
 
     @property
-    def running(self) -> bool:
+    def works_on(self) -> bool:
         """True while one works in the background."""
         return any(not each.task.done() for each in self._background.values())
+
+    @property
+    def is_open(self) -> bool:
+        return self.works_on
+
+    def begin(self, run: RunInfo) -> None:
+        self._take_lead(None)
+
+    def options(self, run: RunInfo, options: RunOptions) -> RunOptions:
+        """The options with what the agent that works itself says, if there is one."""
+        lead = self._take_lead(self._find_lead(run))
+        if lead is None:
+            return options
+        mode = parse_mode(run.session.mode or self._in_force.settings.default_mode)[0]
+        return led_by(lead, options, mode)
+
+    def _find_lead(self, run: RunInfo) -> AgentDefinition | None:
+        """The agent that works itself: the one that is asked for, else the session's, else the one that the settings name.
+
+        Raises CellwrightError INVALID_PARAMETERS if the one that is asked for is unknown.
+        """
+        self._lead_gone = ""
+        if run.options.agent is not None:
+            return self._agents.lead(run.options.agent)
+        name = self._in_force.settings.agent if run.session.is_fresh else run.session.agent
+        if name is None:
+            return None
+        try:
+            return self._agents.lead(name)
+        except CellwrightError:  # its file is gone: that is no reason to refuse every prompt
+            self._lead_gone = f"Agent {name} was not found; Claude answers itself. /agents lists the available agents."
+            return None
+
+    def _take_lead(self, lead: AgentDefinition | None) -> AgentDefinition | None:
+        self._lead = lead
+        self._servers.use_for_lead(lead)
+        return lead
+
+    def notices(self, run: RunInfo) -> Sequence[str]:
+        return [self._lead_gone] if self._lead_gone else []
+
+    def for_run(self, run: RunInfo, agent: AgentSetup) -> AgentSetup:
+        return self.as_lead(agent, self._lead)
+
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
+        lead, session = self._lead, run.session
+        begins = lead is not None and (session.is_fresh or session.agent != lead.name)
+        if run.kind.keeps:
+            session.agent = None if lead is None else lead.name
+        return functools.partial(self._for_prompt, lead if begins else None)
+
+    def after_summary(self, run: RunInfo | None) -> ContextProvider | None:
+        return None if run is None or self._lead is None else self.notes_of(self._lead)
+
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+        return self.endings(session)
+
+    async def close(self) -> None:
+        await self.stop_all()
 
     async def start(self, input: AgentInput, ctx: ToolContext) -> ToolResult:
         """Do a call of the tool Agent. Raises ToolError."""
@@ -181,7 +257,9 @@ class Subagents:
                 worktree = await self._worktree(nesting, session)
                 agent = in_worktree(agent, worktree, self._tools_in(worktree.folder))
             folder = self._in_force.cwd if worktree is None else worktree.folder
-            agent = replace(agent, tell_again=self._tell_again(definition, agent.tools, folder))
+            agent = replace(
+                agent, features=_OwnSummary(agent.features, self._after_summary(definition, agent.tools, folder))
+            )
             prompt = await self._prompt(input.prompt, definition, agent, session, worktree)
             prompt = variant(prompt, before=(*prompt.before, *missing))
         except BaseException:
@@ -253,7 +331,7 @@ class Subagents:
         for each in self.background:
             await self.stop(each.id, "the conversation was closed")
 
-    def endings(self, session: Session) -> list[ContextBlock]:
+    def endings(self, session: Session) -> list[ContextItem]:
         """Tell what has ended in the background of `session` since this was last asked for."""
         ended = [
             each
@@ -271,16 +349,15 @@ class Subagents:
             ),
         ]
 
-    async def for_prompt(self, prompt_context: PromptContext) -> ProvidedContext:
-        """Tell with a prompt what has ended in the background since the last; a `ContextProvider`."""
-        await self._hooks.fire_file_changes(prompt_context.session, prompt_context.agent.policy)
-        return ProvidedContext(before=tuple(self.endings(prompt_context.session)))
-
-    async def for_step(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextBlock]:
-        """Tell after a batch of calls what goes with the files they touched, and what has ended in the background."""
-        await self._hooks.fire_file_changes(session, agent.policy)
-        told = await self._memory.for_files(paths, session, agent)
-        return [*told, *await self._skills.for_files(paths, session, agent), *self.endings(session)]
+    async def _for_prompt(self, begins: AgentDefinition | None, context: PromptContext) -> ContextItems:
+        """Find what has ended in the background since the last prompt, and what the agent begins with that works itself."""
+        await self._hooks.fire_file_changes(context.session, context.agent.policy)
+        found = self.endings(context.session)
+        if begins is not None:
+            found += await self._its_own(begins, context)
+            if begins.initial_prompt:
+                found.append(text_context("Its first prompt", "agent", begins.initial_prompt))
+        return ContextItems(before=tuple(found))
 
     def _agent(
         self, input: AgentInput, definition: AgentDefinition, nesting: Nesting, *, background: bool
@@ -297,8 +374,11 @@ class Subagents:
             effort=input.effort or definition.effort or parent.effort,
             system=(system,),
             tools=given_tools(parent.tools, definition, may_nest=nesting.may_nest, background=background),
-            late_tools=lambda: given_tools(
-                parent.late_tools(), definition, may_nest=nesting.may_nest, background=background
+            features=OtherTools(
+                parent.features,
+                lambda: given_tools(
+                    parent.features.tools(), definition, may_nest=nesting.may_nest, background=background
+                ),
             ),
             policy=parent.policy.in_mode(mode),
             hooks=together(as_hooks(parent.hooks), self._hooks_of(definition)),
@@ -311,7 +391,7 @@ class Subagents:
 
     async def _with_servers(
         self, agent: AgentSetup, definition: AgentDefinition, session: Session
-    ) -> tuple[AgentSetup, list[ContextBlock]]:
+    ) -> tuple[AgentSetup, list[ContextItem]]:
         """The agent with the tools of the servers that its definition names, where it names any; what it is told of them."""
         if definition.servers is None:
             return agent, []
@@ -355,33 +435,19 @@ class Subagents:
         return replace(
             agent,
             tools=tuple(tool for tool in agent.tools if is_had(tool)),
-            late_tools=lambda: [tool for tool in agent.late_tools() if is_had(tool)],
+            features=OtherTools(agent.features, lambda: [tool for tool in agent.features.tools() if is_had(tool)]),
             hooks=together(as_hooks(agent.hooks), own),
         )
 
-    def for_lead(self, definition: AgentDefinition) -> ContextProvider:
-        """Tell the agent that works itself as it begins, of its skills, its notes, and its first prompt."""
+    def notes_of(self, definition: AgentDefinition) -> ContextProvider:
+        """Find the notes that an agent receives again behind a summary."""
 
-        async def provide(context: PromptContext) -> ProvidedContext:
-            told = await self._its_own(definition, context)
-            first = (
-                [text_context("Its first prompt", "agent", definition.initial_prompt)]
-                if definition.initial_prompt
-                else []
-            )
-            return ProvidedContext(before=(*told, *first))
+        async def provide(context: PromptContext) -> ContextItems:
+            return ContextItems(before=tuple(await self._notes(definition, context.agent)))
 
         return provide
 
-    def told_notes(self, definition: AgentDefinition) -> ContextProvider:
-        """Tell an agent again, behind a summary, of its notes."""
-
-        async def provide(context: PromptContext) -> ProvidedContext:
-            return ProvidedContext(before=tuple(await self._notes(definition, context.agent)))
-
-        return provide
-
-    async def _its_own(self, definition: AgentDefinition, context: PromptContext) -> list[ContextBlock]:
+    async def _its_own(self, definition: AgentDefinition, context: PromptContext) -> list[ContextItem]:
         """The skills that it begins with, and its notes."""
         skills = [await self._skill(name, context) for name in definition.skills]
         return [*skills, *await self._notes(definition, context.agent)]
@@ -416,7 +482,7 @@ class Subagents:
         in_force = self._in_force
         cwd = in_force.cwd if worktree is None else worktree.folder
         full = await asyncio.to_thread(
-            with_surroundings, task, session, agent, cwd, INTERFACE, in_force.settings, self.listed
+            with_surroundings, task, session, agent, cwd, INTERFACE, in_force.settings, self._list_for
         )
         context = PromptContext(words="", agent=agent, session=session, tools={each.name: each for each in agent.tools})
         own = [] if session.encoded else await self._its_own(definition, context)
@@ -424,17 +490,17 @@ class Subagents:
         providers = (self._memory.for_prompt,) if definition.instructions else ()
         return gather_context(full, providers, context)
 
-    def _tell_again(self, definition: AgentDefinition, tools: Sequence[Tool], cwd: Path) -> TellAgain:
+    def _after_summary(self, definition: AgentDefinition, tools: Sequence[Tool], cwd: Path) -> AfterSummary:
         """Find what an agent that works in `cwd` is told again behind a summary: what it was told at first."""
 
-        def surroundings(session: Session, agent: AgentSetup) -> Sequence[ContextBlock]:
-            place = place_blocks(agent, cwd, INTERFACE, self._in_force.settings, self.listed)
+        def surroundings(session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+            place = place_blocks(agent, cwd, INTERFACE, self._in_force.settings, self._list_for)
             return (*place, *mode_blocks(session, agent))
 
         memory = (self._memory.for_prompt,) if definition.instructions else ()
-        return told_again(cwd, surroundings, tools, (*memory, self.told_notes(definition)))
+        return after_summary(cwd, surroundings, tools, (*memory, self.notes_of(definition)))
 
-    async def _notes(self, definition: AgentDefinition, agent: AgentSetup) -> list[ContextBlock]:
+    async def _notes(self, definition: AgentDefinition, agent: AgentSetup) -> list[ContextItem]:
         """Tell an agent of the notes that it keeps."""
         place = self._in_force.memory_place
         if definition.memory is None or (definition.memory != "user" and not place.trusted):
@@ -445,17 +511,13 @@ class Subagents:
             text = (await asyncio.to_thread(agent.redaction.clean, text)).text
         return [text_context("Notes of its own", "memory", notes_text(folder, text))]
 
-    async def _skill(self, name: str, context: PromptContext) -> ContextBlock:
+    async def _skill(self, name: str, context: PromptContext) -> ContextItem:
         try:
             call = self._skills.called_by_claude(name, "")
             text = await self._skills.text(call, context)
         except ToolError as error:
             text = f"The skill {name} could not be loaded: {error.message}"
         return text_context(name, "skill", text)
-
-    def listed(self, agent: AgentSetup) -> str:
-        """The lists that `agent` is told with where it works: of skills, and of agents."""
-        return "\n".join(filter(None, (self._skills.listed(agent), self._agents.listed(agent))))
 
     async def _work(
         self,
@@ -572,7 +634,7 @@ def with_servers(agent: AgentSetup, tools: Callable[[], Sequence[Tool]], definit
         given = [tool for tool in tools() if not _is_withheld(tool, definition)]
         return given if may_defer else [variant(tool, defer_loading=False) for tool in given]
 
-    return replace(agent, tools=kept, late_tools=late)
+    return replace(agent, tools=kept, features=OtherTools(agent.features, late))
 
 
 def in_worktree(agent: AgentSetup, worktree: Worktree, tools: Sequence[Tool]) -> AgentSetup:
@@ -635,7 +697,7 @@ def _refuse_without_server(definition: AgentDefinition, agent: AgentSetup) -> No
     named = [name for name in definition.tools or () if name.startswith("mcp__")]
     if definition.scope != "built-in" or not named:
         return
-    if any(_names(name, tool) for name in named for tool in (*agent.tools, *agent.late_tools())):
+    if any(_names(name, tool) for name in named for tool in (*agent.tools, *agent.features.tools())):
         return
     servers = " or ".join(dict.fromkeys(f"`{name.split('__')[1]}`" for name in named))
     raise ToolError(

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-from cellwright.agent.prompt import PromptContext, ProvidedContext, TitledPrompt
+from cellwright.agent.prompt import ContextItems, PromptContext, TitledPrompt
 from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.runs.run_request import CellAction, CellActionName
 from cellwright.errors import CellwrightError, ErrorCode
@@ -95,9 +95,9 @@ def action_context(
     Values are described by `jobs`, between the user's cells; if one runs on for `idle_seconds`, they are left out.
     """
 
-    async def provide(prompt_context: PromptContext) -> ProvidedContext:
+    async def provide(prompt_context: PromptContext) -> ContextItems:
         if action.name != "fix":
-            return ProvidedContext(after=(titled_prompt(action).context,))
+            return ContextItems(after=(titled_prompt(action).context,))
         request = FixRequest(action.id, "")
 
         def fix(context: FixContext) -> Fix:

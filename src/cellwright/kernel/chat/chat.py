@@ -183,7 +183,7 @@ class Chat:
             case Steer() as steer:
                 self._steer(steer, message.get("run"))
             case StopAgent(agent_id):
-                self.conversation.subagents.stop_one(agent_id)
+                self.conversation.features.subagents.stop_one(agent_id)
             case WithdrawMessage(text_id):
                 self.conversation.runs.withdraw(text_id)
             case _:

@@ -65,10 +65,10 @@ def kernel_completions(shell: InteractiveShell, notebooks: OpenNotebooks, conver
         shell,
         notebooks,
         conversation.cwd,
-        conversation.skills,
-        conversation.agents,
+        conversation.features.skills,
+        conversation.features.agents,
         respects_ignore_files,
-        conversation.mcp.prompts,
+        conversation.features.mcp.prompts,
     )
 
 

@@ -58,7 +58,7 @@ class Overview:
             if not command.run.ended.done():
                 rows.append(_task(command.id, "command", command.shown_command, began - (now - command.started)))
                 self._follow(command.run.ended)
-        for agent in self._chat.conversation.subagents.background:
+        for agent in self._chat.conversation.features.subagents.background:
             if not agent.task.done():
                 title = f"{agent.type}: {agent.description}"
                 rows.append(_task(agent.id, "agent", title, began - (now - agent.started)))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, found_by, text_context
 from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.prompts.prompt import Mention, find_mentions, together, without_secrets
 from cellwright.conversation.runs.option_values import ON_DENIED
@@ -79,7 +79,7 @@ class PanelPrompt(Struct, frozen=True, kw_only=True):
     context: How
     cell: AttachedCell | None
     options: RunOptions
-    attached: tuple[ContextBlock, ...]
+    attached: tuple[ContextItem, ...]
     action: CellAction | None = None
 
     def like(self, earlier: PanelPrompt) -> PanelPrompt:
@@ -135,7 +135,7 @@ def context_providers(
     return (*found, _kernel_context_provider(prompt.context, kernel_context, jobs, idle_seconds))
 
 
-async def _attachments(raw: object) -> tuple[ContextBlock, ...]:
+async def _attachments(raw: object) -> tuple[ContextItem, ...]:
     if not isinstance(raw, list):
         raise _invalid("`attachments` must be a list.")
     if len(raw) > MAX_ATTACHMENTS:
@@ -143,7 +143,7 @@ async def _attachments(raw: object) -> tuple[ContextBlock, ...]:
     return tuple([await _attachment(each) for each in raw])
 
 
-async def _attachment(raw: object) -> ContextBlock:
+async def _attachment(raw: object) -> ContextItem:
     match raw:
         case {"kind": "image", "name": str(name), "data": str(data)}:
             return await asyncio.to_thread(_image, name[:NAME_CHARS], data)
@@ -161,7 +161,7 @@ async def _attachment(raw: object) -> ContextBlock:
     )
 
 
-def _marked(name: str, raw: Mapping[Any, Any]) -> ContextBlock:
+def _marked(name: str, raw: Mapping[Any, Any]) -> ContextItem:
     """A cell or an output that the user marked in a notebook, with their remark; takes time if it has a picture."""
     parts = [_part(raw, name, field) for field in MARKED_FIELDS]
     where = {"cell": raw.get("cell"), "notebook": raw.get("notebook")}
@@ -174,7 +174,7 @@ def _marked(name: str, raw: Mapping[Any, Any]) -> ContextBlock:
         return text_context(name, "cell", text)
     if not isinstance(picture, str):
         raise _invalid(f"{name}: the picture must be base64 or null.")
-    return ContextBlock(name, "cell", ({"type": "text", "text": text}, _picture(name, picture).block))
+    return ContextItem(name, "cell", ({"type": "text", "text": text}, _picture(name, picture).block))
 
 
 def _part(raw: Mapping[Any, Any], name: str, field: str) -> str:
@@ -185,11 +185,11 @@ def _part(raw: Mapping[Any, Any], name: str, field: str) -> str:
     return f"<{field}>\n{_OUR_END.sub(NOT_AN_END, value)}\n</{field}>\n" if value.strip() else ""
 
 
-def _image(name: str, data: str) -> ContextBlock:
+def _image(name: str, data: str) -> ContextItem:
     """The picture with the words that name it; takes time."""
     image = _picture(name, data)
     words = f'<attached picture="{_in_quotes(name)}" what="{image.words}"/>'
-    return ContextBlock(name, "file", ({"type": "text", "text": words}, image.block))
+    return ContextItem(name, "file", ({"type": "text", "text": words}, image.block))
 
 
 def _picture(name: str, data: str) -> ModelImage:
@@ -297,45 +297,45 @@ def _invalid(problem: str) -> CellwrightError:
     return CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{problem} Nothing was sent.")
 
 
-def _attachments_provider(attached: Sequence[ContextBlock]) -> ContextProvider:
+def _attachments_provider(attached: Sequence[ContextItem]) -> ContextProvider:
     """Tells what was attached; the secrets in its texts are kept back."""
 
-    async def provide(prompt_context: PromptContext) -> ProvidedContext:
+    async def provide(prompt_context: PromptContext) -> ContextItems:
         parts, notices = [], []
         for part in attached:
             cleaned, removed = await _cleaned(part, prompt_context)
             parts.append(cleaned)
             notices += removed
         # before the words: a model makes more of a picture that it sees before it reads what is asked
-        return ProvidedContext(before=tuple(parts), notices=tuple(notices))
+        return ContextItems(before=tuple(parts), notices=tuple(notices))
 
     return provide
 
 
-async def _cleaned(part: ContextBlock, prompt_context: PromptContext) -> tuple[ContextBlock, list[str]]:
+async def _cleaned(part: ContextItem, prompt_context: PromptContext) -> tuple[ContextItem, list[str]]:
     first, *others = part.blocks
     text, notices = await without_secrets(str(first["text"]), prompt_context, part.title)
-    return ContextBlock(part.title, part.kind, ({**first, "text": text}, *others)), notices
+    return ContextItem(part.title, part.kind, ({**first, "text": text}, *others)), notices
 
 
 def _attached_cell_provider(cell: AttachedCell, served: Served, notebooks: OpenNotebooks) -> ContextProvider:
     """Tells the cell that the user sends along, and what is selected in it."""
     mention = Mention("cell", cell.id, f"@cell:{cell.id}")
 
-    async def provide(prompt_context: PromptContext) -> ProvidedContext:
+    async def provide(prompt_context: PromptContext) -> ContextItems:
         notebook = served(cell.path) or notebooks.own()
         if notebook is None:
-            return ProvidedContext(notices=("The cell was not sent along: this kernel cannot see its notebook.",))
+            return ContextItems(notices=("The cell was not sent along: this kernel cannot see its notebook.",))
         try:
             cells = await notebook.cells(outputs=False)
         except ToolError as error:
-            return ProvidedContext(notices=(f"The cell was not sent along. {error.message}",))
+            return ContextItems(notices=(f"The cell was not sent along. {error.message}",))
         found = together([await attached_cell(mention, notebook, cells, prompt_context)])
         if not cell.selection.strip() or not found.after:
             return found
         text, notices = await without_secrets(cell.selection, prompt_context, "the selection")
         selected = text_context("What is selected in it", "cell", f"<selected>\n{text}\n</selected>")
-        return ProvidedContext(after=(*found.after, selected), notices=(*found.notices, *notices))
+        return ContextItems(after=(*found.after, selected), notices=(*found.notices, *notices))
 
     return provide
 
@@ -345,35 +345,35 @@ def _kernel_context_provider(
 ) -> ContextProvider:
     """Tells the notebook's news, and the cells and variables that the words mention."""
 
-    async def provide(prompt_context: PromptContext) -> ProvidedContext:
+    async def provide(prompt_context: PromptContext) -> ContextItems:
         try:
             async with asyncio.timeout(idle_seconds):
                 each = await jobs.call(lambda: context.with_prompt(prompt_context.words, how, None))
         except TimeoutError:
             return await _while_busy(how, context, prompt_context)
-        return _in_one([await provider(prompt_context) for provider in each])
+        return _in_one([await found_by(provider, prompt_context) for provider in each])
 
     return provide
 
 
-async def _while_busy(how: How, kernel_context: KernelContext, prompt_context: PromptContext) -> ProvidedContext:
+async def _while_busy(how: How, kernel_context: KernelContext, prompt_context: PromptContext) -> ContextItems:
     """Gather what can be told while a cell runs. The notebook's news stay news."""
-    found = [await mentioned_cells(kernel_context.notebooks)(prompt_context)]
+    found = [await found_by(mentioned_cells(kernel_context.notebooks), prompt_context)]
     # the code alone needs no look into the values
     if how in ("cells", "full") and (provider := kernel_context.context.provider("cells", None)) is not None:
-        found.append(await provider(prompt_context))
+        found.append(await found_by(provider, prompt_context))
     if how == "full":
-        found.append(ProvidedContext(notices=(f"Of the notebook the code alone was sent: {BUSY}.",)))
+        found.append(ContextItems(notices=(f"Of the notebook the code alone was sent: {BUSY}.",)))
     missing = tuple(
         f"{mention.text}: not attached, {BUSY}."
         for mention in find_mentions(prompt_context.words)
         if mention.kind == "variable" and mention.name in kernel_context.shell.user_ns
     )
-    return _in_one([*found, ProvidedContext(notices=missing)])
+    return _in_one([*found, ContextItems(notices=missing)])
 
 
-def _in_one(found: Sequence[ProvidedContext]) -> ProvidedContext:
-    return ProvidedContext(
+def _in_one(found: Sequence[ContextItems]) -> ContextItems:
+    return ContextItems(
         before=tuple(part for each in found for part in each.before),
         after=tuple(part for each in found for part in each.after),
         notices=tuple(notice for each in found for notice in each.notices),

@@ -129,7 +129,7 @@ class PanelRuns:
         from cellwright.commands.registry import is_answered_here, is_command  # most prompts are none
 
         # what a program sends goes to Claude where it is no command; who types a wrong name is told so
-        return is_command(name) if of_program else is_answered_here(text, self._chat.conversation.skills)
+        return is_command(name) if of_program else is_answered_here(text, self._chat.conversation.features.skills)
 
     def _command(self, prompt: PanelPrompt, origin: str) -> str:
         """Begin the slash command; its questions are asked in the panel."""

@@ -25,6 +25,7 @@ from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.conversation.runs.served_calls import ignore_event
 from cellwright.errors import CellwrightError, ErrorCode
@@ -93,14 +94,16 @@ class _Agent:
 
         conversation = chat.conversation
         self._conversation = Conversation(
-            cwd=conversation.cwd,
-            interface="an MCP client",
-            inline_settings=chat.config.inline_settings,
-            more_tools=make_tools,
+            Host(
+                cwd=conversation.cwd,
+                interface="an MCP client",
+                inline_settings=chat.config.inline_settings,
+                more_tools=make_tools,
+                is_unsaved=notebook.is_unsaved,
+                open_notebooks=notebooks,
+            ),
             thread=conversation.thread,
             jobs=jobs,
-            is_unsaved=notebook.is_unsaved,
-            open_notebooks=notebooks,
         )
         self.calls: ServedCalls = self._conversation.served_calls(options, logger.warning)
 
@@ -108,7 +111,7 @@ class _Agent:
         """Forget it. The thread is the kernel's, and goes on."""
         self.calls.close()
         self._owned.close()
-        await self._conversation.mcp.close()
+        await self._conversation.features.mcp.close()
 
 
 def serve_tool_calls(chat: Chat) -> None:

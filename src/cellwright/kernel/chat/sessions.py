@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.side_request import small_model
 from cellwright.commands.sessions.sessions import fork, go_on
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.titles import has_title, make_title, title_of
+from cellwright.conversation.features.titles import has_title, title_of
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd
 from cellwright.kernel.pages.comm import PageError, optional, required
@@ -149,11 +148,8 @@ class SessionTitle:
     async def _generate_title(self, session: Session) -> None:
         if session.path is None or await asyncio.to_thread(has_title, session.path):
             return
-        conversation = self._conversation
         try:
-            provider = await asyncio.to_thread(lambda: conversation.model.provider)  # a key helper may take its time
-            model = small_model(conversation.in_force.environment)
-            await make_title(session, lambda: provider, model, conversation.redaction, conversation.budgets.day)
+            await self._conversation.features.titles.make(session)
         except CellwrightError as error:  # a title is worth no more than one request
             logger.warning("the session %s was not named: %s", session.id, error)
 

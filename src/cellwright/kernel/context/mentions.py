@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cellwright.agent.prompt import ContextProvider, PromptContext, ProvidedContext
+from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
 from cellwright.conversation.prompts.prompt import (
     AttachedMention,
     Mention,
@@ -29,21 +29,19 @@ Describe = Callable[[Mapping[str, Any], Sequence[str]], str]
 def mentioned_cells(notebooks: OpenNotebooks, instructions: str | None = None) -> ContextProvider:
     """Attach the cells of this kernel's notebook that a prompt's words, or its `instructions`, mention."""
 
-    async def provide(prompt_context: PromptContext) -> ProvidedContext:
+    async def provide(prompt_context: PromptContext) -> ContextItems:
         words = prompt_context.words if instructions is None else instructions
         mentions = [mention for mention in find_mentions(words) if mention.kind == "cell"]
         if not mentions:
-            return ProvidedContext()
+            return ContextItems()
         own = notebooks.own()
         if own is None:
             why = "the notebook's file is unknown here, so it was sent as text."
-            return ProvidedContext(notices=tuple(f"{mention.text}: {why}" for mention in mentions))
+            return ContextItems(notices=tuple(f"{mention.text}: {why}" for mention in mentions))
         try:
             cells = await own.cells(outputs=False)
         except ToolError as error:
-            return ProvidedContext(
-                notices=tuple(f"{mention.text}: not attached. {error.message}" for mention in mentions)
-            )
+            return ContextItems(notices=tuple(f"{mention.text}: not attached. {error.message}" for mention in mentions))
         return together([await attached_cell(mention, own, cells, prompt_context) for mention in mentions])
 
     return provide
@@ -89,7 +87,7 @@ def mentioned_variables(words: str, namespace: Mapping[str, Any], describe: Desc
         return None
     described = [(mention, describe(namespace, [mention.name])) for mention in mentions]
 
-    async def provide(prompt_context: PromptContext) -> ProvidedContext:
+    async def provide(prompt_context: PromptContext) -> ContextItems:
         attached = []
         for mention, text in described:
             cleaned, notices = await without_secrets(text, prompt_context, mention.text)

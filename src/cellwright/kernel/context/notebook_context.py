@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.prompt import ContextBlock, ContextProvider, PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.conversation.prompts.prompt import without_secrets
 from cellwright.errors import ToolError
 from cellwright.events import CHARS_PER_TOKEN
@@ -113,11 +113,11 @@ class NotebookContext:
             self._news.look(LINES[how], remember=not dry),
         )
 
-        async def provide(prompt_context: PromptContext) -> ProvidedContext:
+        async def provide(prompt_context: PromptContext) -> ContextItems:
             cells = await self._cells(how)
             notices = (UNSEEN.format(how=how),) if how != "auto" and not cells else ()
             part, removed = await self._part(how, now, cells, prompt_context)
-            return ProvidedContext(before=(part,) if part is not None else (), notices=(*notices, *removed))
+            return ContextItems(before=(part,) if part is not None else (), notices=(*notices, *removed))
 
         return provide
 
@@ -167,7 +167,7 @@ class NotebookContext:
 
     async def _part(
         self, how: How, now: _Now, cells: Sequence[Cell], prompt_context: PromptContext
-    ) -> tuple[ContextBlock | None, list[str]]:
+    ) -> tuple[ContextItem | None, list[str]]:
         """Build what is told, if anything, and what the user must know of secrets in it."""
         mark = self._mark(prompt_context.session)
         whole = _notebook_text(how, cells)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cellwright.agent.prompt import ContextBlock, PromptContext, ProvidedContext, TitledPrompt, text_context
+from cellwright.agent.prompt import ContextItem, ContextItems, PromptContext, TitledPrompt, text_context
 from cellwright.conversation.runs.run_request import CellAction
 from cellwright.errors import CellwrightError
 from cellwright.kernel.context.mentions import Describe
@@ -82,13 +82,13 @@ class Fix(Struct, frozen=True):
     action: CellAction
     failure: tuple[str, ...] = ()
 
-    async def provide_context(self, prompt_context: PromptContext) -> ProvidedContext:
+    async def provide_context(self, prompt_context: PromptContext) -> ContextItems:
         """Describe what failed for the run that begins; secrets in it do not leave the machine."""
         redaction = prompt_context.agent.redaction
         texts = self.failure if redaction is None else [redaction.clean(text).text for text in self.failure]
         blocks = [block for text in texts for block in text_context("", "context", text).blocks]
-        failed = (ContextBlock("What failed", "context", tuple(blocks)),) if blocks else ()
-        return ProvidedContext(after=(self.prompt.context, *failed))
+        failed = (ContextItem("What failed", "context", tuple(blocks)),) if blocks else ()
+        return ContextItems(after=(self.prompt.context, *failed))
 
 
 class FixContext(Struct, frozen=True):

@@ -144,7 +144,7 @@ class CodeCompletion:
             )
             raise CellwrightError(ErrorCode.BUDGET_EXCEEDED, message)
         daily = settings.daily_budget
-        if daily is not None and await asyncio.to_thread(self._conversation.budgets.day.usd) >= daily:
+        if daily is not None and await asyncio.to_thread(self._conversation.features.budgets.day.usd) >= daily:
             message = f"The {dollars(daily)} that `cellwright.dailyBudget` allows a day are spent."
             raise CellwrightError(ErrorCode.BUDGET_EXCEEDED, message)
         return model
@@ -204,7 +204,7 @@ class CodeCompletion:
             self._unbooked = Tally()
         if spent.cost_usd:
             # a task that is cancelled can wait for nothing any more
-            for file in (self._spending, conversation.budgets.day):
+            for file in (self._spending, conversation.features.budgets.day):
                 asyncio.get_running_loop().run_in_executor(None, file.add, spent.cost_usd)
 
 

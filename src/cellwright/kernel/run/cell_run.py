@@ -300,21 +300,21 @@ def dry_run(
 ) -> PreparedRun:
     """A run that shows what `prompt` would send and sends nothing."""
     # not what most runs need
-    from cellwright.conversation.dry_run import DryRun, shown, unsaved_copy
+    from cellwright.conversation.runs.kinds import DryRun, shown, unsaved_copy
     from cellwright.terminal.views.plain_view import Unseen
 
-    provider = DryRun()
+    kind = DryRun()
     request = RunRequest(
         prompt=prompt,
         options=run_options(options),
         context=context,
-        provider=provider,
+        kind=kind,
         session=unsaved_copy(conversation.sessions.current),
     )
 
     def finish(end: RunEnd) -> None:
         result_of(end, ())
-        summary = provider.summary(typed)
+        summary = kind.summary(typed)
         print(shown(summary) if options.format == "text" else json.dumps(summary))
         if options.out is not None:
             shell.user_ns[options.out] = summary

@@ -82,7 +82,7 @@ def cell_surface(
             quiet=quiet,
             run=lambda: conversation.runs.current,
             log_of=log_of,
-            stop_agent=conversation.subagents.stop_one,
+            stop_agent=conversation.features.subagents.stop_one,
             pages=pages,
         )
     elif for_people and front_end.kernel is not None and front_end.headless:

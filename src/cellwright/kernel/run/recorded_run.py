@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.runs.run_request import TrustCheck
+from cellwright.conversation.runs.kinds import TrustCheck
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd, TurnChanged, UserPrompt
 from cellwright.kernel.run.saved_answers import AnswerQuestion
@@ -38,7 +38,7 @@ class SkippedRun(CellwrightError):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RecordedRun:
-    """One run; `request.ReplayDecision`.
+    """One run; `kinds.ReplayDecision`.
 
     `replay_mode`: "auto" plays what is recorded and runs the rest live, "strict" and "file" (`--replay FILE`) play or
     fail, None plays when the user answers `question` so. `need_model` raises CellwrightError where nothing can be sent;

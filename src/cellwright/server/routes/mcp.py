@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from cellwright.conversation.conversation import Conversation
+    from cellwright.conversation.core import Host
     from cellwright.conversation.runs.served_calls import ServedCalls
 
 logger = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class _UsersServer:
         from cellwright.tools.mcp.mcp_server import SERVED_TOOLS, make_server
 
         self._conversation: Conversation = Conversation(
-            cwd=access.root, interface="an MCP client", is_unsaved=access.unsaved.is_unsaved
+            Host(cwd=access.root, interface="an MCP client", is_unsaved=access.unsaved.is_unsaved)
         )
         try:
             options = RunOptions(builtin_tools=False, tool_names=SERVED_TOOLS)

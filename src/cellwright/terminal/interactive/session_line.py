@@ -91,10 +91,10 @@ class SessionLine:
     def _suggest(self, word: str) -> list[Suggestion]:
         conversation = self._conversation
         if word.startswith("/"):
-            found = commands(word[1:], conversation.skills.all(), conversation.mcp.prompts())
+            found = commands(word[1:], conversation.features.skills.all(), conversation.features.mcp.prompts())
         else:
             text = word[1:]
-            agents = agent_items(conversation.agents, text)
+            agents = agent_items(conversation.features.agents, text)
             task = conversation.thread.submit(found_files(self._files, text))
             files = task.future.result(SUGGEST_SECONDS)
             found = [*agents, *files] if means_agents(text) else [*files, *agents]

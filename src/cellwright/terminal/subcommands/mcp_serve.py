@@ -81,9 +81,10 @@ async def _serve(options: RunOptions, kernel_tool_names: Sequence[str]) -> None:
         from mcp.server.stdio import stdio_server  # takes a second
 
     from cellwright.conversation.conversation import Conversation
+    from cellwright.conversation.core import Host
 
     cwd = start_folder(os.environ)
-    conversation = Conversation(cwd=cwd, interface="an MCP client")
+    conversation = Conversation(Host(cwd=cwd, interface="an MCP client"))
     try:
         calls = conversation.served_calls(options, lambda text: print(text, file=sys.stderr, flush=True))
         names = [name for name in kernel_tool_names if calls.allows(name)]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.agent.prompt import PromptContext, ProvidedContext, text_context
+from cellwright.agent.prompt import ContextItems, PromptContext, text_context
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.process.child_processes import child_processes
 from cellwright.tools.process.environment import child_environment
@@ -122,7 +122,7 @@ class UserCommands:
         """Claude is told nothing of what ran until now: another session goes on."""
         self._untold.clear()
 
-    async def provide_context(self, prompt_context: PromptContext) -> ProvidedContext:
+    async def provide_context(self, prompt_context: PromptContext) -> ContextItems:
         """Tell of the commands since the last prompt; a `ContextProvider`."""
         untold, self._untold = self._untold, []
         redaction = prompt_context.agent.redaction
@@ -134,7 +134,7 @@ class UserCommands:
                 text = cleaned.text
                 notices += [f"Kept from Claude in {result.title}: {', '.join(cleaned.kinds)}."] if cleaned.kinds else []
             blocks.append(text_context(f"Your command {result.title}", "context", text))
-        return ProvidedContext(before=tuple(blocks), notices=tuple(notices))
+        return ContextItems(before=tuple(blocks), notices=tuple(notices))
 
 
 def _own_environment(environ: Mapping[str, str]) -> dict[str, str]:

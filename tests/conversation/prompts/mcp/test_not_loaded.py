@@ -102,7 +102,7 @@ def test_a_server_that_a_program_names_is_waited_for_and_told_of_each_time(talk:
 def test_where_only_named_servers_count_one_that_is_missing_ends_the_run(talk: Talk) -> None:
     entries = {"dead": odd("exits"), "good": odd("ok"), "wrong": {"nonsense": 1}}
     origin = ServerOrigin(scope="flag", label="--mcp-config", cwd=talk.project)
-    talk.conversation.mcp.add_source(lambda: [(entries, origin)], only=True)
+    talk.conversation.features.mcp.add_source(lambda: [(entries, origin)], only=True)
     end = talk.run("go")
     assert end.error is not None
     assert end.error["code"] == ErrorCode.MCP_CONNECTION_FAILED
@@ -143,7 +143,7 @@ def test_tools_that_come_late_are_taken_in_with_the_next_prompt_and_what_it_cost
     assert "MCP server slow: it has not answered yet" in talk.told
     first = talk.conversation.sessions.current.id
     go.write_text("", "utf-8")
-    connection = talk.conversation.mcp.connections["slow"]
+    connection = talk.conversation.features.mcp.connections["slow"]
     talk.conversation.thread.submit(connection.settled.wait()).future.result(SOON)
     talk.say("again", use("mcp__slow__hello"), say("Done."), allow=("mcp__slow",))
     assert talk.results[-1].content == "hello"

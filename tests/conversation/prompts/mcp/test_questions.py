@@ -217,7 +217,7 @@ def test_an_agent_has_the_servers_that_it_names_alone_and_nobody_else_has_its_ow
     assert not [name for name in tools_of(talk, "Go") if name.startswith("mcp__own__")]
     told = json.dumps(talk.server.requests[-2].body["messages"][0])
     assert "that are not there: nowhere: there is no such server" in told
-    assert list(talk.conversation.mcp.connections) == ["plain"], "it is ended with the agent"
+    assert list(talk.conversation.features.mcp.connections) == ["plain"], "it is ended with the agent"
     define(talk, ".", "mcpServers: [plain]\n")
     talk.say("Again", hand("other task", "helper"), say("Done."), say("Good."))
     assert "mcp__plain__add" in tools_of(talk, "other task")
@@ -244,17 +244,17 @@ def test_an_agent_that_works_itself_has_the_servers_that_it_names_alone(talk: Ta
 def test_a_server_of_a_projects_agent_waits_for_a_yes(talk: Talk) -> None:
     define(talk, "project", OWN)
     talk.begin()
-    question = talk.conversation.mcp.question()
+    question = talk.conversation.features.mcp.question()
     assert question is not None
     assert question.title.startswith("Let the MCP server own of the agent helper (")
     assert "plain_server.py" in question.detail
-    talk.conversation.mcp.answer(question, yes=False)
+    talk.conversation.features.mcp.answer(question, yes=False)
     talk.say("Go", hand("an errand", "helper"), say("Nothing."), say("No."))
     assert tools_of(talk, "an errand") == []
-    talk.conversation.mcp.ask_again()
-    question = talk.conversation.mcp.question()
+    talk.conversation.features.mcp.ask_again()
+    question = talk.conversation.features.mcp.question()
     assert question is not None
-    talk.conversation.mcp.answer(question, yes=True)
+    talk.conversation.features.mcp.answer(question, yes=True)
     talk.say("Go", hand("next task", "helper"), say("Something."), say("Yes."))
     assert "mcp__own__add" in tools_of(talk, "next task")
 

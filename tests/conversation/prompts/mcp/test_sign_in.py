@@ -24,6 +24,7 @@ from cellwright.commands.command import CommandCall
 from cellwright.commands.extensions.mcp import mcp_page
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.tools.mcp.connection import ServerConnection
@@ -482,7 +483,7 @@ def test_the_command_signs_in_and_out(guarded: SignInServer, tmp_path: Path, mon
     servers = {"guarded": {"type": "http", "url": guarded.url}}
     (home / ".claude.json").write_text(json.dumps({"mcpServers": servers}), "utf-8")
     environ = {"HOME": str(home), "PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "k"}
-    conversation = Conversation(cwd=home / "project", interface="a test", environ=environ)
+    conversation = Conversation(Host(cwd=home / "project", interface="a test", environ=environ))
 
     def page(text: str) -> str:
         call = CommandCall(conversation, RunOptions(), text)
@@ -496,7 +497,7 @@ def test_the_command_signs_in_and_out(guarded: SignInServer, tmp_path: Path, mon
         link = next(word for word in shown.split() if word.startswith("http"))
         address = asyncio.run(browse(link, on=False))
         assert "You are signed in to guarded." in page(f"login guarded {address}")
-        assert conversation.mcp.connections["guarded"].state == "connected"
+        assert conversation.features.mcp.connections["guarded"].state == "connected"
         with pytest.raises(CellwrightError, match="No sign-in to guarded waits"):
             page(f"login guarded {address}")
         assert "deleted" in page("logout guarded")

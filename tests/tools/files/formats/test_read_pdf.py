@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pictures import pdf, picture
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.testing import say, turn, use
@@ -188,7 +189,7 @@ def test_images_pages_and_notebooks_get_through_to_the_model(tools, messages_ser
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", server.api_key)
     monkeypatch.chdir(tools.cwd)
-    talking = Conversation(cwd=tools.cwd, interface="a test")
+    talking = Conversation(Host(cwd=tools.cwd, interface="a test"))
     events = []
     talking.jobs.work_until_done(talking.start(RunRequest(prompt="Look."), RunSurface(events.append)))
     talking.close()

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.side_request import SideRequest, text_of
+from cellwright.agent.side_request import SideRequest, small_model, text_of
 from cellwright.agent.spending.spending_file import SpendingFile
 from cellwright.agent.tool import ToolContext
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.features.feature import Feature
+from cellwright.conversation.model_connection import ModelConnection
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.provider import Provider
 from cellwright.redaction.redaction import LONGEST_SECRET, Redaction
 from cellwright.sessions.catalog.extract import first_line, texts_of, users_words
 from cellwright.sessions.catalog.metadata import TITLE_CHARS, read_about, write_title
@@ -45,37 +47,48 @@ def first_words(session: Session) -> str:
     return "" if first is None else visible_line(first_line(users_words(first)), FIRST_WORDS_CHARS)
 
 
-async def make_title(
-    session: Session,
-    provider: Callable[[], Provider],
-    model: str,
-    redaction: Redaction,
-    day: SpendingFile | None = None,
-) -> str:
-    """Have `model` name `session` and keep that; the user's own title goes before it. One request, counted in
-    the session, and in `day`. No secret that `redaction` finds is sent.
+class Titles(Feature):
+    """The titles that the small model makes; each is one small request."""
 
-    Raises `CellwrightError`, INVALID_PARAMETERS where there is nothing to name or nowhere to keep it.
-    """
-    if session.path is None or not session.encoded:
-        message = "There is nothing to name yet: this session has no messages, or is not saved on disk."
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    def __init__(
+        self,
+        model: ModelConnection,
+        in_force: SettingsInForce,
+        redaction: Redaction,
+        day: Callable[[], SpendingFile],
+    ) -> None:
+        self._model = model
+        self._in_force = in_force
+        self._redaction = redaction
+        self._day = day
 
-    def spend(usage: Mapping[str, Any], cost_usd: float | None) -> None:
-        session.spend(usage, cost_usd)
-        if day is not None and cost_usd:
-            day.add(cost_usd)
+    async def make(self, session: Session) -> str:
+        """Have the small model name `session` and keep that; the user's own title goes before it. Counted in the
+        session, and in the day's spending. No secret is sent.
 
-    ctx = ToolContext("title", lambda **_: None, spend=spend)
-    content = [{"type": "text", "text": f"{_TITLE_PROMPT}\n\n{_beginning(session, redaction)}"}]
-    turn = await SideRequest(provider, model).ask([{"role": "user", "content": content}], ctx)
-    session.settle()
-    title = " ".join(text_of(turn).split()).strip("\"'“”«»`* ")[:TITLE_CHARS]
-    if not title:
-        raise CellwrightError(
-            ErrorCode.EXECUTION_ERROR, f"{model} gave no title. Name the session yourself: /rename TITLE"
-        )
-    return await asyncio.to_thread(write_title, session.path, title, "model")
+        Raises `CellwrightError`, INVALID_PARAMETERS if there is nothing to name or nowhere to keep it.
+        """
+        provider = await asyncio.to_thread(lambda: self._model.provider)  # a key helper may take its time
+        model, day = small_model(self._in_force.environment), self._day()
+        if session.path is None or not session.encoded:
+            message = "There is nothing to name yet: this session has no messages, or is not saved on disk."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+        def spend(usage: Mapping[str, Any], cost_usd: float | None) -> None:
+            session.spend(usage, cost_usd)
+            if cost_usd:
+                day.add(cost_usd)
+
+        ctx = ToolContext("title", lambda **_: None, spend=spend)
+        content = [{"type": "text", "text": f"{_TITLE_PROMPT}\n\n{_beginning(session, self._redaction)}"}]
+        turn = await SideRequest(lambda: provider, model).ask([{"role": "user", "content": content}], ctx)
+        session.settle()
+        title = " ".join(text_of(turn).split()).strip("\"'“”«»`* ")[:TITLE_CHARS]
+        if not title:
+            raise CellwrightError(
+                ErrorCode.EXECUTION_ERROR, f"{model} gave no title. Name the session yourself: /rename TITLE"
+            )
+        return await asyncio.to_thread(write_title, session.path, title, "model")
 
 
 def has_title(transcript: Path) -> bool:

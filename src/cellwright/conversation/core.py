@@ -1,0 +1,279 @@
+"""The core of a conversation, whatever its features: where it runs, its settings, session, tools and queue.
+
+It makes the agents of runs. Which features there are it does not know: it asks all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from cellwright.agent.agent_setup import AgentFeatures, AgentSetup
+from cellwright.agent.calls.approval import CanUseTool
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.hooks.make_hooks import as_hooks, together
+from cellwright.agent.prompt import ContextItem, ContextProvider
+from cellwright.agent.thread import AgentThread, CallerJobs
+from cellwright.agent.tool import Tool
+from cellwright.checkpoints.checkpoints import Checkpoints
+from cellwright.config.hooks.hooks_in_force import HooksInForce
+from cellwright.config.output_styles.output_style import OutputStyle
+from cellwright.config.settings.layers import SCOPES, Scope
+from cellwright.config.settings.settings_files import InlineSettings
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.model_connection import ModelConnection
+from cellwright.conversation.observers import Observers
+from cellwright.conversation.prompts.after_compaction import after_summary
+from cellwright.conversation.prompts.prompt import mode_blocks, place_blocks
+from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.resolve_options import (
+    compaction_settings,
+    effort_of,
+    fallbacks_of,
+    model_of,
+    plan_model_of,
+    thinking_budget_of,
+    thinking_of,
+)
+from cellwright.conversation.runs.policy_in_force import PolicyInForce
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.runs.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox
+from cellwright.conversation.runs.user_choices import Choices, with_choices
+from cellwright.conversation.session_choice import ConversationSessions
+from cellwright.conversation.tools.built_in_tools import never_unsaved, no_live_definition
+from cellwright.conversation.tools.thinking_time import ThinkingTime
+from cellwright.conversation.tools.toolset import ConversationTools, ToolMaker
+from cellwright.doctor.check import Check
+from cellwright.model.provider import Provider
+from cellwright.redaction.redaction import Redaction, secret_values
+from cellwright.sessions.session import Session
+from cellwright.tools.notebook.open_notebook import OpenNotebooks
+
+if TYPE_CHECKING:
+    from cellwright.checkpoints.undo import Undo
+    from cellwright.config.hooks.mcp import CallMcpTool
+    from cellwright.tools.agents.agent import StartAgent
+    from cellwright.tools.shell.task_stop import StopAgent
+    from cellwright.tools.skills.skill import LoadSkill
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """Where a conversation runs: its folder, its environment, and what the process has that hosts it.
+
+    `interface` says for Claude where the user is. `inline_settings` gives the settings that are in no file, the files of
+    `setting_scopes` count besides, and `trusts_folder` is as in `SettingsInForce`. `more_tools` makes the tools that this
+    process adds to the built-in ones (the kernel's `Python`). `is_unsaved` says of a file whether an editor holds changes
+    of it; `open_notebooks` are the notebooks that are open in its front ends; `live_definitions` says of a name what this
+    process itself has by it; `checks` are what `/doctor` looks at besides the usual; `find_sandbox` says what can confine
+    commands, and is asked with the first run; `notebook` is the file that this process runs, if it runs one.
+    """
+
+    cwd: Path
+    interface: str
+    environ: Mapping[str, str] | None = None
+    inline_settings: Callable[[], tuple[InlineSettings, ...]] = tuple
+    setting_scopes: Container[Scope] = SCOPES
+    trusts_folder: bool = False
+    more_tools: ToolMaker | None = None
+    is_unsaved: Callable[[Path], bool] = never_unsaved
+    open_notebooks: OpenNotebooks | None = None
+    live_definitions: Callable[[str], str] = no_live_definition
+    checks: Sequence[Check] = ()
+    find_sandbox: FindSandbox = look_for_sandbox
+    notebook: Callable[[], Path | None] = lambda: None
+
+
+class Core:
+    """What every conversation has. `complete` gives it its features, and with them its tools and session."""
+
+    tools: ConversationTools
+    sessions: ConversationSessions
+    style: Callable[[], OutputStyle]
+
+    def __init__(
+        self,
+        host: Host,
+        provider: Provider | None,
+        thread: AgentThread | None,
+        jobs: CallerJobs | None,
+        call_mcp_tool: CallMcpTool,
+    ) -> None:
+        self.host = host
+        self.jobs = jobs or CallerJobs()
+        self.choices = Choices(folder=host.cwd)
+        """The choices of the user for the prompts to come."""
+        self.in_force = SettingsInForce(
+            host.cwd,
+            os.environ if host.environ is None else host.environ,
+            inline_settings=with_choices(host.inline_settings, self.choices),
+            scopes=host.setting_scopes,
+            trusts_folder=host.trusts_folder,
+        )
+        self.model = ModelConnection(self.in_force, provider)
+        self.redaction = Redaction(lambda: {**secret_values(self.in_force.environment), **self.model.keys})
+        self.checkpoints = Checkpoints(
+            roots=lambda: (host.cwd, *self.in_force.settings.additional_directories),
+            enabled=lambda: self.in_force.settings.file_checkpointing,
+            days=lambda: self.in_force.settings.cleanup_period_days,
+        )
+        self.sandbox = SandboxLookup(host.find_sandbox)
+        self.thinking_time = ThinkingTime(self.sandbox)
+        self.hooks = HooksInForce(self.in_force, call_mcp_tool)
+        self.observers = Observers()
+        self.thread = thread or AgentThread()
+        self.queue = RunQueue(self.thread)
+        self.features: Sequence[Feature] = ()
+
+    def complete(
+        self,
+        features: Sequence[Feature],
+        *,
+        style: Callable[[], OutputStyle],
+        load_skill: LoadSkill,
+        start_agent: StartAgent,
+        stop_agent: StopAgent,
+    ) -> None:
+        """Take the features, in the order in which they are asked, and what of them is a tool's or the system prompt's."""
+        host = self.host
+        self.features, self.style = features, style
+        self.tools = ConversationTools(
+            self.in_force,
+            self.hooks,
+            self.model,
+            self.checkpoints,
+            is_unsaved=host.is_unsaved,
+            open_notebooks=host.open_notebooks,
+            more=host.more_tools,
+            load_skill=load_skill,
+            start_agent=start_agent,
+            stop_agent=stop_agent,
+            live_definitions=host.live_definitions,
+        )
+        self.sessions = ConversationSessions(
+            self.in_force, self.queue, self.tools, left=self._session_left, changed=self.observers.session_changed
+        )
+        for feature in features:
+            if feature.observer is not None:
+                self.observers.add(feature.observer)
+
+    def _session_left(self, session: Session, because: str) -> None:
+        for feature in self.features:
+            feature.session_left(because)
+        self.hooks.end_session(session, because, self.thread, wait=False)
+
+    def project_confinement(self) -> Confinement | None:
+        """The bounds of programs that the project brings along; may wait for the sandbox to be found."""
+        return PolicyInForce(self.in_force, RunOptions(), self.sandbox.abilities).confinement_for_project_code()
+
+    def undo(self, session: Session) -> Undo:
+        """The turns of `session`, to be undone. Raises OSError when what was kept of them cannot be read."""
+        from cellwright.checkpoints.undo import Undo  # few runs undo something
+
+        return Undo(
+            journal=self.checkpoints.journal(session),
+            session=session,
+            file_state=self.tools.file_state,
+            notebooks=self.tools.open_notebooks,
+            cwd=self.in_force.cwd,
+        )
+
+    def listed(self, agent: AgentSetup) -> str:
+        """The lists that `agent` receives with where it works: of skills, and of agents."""
+        return "\n".join(filter(None, (feature.listed(agent) for feature in self.features)))
+
+    def agent(
+        self,
+        options: RunOptions,
+        provider: Provider,
+        can_use_tool: CanUseTool | None = None,
+        *,
+        run: RunInfo | None = None,
+        context: Sequence[ContextProvider] = (),
+    ) -> AgentSetup:
+        """The agent of `run`, or of none; `context` is found again behind a summary, besides what the features find.
+
+        Raises `CellwrightError` for what is wrong with the options.
+        """
+        settings, environment = self.in_force.settings, self.in_force.environment
+        limits: dict[str, Any] = {
+            "max_turns": options.max_turns or settings.max_turns,
+            "budget_usd": options.budget_usd or settings.run_budget,
+            "max_tokens": options.max_tokens or settings.max_tokens,
+            "max_parallel_tools": options.max_parallel_tools or settings.max_parallel_tools,
+            "tool_timeout": options.tool_timeout or settings.tool_timeout,
+        }
+        given = {name: value for name, value in limits.items() if value is not None}
+        on_denied = options.on_denied or settings.on_denied
+        policy = PolicyInForce(self.in_force, options, self.sandbox.abilities)
+        tools, now = self.tools.of(options), policy.now()
+        agent = AgentSetup(
+            provider=provider,
+            model=model_of(options, settings, environment),
+            plan_model=plan_model_of(options, settings, environment),
+            effort=effort_of(options, settings),
+            cache_ttl=settings.prompt_cache_ttl,
+            thinking=thinking_of(settings, environment),
+            thinking_budget=thinking_budget_of(settings, environment),
+            fallback_models=fallbacks_of(options, settings, environment),
+            system=system_blocks(
+                [tool for tool in tools if not now.hides(tool)],
+                style=self.style(),
+                append=options.append_system_prompt,
+                instead=options.system_prompt,
+            ),
+            tools=tools,
+            features=ConversationFeatures(self, options, run, context),
+            policy=policy,
+            can_use_tool=can_use_tool if on_denied == "ask" else None,
+            ends_when_denied=on_denied == "error",
+            setup=options.setup,
+            hooks=together(self.hooks.of(self.in_force.program_environment), as_hooks(options.hooks)),
+            redaction=self.redaction if settings.redact_secrets else None,
+            answer_type=options.answer_type,
+            compaction=compaction_settings(settings, environment),
+            clear_tool_results=settings.clear_tool_results,
+            **given,
+        )
+        for feature in self.features:
+            agent = feature.agent(agent, options)
+        return agent
+
+
+class ConversationFeatures(AgentFeatures):
+    """The conversation's features as an agent of it asks them, in a run or in none."""
+
+    def __init__(
+        self, core: Core, options: RunOptions, run: RunInfo | None, context: Sequence[ContextProvider]
+    ) -> None:
+        self._core = core
+        self._options = options
+        # what the user's instructions are comes first, and is all that is sent again if no run sums up
+        asked = sorted(core.features, key=lambda feature: not feature.instructs)
+        found = [each.after_summary(run) for each in asked if run is not None or each.instructs]
+        self._find = after_summary(
+            core.in_force.cwd,
+            self._surroundings,
+            core.tools.of(RunOptions()),
+            (*(each for each in found if each is not None), *context),
+        )
+
+    def tools(self) -> Sequence[Tool]:
+        return [tool for feature in self._core.features for tool in feature.tools(self._options)]
+
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+        await self._core.hooks.fire_file_changes(session, agent.policy)
+        return [item for feature in self._core.features for item in await feature.after_calls(paths, session, agent)]
+
+    async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+        return await self._find(session, agent)
+
+    def _surroundings(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+        core = self._core
+        place = place_blocks(agent, core.in_force.cwd, core.host.interface, core.in_force.settings, core.listed)
+        return (*place, *mode_blocks(session, agent))
