@@ -24,10 +24,10 @@ from cellwright.agent.structured_output.typed_answer import AnswerType
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.process_conversation import ProcessConversation, registered
+from cellwright.conversation.runs.ask_option_types import AskOptions
 from cellwright.conversation.runs.ask_options import (
     ASK_DEFAULTS,
     SHARED,
-    AskOptions,
     answer_type_of,
     callback_of,
     check_options,

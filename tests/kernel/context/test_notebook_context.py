@@ -23,7 +23,7 @@ from cellwright.kernel.context.notebook_context import (
     KernelContext,
     kernel_context,
 )
-from cellwright.kernel.magic.options import How
+from cellwright.config.settings.option_table import How
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.redaction.redaction import Redaction
