@@ -53,7 +53,9 @@ def tools_spread() -> Mapping[str, Spread]:
     from cellwright.permissions.written_tools import written_tools
 
     trees = _trees()
-    return {name: Spread(tuple(file for file, tree in trees.items() if name in _quoted(tree))) for name in written_tools()}
+    return {
+        name: Spread(tuple(file for file, tree in trees.items() if name in _quoted(tree))) for name in written_tools()
+    }
 
 
 def _spread(name: str) -> Spread:

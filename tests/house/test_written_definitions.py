@@ -27,7 +27,10 @@ from cellwright.tools.later_tool import (
 )
 from declared_tools import declared
 
-FACTS = ("description", "access", "read_only", "limits", "category", "best_for", "asks", "asks_together")
+FACTS = (
+    *("description", "access", "read_only", "limits", "category", "best_for", "asks", "asks_together", "rarely_used"),
+    *("has_effects", "other_names"),
+)
 
 KERNEL_TOOLS = ("NotebookRun", "NotebookVerify")
 

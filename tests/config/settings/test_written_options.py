@@ -10,7 +10,7 @@ from pathlib import Path
 from cellwright.config.settings.option_table import OPTIONS, Option, Surface
 from cellwright.conversation.runs.ask_options import AGENT_ROWS, SESSION
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 TYPES = ROOT / "src/cellwright/conversation/runs/ask_option_types.py"
 PAGE = ROOT / "docs/settings.md"
