@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ APART = (
     "terminal/demo/sample_project/",  # a user's project
     "terminal/demo/script.py",  # what a model says: a recording, in Python
 )
-WRITTEN = ("conversation/options/ask_options.py",)
+WRITTEN = ("conversation/runs/ask_option_types.py",)
 """Files that `make written` writes."""
 
 
@@ -61,8 +61,7 @@ def tools_spread() -> Mapping[str, Spread]:
 def _spread(name: str) -> Spread:
     trees = _trees()
     files = tuple(file for file, tree in trees.items() if name in _names(tree))
-    records = tuple(found for tree in trees.values() for found in _records_with(tree, name))
-    return Spread(files, records)
+    return Spread(files, tuple(record for tree in trees.values() for record in _records(tree).get(name, ())))
 
 
 @functools.cache
@@ -97,16 +96,17 @@ def _all_names(tree: ast.Module) -> Iterator[str]:
                 yield name
 
 
-def _records_with(tree: ast.Module, name: str) -> Iterator[str]:
-    """The classes of `tree` with a field `name`."""
+@functools.cache
+def _records(tree: ast.Module) -> Mapping[str, Sequence[str]]:
+    """The classes of `tree` by the names of their fields."""
+    found: dict[str, list[str]] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            for each in node.body:
-                target = each.target if isinstance(each, ast.AnnAssign) else None
-                if isinstance(each, ast.Assign):
-                    target = each.targets[0]
-                if isinstance(target, ast.Name) and target.id == name:
-                    yield node.name
+        for each in node.body if isinstance(node, ast.ClassDef) else ():
+            targets = [each.target] if isinstance(each, ast.AnnAssign) else getattr(each, "targets", ())
+            for target in targets:
+                if isinstance(target, ast.Name) and isinstance(node, ast.ClassDef):
+                    found.setdefault(target.id, []).append(node.name)
+    return found
 
 
 if __name__ == "__main__":
