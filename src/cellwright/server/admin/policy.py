@@ -24,7 +24,9 @@ CHOICES: tuple[Choice, ...] = get_args(Choice)
 
 _TOOLS_OF = {
     "bash": chosen_names(["@shell"]),
-    "python": tuple(name for name, tool in written_tools().items() if tool.access.kind in ("python", "cells")),
+    "python": tuple(
+        name for kind in ("python", "cells") for name, tool in written_tools().items() if tool.access.kind == kind
+    ),
     "web_tools": chosen_names(["@web"]),
     "mcp": ("mcp__*",),
 }
