@@ -10,6 +10,7 @@ import functools
 import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -25,7 +26,6 @@ from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
 if TYPE_CHECKING:
     from cellwright.tools.agents.agent import StartAgent
     from cellwright.tools.code.navigation.project_code import ProjectCode
-    from cellwright.tools.files.originals import BackupStore
     from cellwright.tools.shell.task_stop import StopAgent
     from cellwright.tools.skills.skill import LoadSkill
 
@@ -149,10 +149,6 @@ class ToolMakers:
         self.environ = place.environ
         self.open_notebooks = place.open_notebooks
 
-    @property
-    def keeper(self) -> BackupStore | None:
-        return self.state.keeper
-
     @functools.cached_property
     def project_code(self) -> ProjectCode:
         from cellwright.tools.code.navigation.project_code import project_code
@@ -178,7 +174,7 @@ class ToolMaker(NamedTuple):
     def __call__(self, makers: ToolMakers) -> Tool:
         module, _, function = self.function.partition(":")
         make = getattr(importlib.import_module(f"cellwright.tools.{module}"), function)
-        made: Tool = make(*(getattr(makers, name) for name in self.needs))
+        made: Tool = make(*(attrgetter(name)(makers) for name in self.needs))
         return made
 
 
@@ -205,7 +201,7 @@ LATER: Mapping[str, ToolMaker] = {
     "CodeMetrics": ToolMaker("code.navigation.code_metrics:code_metrics_tool", ("project_code",)),
     "Git": ToolMaker("git.git:git_tool", ("cwd", "environ")),
     "RunTests": ToolMaker("code.run_tests:run_tests_tool", ("cwd", "environ")),
-    "Lint": ToolMaker("code.lint:lint_tool", ("cwd", "environ", "keeper")),
+    "Lint": ToolMaker("code.lint:lint_tool", ("cwd", "environ", "state.keeper")),
     "NotebookEdit": ToolMaker("notebook.notebook_edit:notebook_edit_tool", ("state", "cwd", "open_notebooks")),
     "NotebookRead": ToolMaker("notebook.notebook_read:notebook_read_tool", ("state", "cwd", "open_notebooks")),
     "TodoWrite": ToolMaker("planning.todo_write:todo_write_tool", group="list"),
