@@ -88,7 +88,9 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
 
     def of_group(group: str) -> Iterator[Tool]:
         return (
-            later_tool(name, functools.partial(maker, make)) for name, maker in LATER.items() if maker.group == group
+            later_tool(name, functools.partial(maker.tool, make))
+            for name, maker in LATER.items()
+            if maker.group == group
         )
 
     side_request = None if place.provider is None else SideRequest(place.provider, small_model(environ))
@@ -171,7 +173,8 @@ class ToolMaker(NamedTuple):
     needs: tuple[str, ...] = ()
     group: Literal["work", "list", "plan"] = "work"
 
-    def __call__(self, makers: ToolMakers) -> Tool:
+    def tool(self, makers: ToolMakers) -> Tool:
+        """Make the tool."""
         module, _, function = self.function.partition(":")
         make = getattr(importlib.import_module(f"cellwright.tools.{module}"), function)
         made: Tool = make(*(attrgetter(name)(makers) for name in self.needs))
