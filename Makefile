@@ -218,9 +218,10 @@ check-browser-side: labextension/node_modules/.installed labextension/typecheck/
 	$(NPM) run typecheck
 	$(NPM) run lint
 
-written: $(VENV)/.test  ## what is written down of the built-in tools: the schemas of their inputs, and the rest of their definitions
+written: $(VENV)/.test  ## what is written down of the built-in tools: the schemas of their inputs, and the rest of their definitions; and what repeats the table of options
 	$(BIN)/python tests/house/test_input_schemas.py
 	PYTHONPATH=tests/shared $(BIN)/python tests/house/test_written_definitions.py
+	$(BIN)/python tests/config/settings/test_written_options.py
 
 fix: $(VENV)/.test  ## what the linters can mend
 	$(BIN)/ruff check --fix .

@@ -22,7 +22,8 @@ from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.prompt import Prompt
 from cellwright.conversation.ask import ask_in, process_conversation
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.ask_options import ASK_DEFAULTS, AskOptions, spelled_out
+from cellwright.conversation.runs.ask_option_types import AskOptions
+from cellwright.conversation.runs.ask_options import ASK_DEFAULTS, spelled_out
 from cellwright.conversation.runs.kinds import TrustCheck
 from cellwright.conversation.runs.run_options import Result
 from cellwright.conversation.runs.run_request import RunSurface

@@ -27,7 +27,10 @@ from cellwright.tools.later_tool import (
 )
 from declared_tools import declared
 
-FACTS = ("description", "access", "read_only", "limits", "category", "best_for", "asks", "asks_together")
+FACTS = (
+    *("description", "access", "read_only", "limits", "category", "best_for", "asks", "asks_together", "rarely_used"),
+    *("has_effects", "other_names"),
+)
 
 KERNEL_TOOLS = ("NotebookRun", "NotebookVerify")
 
@@ -97,7 +100,9 @@ def accesses() -> Mapping[str, WrittenAccess]:
 def definitions() -> Mapping[str, WrittenDefinition]:
     """The definitions of the tools that are made later, by name."""
     makers = ToolMakers(places(Path.cwd())[0])
-    tools = {name: make(makers) for name, make in LATER.items()} | {name: declared()[name] for name in KERNEL_TOOLS}
+    tools = {name: maker.tool(makers) for name, maker in LATER.items()} | {
+        name: declared()[name] for name in KERNEL_TOOLS
+    }
     return {name: definition(tool) for name, tool in tools.items()}
 
 

@@ -265,7 +265,10 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):  # a dict for what is 
     waited for before: it finds out what `facts` tells then. It may raise ToolError for what cannot be done anyway.
     `check(input)` judges inputs in place of the schema, which is compiled: a stranger's is not. It raises ToolError.
     `asks_together`: the user is asked about neighbouring calls of one message at once, and may answer in any order; each
-    runs when it was allowed, one at a time. `input_type` is the class of a typed input, `output_type` that of structured
+    runs when it was allowed, one at a time. `rarely_used`: most sessions never call it, or have a plainer one for it; it is
+    deferred where the API can load tools. `has_effects`: its calls have effects besides changed files and cells, which
+    nothing takes back; None: as those of its category. `other_names` are names that a call may use instead, the likeliest
+    first. `input_type` is the class of a typed input, `output_type` that of structured
     results. `tool` makes one of a function; a program with a schema at hand makes it so:
 
     >>> async def look_up(given: dict, ctx: ToolContext) -> str:
@@ -292,6 +295,9 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):  # a dict for what is 
     check: Callable[[Mapping[str, Any]], None] | None = None
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     asks_together: bool = False
+    rarely_used: bool = False
+    has_effects: bool | None = None
+    other_names: Sequence[str] = ()
     title: Callable[[Mapping[str, Any]], str] | None = None
     preview: Callable[[Mapping[str, Any]], Awaitable[Preview]] | None = None
     input_type: type[ToolInput] | None = None
@@ -408,6 +414,9 @@ def tool(
     fields: Mapping[str, Mapping[str, Any]] | None = None,
     asks: QuestionKind = "permission",
     asks_together: bool = False,
+    rarely_used: bool = False,
+    has_effects: bool | None = None,
+    other_names: Sequence[str] = (),
     prepare: Callable[[Any], Awaitable[None]] | None = None,
     facts: Callable[[Any], Mapping[str, Any]] | None = None,
     title: Callable[[Any], str] | None = None,
@@ -430,6 +439,9 @@ def tool(
     fields: Mapping[str, Mapping[str, Any]] | None = None,
     asks: QuestionKind = "permission",
     asks_together: bool = False,
+    rarely_used: bool = False,
+    has_effects: bool | None = None,
+    other_names: Sequence[str] = (),
     prepare: Callable[[Any], Awaitable[None]] | None = None,
     facts: Callable[[Any], Mapping[str, Any]] | None = None,
     title: Callable[[Any], str] | None = None,
@@ -485,6 +497,9 @@ def tool(
             input_examples=examples,
             asks=asks,
             asks_together=asks_together,
+            rarely_used=rarely_used,
+            has_effects=has_effects,
+            other_names=tuple(other_names),
             prepare=inputs.taking(prepare),
             facts=inputs.taking(facts),
             title=inputs.taking(title),

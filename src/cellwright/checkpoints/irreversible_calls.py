@@ -12,13 +12,8 @@ from cellwright.text import visible_line
 
 EFFECT_CHARS = 200
 
-_WITHOUT = frozenset({"BashOutput", "TaskOutput", "EditSymbol", "RenameSymbol", "Lint"})
-"""Tools of categories that have effects, without any of their own but for changes of files."""
-
-_RUN_CELLS = frozenset({"NotebookRun", "NotebookVerify"})
-"""They are about notebooks, but what the code in the cells does is not taken back."""
-
 _TAKEN_BACK = ("files", "notebooks", "search", "planning")
+"""Categories whose tools have no effects but changed files and cells, unless one says that it has."""
 
 
 def effect_of(tool: Tool, tool_input: Mapping[str, Any], roots: Sequence[Path]) -> str:
@@ -26,7 +21,8 @@ def effect_of(tool: Tool, tool_input: Mapping[str, Any], roots: Sequence[Path]) 
 
     A command counts unless it only reads. What is not known counts.
     """
-    if tool.name not in _RUN_CELLS and (tool.category in _TAKEN_BACK or tool.name in _WITHOUT):
+    has_effects = tool.category not in _TAKEN_BACK if tool.has_effects is None else tool.has_effects
+    if not has_effects:
         return ""
     if tool.read_only and tool.category != "web":
         return ""

@@ -256,6 +256,6 @@ def choose(conversation: Conversation, **chosen: Any) -> None:
     """Have this hold for the prompts to come, in all faces of the conversation."""
     with conversation.in_force.users_change():
         for name, value in chosen.items():
-            setattr(conversation.choices, name, value)
+            conversation.choices.set(name, value)
     conversation.in_force.refresh(session_has_begun=conversation.sessions.current.has_begun)
     conversation.observers.session_changed(conversation.sessions.current)

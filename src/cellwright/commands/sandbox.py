@@ -48,7 +48,7 @@ def _page(call: CommandCall, found: SandboxFound) -> CommandPage:
     environ = conversation.in_force.environ
     policy = policy_of(options, lenient, conversation.cwd, environ, found.abilities)
     sections = [Section("Sandbox", [("", ""), *_facts(found, settings, str(conversation.cwd))])]
-    bash = next((tool for tool in conversation.tools.of(options) if tool.name == "Bash"), None)
+    bash = next((tool for tool in conversation.tools.of(options) if tool.access.kind == "shell"), None)
     if found.abilities is not None and bash is not None:
         sections += _what_commands_may(policy, bash, environ, conversation.cwd)
         sections.append(Section("What it leaves open", [("", ""), *_open_ends(found)]))

@@ -25,10 +25,10 @@ from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.process_conversation import ProcessConversation, registered
+from cellwright.conversation.runs.ask_option_types import AskOptions
 from cellwright.conversation.runs.ask_options import (
     ASK_DEFAULTS,
     SHARED,
-    AskOptions,
     answer_type_of,
     callback_of,
     check_options,

@@ -22,15 +22,16 @@ from cellwright.commands.command import CommandCall, CommandPage, SlashCommand, 
 from cellwright.commands.registry import COMMANDS, answer_of, command_of, is_command
 from cellwright.commands.undo import rewind_turns
 from cellwright.config.settings.layers import SCOPES, Layer
+from cellwright.config.settings.option_table import CHOSEN
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.conversation.ask import ScriptConversation, ask_in, stream_in
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import full_name, model_of
+from cellwright.conversation.runs.ask_option_types import AgentOptions
 from cellwright.conversation.runs.ask_options import (
     AGENT_DEFAULTS,
     SHARED,
-    AgentOptions,
     SharedSession,
     answer_type_of,
     callback_of,
@@ -48,9 +49,6 @@ from cellwright.tools.shell.background import background_tasks
 
 SOURCES = ("user", "project", "local")
 """The files of settings, by the names that claude-agent-sdk has for them."""
-
-CHOSEN = ("model", "mode", "effort")
-"""Options that can be changed later: they hold for the conversation, and not for a prompt."""
 
 T = TypeVar("T")
 
@@ -290,7 +288,7 @@ class Agent:
         """
         self._conversation.runs.refuse_while_running()
         choices = self._conversation.choices
-        chosen = {name: value for name in CHOSEN if (value := getattr(choices, name)) is not None}
+        chosen = {name: value for name, value in choices.options.items() if value is not None}
         given: Any = {**self._places, **self._options, **chosen, **options}
         return Agent(session=self.session.fork(), **given)
 

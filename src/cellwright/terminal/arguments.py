@@ -10,14 +10,12 @@ import json
 import re
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cellwright.conversation.runs.option_values import FORMATS, ON_DENIED
+from cellwright.config.settings.option_table import FORMATS, OPTIONS, Kind, Option
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.models import EFFORTS, PROVIDERS
-from cellwright.permissions.modes import LISTED_MODES
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS, is_claude, translated
 from cellwright.terminal.exit_codes import MEANINGS
 from cellwright.terminal.subcommands.subcommand_names import refuse_command_word
@@ -53,43 +51,55 @@ def parser(*, as_claude: bool = False) -> argparse.ArgumentParser:
     made.add_argument("-p", "--print", action="store_true", help="answer this one prompt and exit")
     version = f"{VERSION} (Cellwright)" if as_claude else f"cellwright {VERSION}"
     made.add_argument("--version", action="version", version=version)
-    _add_run_options(made.add_argument_group("the run"))
-    _add_permission_options(made.add_argument_group("permissions"))
-    _add_session_options(made.add_argument_group("session"))
-    _add_output_options(made.add_argument_group("output"))
+    for title, add in (
+        ("the run", _add_files_of_prompts),
+        ("permissions", _add_permission_options),
+        ("session", _add_session_options),
+        ("output", _add_output_options),
+    ):
+        group = made.add_argument_group(title)
+        _add_options(group)
+        add(group)
     return made
 
 
-def _add_run_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--model", metavar="M", help="the model, for example claude-sonnet-5-5")
-    group.add_argument("--effort", choices=EFFORTS, help="how hard the model thinks")
-    group.add_argument("--provider", choices=PROVIDERS, help="ask the model over the API, or through Claude Code")
-    group.add_argument("--max-turns", metavar="N", type=_count, help="at most N requests to the model")
-    group.add_argument("--max-tokens", metavar="N", type=_count, help="at most N tokens for one answer")
-    group.add_argument("--budget", metavar="USD", type=_amount, help="stop before the run costs more than this")
-    group.add_argument(
-        "--fallback-model",
-        metavar="MODELS",
-        type=_names,
-        help="models to continue with, in this order, if the model is overloaded or unavailable; separated by commas",
-    )
-    group.add_argument(
-        "--tools",
-        metavar="NAMES",
-        type=_names,
-        help='the only tools Claude has, separated by commas; "" for none, "default" for all',
-    )
-    group.add_argument(
-        "--no-tools",
-        action="store_true",
-        help="let Claude answer without tools; blocks that are named lang:path are offered as files to write",
-    )
-    group.add_argument("--system-prompt", metavar="TEXT", help="the system prompt, instead of Cellwright's own")
+def _add_options(group: argparse._ArgumentGroup) -> None:
+    """Add the options of the table that belong to `group`, by its title."""
+    for option in OPTIONS:
+        if option.terminal and option.terminal_group == group.title and option.name != "setup":
+            group.add_argument(f"--{option.terminal}", dest=option.name, **_said(option))
+
+
+def _said(option: Option) -> dict[str, Any]:
+    """Return how argparse reads an option."""
+    kind, told = option.kind, {"help": option.terminal_help or option.help}
+    if option.flag:
+        return {**told, "action": "store_false" if option.default else "store_true"}
+    if names := option.terminal_names or kind.names:
+        return {**told, "choices": names, **({"metavar": "MODE"} if option.name == "mode" else {})}
+    told["metavar"] = option.terminal_placeholder or kind.placeholder
+    if option.with_commas:
+        return {**told, "type": _names}
+    if option.name in _FILES:
+        return {**told, **_FILES[option.name]}
+    if option.repeats:
+        return {**told, "action": "append", "default": []}
+    return {**told, "type": _reader(kind)} if kind.trait in ("whole", "number") else told
+
+
+def _reader(kind: Kind) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            return kind.read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
+
+    return read
+
+
+def _add_files_of_prompts(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--system-prompt-file", metavar="FILE", type=_text_of, dest="system_prompt", help=argparse.SUPPRESS
-    )
-    group.add_argument(
-        "--append-system-prompt", metavar="TEXT", action="append", default=[], help="text added after it"
     )
     group.add_argument(
         "--append-system-prompt-file",
@@ -99,39 +109,9 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
         dest="append_system_prompt",
         help=argparse.SUPPRESS,
     )
-    group.add_argument(
-        "--context", choices=("none", "code"), help="code: attach the project's code that fits the prompt best"
-    )
-    group.add_argument("--max-parallel-tools", metavar="N", type=_count, help="reading tools that run at once (10)")
-    group.add_argument("--tool-timeout", metavar="SECONDS", type=_amount, help="stop every tool call after this long")
 
 
 def _add_permission_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--permission-mode",
-        choices=(*LISTED_MODES, "manual", "auto"),
-        metavar="MODE",
-        help=f"what is asked, allowed or denied if no rule applies: {', '.join(LISTED_MODES)}",
-    )
-    rules = "a rule, or several with commas: Edit, Bash(pytest *), Read(~/notes/**); may be repeated"
-    group.add_argument(
-        "--allowed-tools", metavar="RULES", action="append", default=[], help=f"allow without asking: {rules}"
-    )
-    group.add_argument("--disallowed-tools", metavar="RULES", action="append", default=[], help="deny; rules as above")
-    group.add_argument(
-        "--add-dir",
-        metavar="DIR",
-        type=_folder,
-        action="append",
-        default=[],
-        help="a folder to work in besides this one",
-    )
-    group.add_argument(
-        "--on-denied",
-        choices=ON_DENIED,
-        help="what happens to a call that needs permission: ask you (or skip it if nobody can be asked), "
-        "skip it and continue, or end the run with an error",
-    )
     group.add_argument("--permission-prompts", choices=("none", "host"), help=argparse.SUPPRESS)
     group.add_argument(
         "--permission-prompt-tool",
@@ -149,26 +129,6 @@ def _add_permission_options(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         help="settings above those of the files",
-    )
-    group.add_argument(
-        "--mcp-config",
-        metavar="FILE-OR-JSON",
-        type=_servers,
-        action="append",
-        default=[],
-        help="MCP servers besides those of the files",
-    )
-    group.add_argument(
-        "--agents",
-        metavar="FILE-OR-JSON",
-        type=_agents,
-        default={},
-        help="more agents: for each name a description, a prompt, and anything else an agent's file may have",
-    )
-    group.add_argument(
-        "--agent",
-        metavar="NAME",
-        help="let this agent work itself: with its prompt, tools and model (/agents lists them)",
     )
     group.add_argument("--strict-mcp-config", action="store_true", help="only the servers of --mcp-config")
     group.add_argument(
@@ -232,9 +192,6 @@ def _add_output_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--replay-user-messages", action="store_true", help="with stream-json in and out: say which message is answered"
     )
-    group.add_argument(
-        "--schema", metavar="FILE", type=_schema, help="return the answer as JSON that fits the JSON schema in FILE"
-    )
     group.add_argument("--json-schema", metavar="JSON", type=_schema_text, dest="schema", help=argparse.SUPPRESS)
     group.add_argument("--quiet", action="store_true", help="only the answer on stdout, only errors on stderr")
     group.add_argument(
@@ -257,8 +214,7 @@ def parse(argv: Sequence[str], program: str = "cellwright") -> argparse.Namespac
     if len(options.prompt) == 1 and "--" not in argv:
         refuse_command_word(options.prompt[0])
     options.prompt = "" if options.prompt == ["-"] else " ".join(options.prompt)
-    options.allowed_tools = split_rules(options.allowed_tools)
-    options.disallowed_tools = split_rules(options.disallowed_tools)
+    options.allow, options.deny = split_rules(options.allow), split_rules(options.deny)
     options.append_system_prompt = "\n\n".join(options.append_system_prompt)
     if as_claude and is_piped(sys.stdin):
         options.print = True  # nobody sits there
@@ -292,7 +248,7 @@ def _check_together(made: argparse.ArgumentParser, options: argparse.Namespace) 
     streams = options.output_format == "stream-json"
     for wrong, problem in (
         (options.dry_run and options.replay is not None, "--dry-run and --replay do not go together"),
-        (options.no_tools and options.tools is not None, "--no-tools and --tools do not go together"),
+        (not options.builtin_tools and options.tools is not None, "--no-tools and --tools do not go together"),
         (options.fork_session and not resumes, "--fork-session needs --continue or --resume"),
         (
             options.session_id and resumes and not options.fork_session,
@@ -411,21 +367,13 @@ def _uuid(text: str) -> str:
         raise argparse.ArgumentTypeError(f"{text!r} is not a UUID") from None
 
 
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
-    return int(text)
-
-
-def _amount(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return number
-
+_FILES: dict[str, dict[str, Any]] = {
+    "add_dirs": {"type": _folder, "action": "append", "default": []},
+    "agents": {"type": _agents, "default": {}},
+    "mcp_servers": {"type": _servers, "action": "append", "default": []},
+    "schema": {"type": _schema},
+}
+"""The options whose values are looked up on the disk."""
 
 WAIT_SECONDS = 3.0
 """The time something may take to come by pipe, when there are words besides: a pipe may be inherited and idle."""

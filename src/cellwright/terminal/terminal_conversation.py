@@ -27,13 +27,14 @@ from cellwright.config.credentials.stored_key import kept_source
 from cellwright.config.mcp.entries import ServerOrigin
 from cellwright.config.mcp.find_servers import GivenServers
 from cellwright.config.settings.layers import SCOPES, Layer, Scope
+from cellwright.config.settings.option_table import OPTIONS, nested
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.trust.trust import refusal_text
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs import kinds
 from cellwright.conversation.runs.run import Run
-from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.conversation.runs.run_request import RunRequest, ignore_run
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
@@ -451,30 +452,9 @@ def _key_source(in_force: SettingsInForce) -> str:
 
 
 def run_options(options: argparse.Namespace) -> RunOptions:
-    """The command line's options as the conversation takes them."""
-    return RunOptions(
-        model=options.model,
-        mode=options.permission_mode,
-        max_turns=options.max_turns,
-        budget_usd=options.budget,
-        effort=options.effort,
-        max_tokens=options.max_tokens,
-        max_parallel_tools=options.max_parallel_tools,
-        tool_timeout=options.tool_timeout,
-        allow=options.allowed_tools,
-        deny=options.disallowed_tools,
-        on_denied=options.on_denied,
-        setup=options.setup,
-        fallback_models=options.fallback_model,
-        builtin_tools=options.tools in (None, ("default",)) and not options.no_tools,
-        proposes_files=options.no_tools,
-        code_context=options.context == "code",
-        tool_names=() if options.tools in (None, ("default",)) else options.tools,
-        system_prompt=options.system_prompt,
-        append_system_prompt=options.append_system_prompt,
-        agents=options.agents,
-        agent=options.agent,
-    )
+    """The command line's options as the conversation takes them; servers and types have ways of their own."""
+    given = {option.name: getattr(options, option.name) for option in OPTIONS if option.terminal and not option.layer}
+    return options_of({name: value for name, value in given.items() if name not in ("mcp_servers", "schema")})
 
 
 def inline_settings(options: argparse.Namespace, cwd: Path) -> tuple[InlineSettings, ...]:
@@ -484,19 +464,18 @@ def inline_settings(options: argparse.Namespace, cwd: Path) -> tuple[InlineSetti
         # a rule's `/x` starts at the folder of the file it stands in
         folder = cwd if name == "--settings" else Path(name).expanduser().absolute().parent
         found.append((Layer(scope="options", label=name, root=folder, folder=folder), values))
-    if options.provider is not None:
-        layer = Layer(scope="options", label="--provider", root=cwd, folder=cwd)
-        found.append((layer, {"cellwright": {"provider": options.provider}}))
-    if options.add_dir:
-        folders = {"permissions": {"additionalDirectories": [str(folder) for folder in options.add_dir]}}
-        found.append((Layer(scope="options", label="--add-dir", root=cwd, folder=cwd), folders))
+    for option in OPTIONS:
+        if option.layer and (value := getattr(options, option.name)):
+            layer = Layer(scope="options", label=f"--{option.terminal}", root=cwd, folder=cwd)
+            said = [str(each) for each in value] if isinstance(value, list) else value
+            found.append((layer, nested({option.setting: said})))
     return tuple(found)
 
 
 def given_servers(options: argparse.Namespace, cwd: Path) -> tuple[GivenServers, ...]:
     """The MCP servers of `--mcp-config`; of two with one name the last counts."""
     return tuple(
-        (servers, ServerOrigin(scope="flag", label=name, cwd=cwd)) for servers, name in reversed(options.mcp_config)
+        (servers, ServerOrigin(scope="flag", label=name, cwd=cwd)) for servers, name in reversed(options.mcp_servers)
     )
 
 

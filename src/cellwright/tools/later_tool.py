@@ -42,6 +42,9 @@ class WrittenDefinition(Struct, frozen=True, omit_defaults=True):
     asks: QuestionKind
     asks_together: bool
     functions: Sequence[str]
+    rarely_used: bool = False
+    has_effects: bool | None = None
+    other_names: Sequence[str] = ()
 
 
 class LaterTool(Tool, frozen=True, kw_only=True):
@@ -81,6 +84,9 @@ def later_tool(name: str, make: Callable[[], Tool]) -> Tool:
         input_examples=definition.input_examples,
         asks=definition.asks,
         asks_together=definition.asks_together,
+        rarely_used=definition.rarely_used,
+        has_effects=definition.has_effects,
+        other_names=tuple(definition.other_names),
         call=function_of("call"),
         **{function: function_of(function) for function in definition.functions},
         made=made,

@@ -239,7 +239,7 @@ def test_the_settings_and_config_come_to_the_same(place: Path, own_place: Path) 
         settings = settings_with(place, own_place, title, as_json)
         config = Claude(config=Config({"Claude": {named(title, "config"): as_json}}))
         layers = config.inline_settings()
-        own = getattr(config.options(), {"cost in US dollars": "budget"}.get(title, attribute), None)
+        own = config.options().run.get({"cost in US dollars": "budget"}.get(title, attribute))
         said = json.dumps([dict(values) for _, values in layers]) if layers else json.dumps(own)
         if getattr(settings, attribute) != value or json.dumps(as_json) not in said:
             wrong.append((title, getattr(settings, attribute), said))

@@ -19,7 +19,7 @@ from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.tools.built_in_tools import ToolEnvironment
-from cellwright.conversation.tools.toolset import RARELY_USED, all_tools
+from cellwright.conversation.tools.toolset import all_tools
 from cellwright.events import CHARS_PER_TOKEN, RunEnd, ToolEnd, TurnEnd
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
@@ -45,8 +45,8 @@ def whole_set() -> list[Tool]:
 
 
 def test_what_is_told_before_the_first_word_is_small() -> None:
-    tools = with_tool_search(whole_set(), RARELY_USED)
-    assert {tool.name for tool in tools if tool.defer_loading} == set(RARELY_USED)
+    tools = with_tool_search(whole_set())
+    assert {tool.name for tool in tools if tool.defer_loading} == {tool.name for tool in tools if tool.rarely_used}
     told = [tool.to_param() for tool in tools if not tool.defer_loading]
     assert tokens(told) + tokens(system_blocks(tools)) <= MAX_TOKENS
 

@@ -13,11 +13,10 @@ from cellwright.agent.calls.check_input import check_input
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
 from cellwright.conversation.tools.thinking_time import rehearse
-from cellwright.conversation.tools.toolset import RARELY_USED
 
 cwd = Path.cwd()
 place = ToolEnvironment(cwd=cwd, settings=Settings(project=cwd))
-tools = [tool for tool in make_tools(place) if tool.name not in RARELY_USED]
+tools = [tool for tool in make_tools(place) if not tool.rarely_used]
 policy = cellwright.PermissionPolicy(cwd=cwd)
 before = {*sys.modules}
 rehearse(tools, policy)

@@ -14,6 +14,7 @@ from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import ContextItems, PromptContext
+from cellwright.config.settings.option_table import How
 from cellwright.conversation.runs.kinds import DryRun
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.notebook_context import (
@@ -23,7 +24,6 @@ from cellwright.kernel.context.notebook_context import (
     KernelContext,
     kernel_context,
 )
-from cellwright.kernel.magic.options import How
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.redaction.redaction import Redaction

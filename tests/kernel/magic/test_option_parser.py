@@ -20,27 +20,39 @@ NONE = MagicOptions()
         ("", NONE, ""),
         ("explain this error", NONE, "explain this error"),
         ("--new", MagicOptions(new=True), ""),
-        ("--model claude-sonnet-5-5 --quiet why?", MagicOptions(model="claude-sonnet-5-5", quiet=True), "why?"),
-        ("--mode=plan --max-turns 3", MagicOptions(mode="plan", max_turns=3), ""),
-        ("--budget $1.50 do -- it --now", MagicOptions(budget=1.5), "do -- it --now"),
+        (
+            "--model claude-sonnet-5-5 --quiet why?",
+            MagicOptions(run={"model": "claude-sonnet-5-5"}, quiet=True),
+            "why?",
+        ),
+        ("--mode=plan --max-turns 3", MagicOptions(run={"mode": "plan", "max_turns": 3}), ""),
+        ("--budget $1.50 do -- it --now", MagicOptions(run={"budget": 1.5}), "do -- it --now"),
         ("--record 'my file.jsonl' don't", MagicOptions(record="my file.jsonl"), "don't"),
         ('--replay "a b.jsonl"', MagicOptions(replay="a b.jsonl"), ""),
         ("--out answer --format json-lines", MagicOptions(out="answer", format="json-lines"), ""),
         ("--notebook report.ipynb Go on", MagicOptions(notebook="report.ipynb"), "Go on"),
-        ("--resume 20261121 --effort low --no-tools", MagicOptions(resume="20261121", effort="low", no_tools=True), ""),
+        (
+            "--resume 20261121 --effort low --no-tools",
+            MagicOptions(run={"effort": "low", "builtin_tools": False}, resume="20261121"),
+            "",
+        ),
         ("--schema City --out city where?", MagicOptions(schema="City", out="city"), "where?"),
         ("--schema shop.City|None", MagicOptions(schema="shop.City|None"), ""),
         ("--schema 'list[dict[str, -1]]' all", MagicOptions(schema="list[dict[str, -1]]"), "all"),
         ("--dry-run what is sent", MagicOptions(dry_run=True), "what is sent"),
-        ("--allow 'Bash(ls *)' --allow Edit x", MagicOptions(allow=("Bash(ls *)", "Edit")), "x"),
-        ("--deny Bash --add-dir ../a --add-dir b", MagicOptions(deny=("Bash",), add_dir=("../a", "b")), ""),
+        ("--allow 'Bash(ls *)' --allow Edit x", MagicOptions(run={"allow": ("Bash(ls *)", "Edit")}), "x"),
+        (
+            "--deny Bash --add-dir ../a --add-dir b",
+            MagicOptions(run={"deny": ("Bash",), "add_dirs": ("../a", "b")}),
+            "",
+        ),
         (
             "--append-system-prompt 'Be kind.' --append-system-prompt x --fallback-model sonnet hi",
-            MagicOptions(append_system_prompt=("Be kind.", "x"), fallback_model=("sonnet",)),
+            MagicOptions(run={"append_system_prompt": ("Be kind.", "x"), "fallback_models": ("sonnet",)}),
             "hi",
         ),
-        ("--system-prompt-file a.txt hi", MagicOptions(system_prompt_file="a.txt"), "hi"),
-        ("--on-denied error go", MagicOptions(on_denied="error"), "go"),
+        ("--system-prompt-file a.txt hi", MagicOptions(run={"system_prompt_file": "a.txt"}), "hi"),
+        ("--on-denied error go", MagicOptions(run={"on_denied": "error"}), "go"),
     ],
 )
 def test_options_come_first_and_the_rest_is_the_prompt(line: str, options: MagicOptions, rest: str):
@@ -84,8 +96,11 @@ def test_a_wrong_option_is_refused_with_what_to_do(line: str, says: str):
 
 
 def test_defaults_hold_where_the_line_says_nothing():
-    defaults = MagicOptions(model="claude-haiku-5-5", max_turns=5)
-    assert parse_line("--max-turns 2 go", defaults) == (MagicOptions(model="claude-haiku-5-5", max_turns=2), "go")
+    defaults = MagicOptions(run={"model": "claude-haiku-5-5", "max_turns": 5})
+    assert parse_line("--max-turns 2 go", defaults) == (
+        MagicOptions(run={"model": "claude-haiku-5-5", "max_turns": 2}),
+        "go",
+    )
 
 
 def test_the_help_names_every_option():
@@ -95,7 +110,7 @@ def test_the_help_names_every_option():
 
 def test_config_reads_values_as_the_options_do():
     config = Claude(model="claude-haiku-5-5", mode="plan", max_turns=3, budget=0.5, quiet=True)
-    assert config.options() == MagicOptions(max_turns=3, budget=0.5, quiet=True)
+    assert config.options() == MagicOptions(run={"max_turns": 3, "budget": 0.5}, quiet=True)
     wrong = {"mode": "yolo", "max_turns": 0, "budget": -1.0, "format": "xml", "model": "", "deny": ["Bash("]}
     for name, value in {**wrong, "allow": ["Write(x)"]}.items():
         with pytest.raises(TraitError):

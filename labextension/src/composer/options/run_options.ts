@@ -3,14 +3,16 @@
 import type { JsonObject } from "../../json";
 import { button, element } from "../../transcript/dom";
 import type { Trans } from "../../translation";
+import { OPTION_VALUES, type OptionName } from "./written_options";
 
 /** `numbers` above 0, `words` with commas, `lines` one each; a `choice` is one of its values. */
 type Kind = "whole" | "number" | "text" | "words" | "lines" | "long" | "check" | { readonly choice: readonly (readonly [value: string, label: string])[] };
 
-type Option = { readonly name: string; readonly label: string; readonly hint: string; readonly kind: Kind };
+type Option = { readonly name: OptionName; readonly label: string; readonly hint: string; readonly kind: Kind };
 
 /** In the order of docs/settings.md. */
 export function runOptions(trans: Trans): readonly Option[] {
+  const denied = { ask: trans.__("ask"), skip: trans.__("continue without them"), error: trans.__("end the run") };
   return [
     { name: "budget_usd", label: trans.__("Budget (US$)"), hint: trans.__("no limit"), kind: "number" },
     { name: "max_turns", label: trans.__("Requests to the model"), hint: trans.__("no limit"), kind: "whole" },
@@ -19,7 +21,7 @@ export function runOptions(trans: Trans): readonly Option[] {
     { name: "tool_timeout", label: trans.__("Seconds of a tool call"), hint: trans.__("default"), kind: "number" },
     {
       name: "on_denied", label: trans.__("Calls that need approval"), hint: "",
-      kind: { choice: [["ask", trans.__("ask")], ["skip", trans.__("continue without them")], ["error", trans.__("end the run")]] },
+      kind: { choice: OPTION_VALUES.on_denied.map((each) => [each, denied[each]] as const) },
     },
     { name: "allow", label: trans.__("Allow rules"), hint: "Bash(ls *)", kind: "lines" },
     { name: "deny", label: trans.__("Deny rules"), hint: "WebFetch", kind: "lines" },
@@ -30,7 +32,7 @@ export function runOptions(trans: Trans): readonly Option[] {
     { name: "fallback_models", label: trans.__("Fallback models"), hint: "claude-sonnet-5-5", kind: "words" },
     {
       name: "provider", label: trans.__("Way to the model"), hint: "",
-      kind: { choice: ["api", "bedrock", "vertex", "foundry", "claude-code"].map((each) => [each, each] as const) },
+      kind: { choice: OPTION_VALUES.provider.map((each) => [each, each] as const) },
     },
     { name: "system_prompt", label: trans.__("System prompt"), hint: trans.__("in place of the usual one"), kind: "long" },
     { name: "append_system_prompt", label: trans.__("Text after the system prompt"), hint: "", kind: "long" },

@@ -13,7 +13,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.codebase.embedding.provider import PROVIDER_KINDS
-from cellwright.model.models import EFFORTS, PROVIDERS
+from cellwright.config.settings.option_table import OPTIONS, Option
+from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import MODES
 from cellwright.permissions.rules.domain_pattern import AddressProblem
 from cellwright.permissions.rules.host_pattern import read_host
@@ -172,6 +173,21 @@ def _key(name: str, check: Check, shape: Shape = "value", folder: Folder = "trus
     return Key(tuple(name.split(".")), check, shape, folder, **more)
 
 
+def _key_of(option: Option) -> Key:
+    """Return the setting of an option of the table."""
+    kind = option.kind
+    match kind.trait:
+        case "names":
+            check = one_of(*kind.names)
+        case "whole":
+            check = whole_number(1, option.most)
+        case "number":
+            check = amount_of_seconds
+        case _:
+            check = text
+    return _key(option.setting, check, folder=option.folder_says)
+
+
 _DISABLE = one_of("disable")
 
 THEMES = ("auto", "dark", "light", "dark-daltonized", "light-daltonized", "high-contrast", "ansi", "none")
@@ -182,6 +198,7 @@ LAYOUTS = ("comfortable", "compact")
 KEYS: dict[Path, Key] = {
     key.path: key
     for key in (
+        *(_key_of(option) for option in OPTIONS if option.setting and option.plain_setting),
         _key("permissions.allow", anything, "list"),
         _key("permissions.ask", anything, "list", "tightens"),
         _key("permissions.deny", anything, "list", "tightens"),
@@ -191,8 +208,6 @@ KEYS: dict[Path, Key] = {
         _key("permissions.blockReadsOutsideWorkingDirectories", flag, folder="tightens"),
         _key("permissions.blockWritesOutsideWorkingDirectories", flag, folder="tightens"),
         _key("env", variable_value, "members", name_check=variable_name),
-        _key("model", text),
-        _key("effortLevel", one_of(*EFFORTS)),
         _key("maxEffortLevel", one_of(*EFFORTS), folder="tightens"),
         _key("alwaysThinkingEnabled", flag),
         _key("showThinkingSummaries", flag),
@@ -203,7 +218,6 @@ KEYS: dict[Path, Key] = {
         _key("deniedModels", text, "list", "tightens"),
         _key("language", text),
         _key("outputStyle", text),
-        _key("agent", text),
         _key("autoMemoryEnabled", flag),
         _key("autoMemoryDirectory", a_path, folder="own"),
         _key("attribution.commit", any_text),
@@ -273,12 +287,6 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.sessionBudget", amount_of_money, folder="own"),
         _key("cellwright.notebookBudget", amount_of_money, folder="own"),
         _key("cellwright.dailyBudget", amount_of_money, folder="own"),
-        _key("cellwright.provider", one_of(*PROVIDERS), folder="own"),
-        _key("cellwright.onDenied", one_of("ask", "skip", "error")),
-        _key("cellwright.maxTurns", whole_number(1, 100_000)),
-        _key("cellwright.maxTokens", whole_number(1, 1_000_000)),
-        _key("cellwright.maxParallelTools", whole_number(1, 100)),
-        _key("cellwright.toolTimeout", amount_of_seconds),
         _key("cellwright.codeContext", one_of("off", "first-prompt", "every-prompt")),
         _key("theme", any_text, folder="own"),
         _key("cellwright.theme", one_of(*THEMES), folder="own"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import NO_FEATURES, AgentSetup
 from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
@@ -19,7 +20,7 @@ from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.prompt_map.answer_store import Answer
-from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.errors import ErrorCode
 from cellwright.events import Event, Retrying
 from cellwright.sessions.session import Session
@@ -39,36 +40,22 @@ class MapOptions(Struct, frozen=True, kw_only=True):
     """The options that each prompt is asked with; other processes get them pickled. `schema` is as the user gave it."""
 
     system: str = SYSTEM
-    model: str | None = None
     schema: Any = None
     tools: tuple[Tool | str, ...] = ()
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    mode: str | None = None
-    max_turns: int | None = None
-    max_tokens: int | None = None
-    effort: str | None = None
-    tool_timeout: float | None = None
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """The others, by their names in the table of options."""
 
     @property
     def answer_type(self) -> AnswerType | None:
         return None if self.schema is None else answer_type(self.schema)
 
     def run_options(self) -> RunOptions:
-        return RunOptions(
-            model=self.model,
-            mode=self.mode,
-            effort=self.effort,
-            max_turns=self.max_turns,
-            max_tokens=MAX_TOKENS if self.max_tokens is None else self.max_tokens,
-            tool_timeout=self.tool_timeout,
-            allow=self.allow,
-            deny=self.deny,
-            on_denied="skip",
+        given = {"max_tokens": MAX_TOKENS, **{name: value for name, value in self.run.items() if value is not None}}
+        return replace(
+            options_of({**given, "on_denied": "skip", "system_prompt": self.system}),
             tools=tuple(tool for tool in self.tools if not isinstance(tool, str)),
             tool_names=tuple(tool for tool in self.tools if isinstance(tool, str)),
             builtin_tools=False,
-            system_prompt=self.system,
             answer_type=self.answer_type,
         )
 

@@ -95,16 +95,18 @@ def map(
         raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
     options = MapOptions(
         system=SYSTEM if system is None else system,
-        model=model,
         schema=schema,
         tools=tuple(tools),
-        allow=tuple(allow),
-        deny=tuple(deny),
-        mode=mode,
-        max_turns=max_turns,
-        max_tokens=max_tokens,
-        effort=effort,
-        tool_timeout=tool_timeout,
+        run={
+            "model": model,
+            "allow": tuple(allow),
+            "deny": tuple(deny),
+            "mode": mode,
+            "max_turns": max_turns,
+            "max_tokens": max_tokens,
+            "effort": effort,
+            "tool_timeout": tool_timeout,
+        },
     )
     _check(options, concurrency=concurrency, batch=batch, executor=executor)
     conversation = process_conversation().conversation
@@ -359,8 +361,8 @@ def _check(options: MapOptions, *, concurrency: int, batch: bool, executor: Exec
     problem = ""
     if concurrency < 1:
         problem = f"concurrency is {concurrency}; at least one prompt has to be asked at a time."
-    elif options.effort not in (None, *EFFORTS):
-        problem = f"effort is {options.effort!r}; it is one of {', '.join(EFFORTS)}."
+    elif (effort := options.run["effort"]) not in (None, *EFFORTS):
+        problem = f"effort is {effort!r}; it is one of {', '.join(EFFORTS)}."
     elif batch and (options.tools or executor is not None):
         problem = "A batch asks each prompt once, at the API: it has neither `tools` nor an `executor`."
     if problem:
@@ -401,8 +403,8 @@ def _fingerprint(agent: AgentSetup, options: MapOptions) -> str:
         "system": options.system,
         "schema": None if answer_type is None else answer_type.schema,
         "tools": agent.tool_params,
-        "rules": [options.allow, options.deny, options.mode],
-        "limits": [options.max_tokens, options.max_turns, agent.effort, agent.thinking],
+        "rules": [options.run["allow"], options.run["deny"], options.run["mode"]],
+        "limits": [options.run["max_tokens"], options.run["max_turns"], agent.effort, agent.thinking],
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 

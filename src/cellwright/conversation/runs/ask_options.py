@@ -5,21 +5,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from cellwright.agent.calls.permission_callback import PermissionCallback, permission_callback
+from msgspec.structs import replace
+
+from cellwright.agent.calls.permission_callback import permission_callback
 from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
 from cellwright.agent.tool import Tool
 from cellwright.config.agents.agent_definition import AgentDefinition, NoAgent, given_definition
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.mcp.find_servers import read_json
+from cellwright.config.settings.option_table import BY_NAME, OPTIONS, TEXT, Option
 from cellwright.conversation.prompts.mcp.discovery import ARGUMENT
-from cellwright.conversation.runs.option_values import ON_DENIED, OnDenied
-from cellwright.conversation.runs.run_options import RunOptions, existing_folder
+from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.models import PROVIDERS, ProviderName
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
@@ -34,135 +34,30 @@ class SharedSession(Enum):
 SHARED: Final = SharedSession.SESSION
 
 
-class AgentOptions(TypedDict, total=False):
-    """The options of a prompt to an agent, besides the prompt."""
+PROGRAMS_OWN = (
+    Option("can_use_tool", "", TEXT._replace(annotation="PermissionCallback | None", fits=lambda _value: True), ""),
+    Option("output_schema", "", TEXT._replace(annotation="Any", fits=lambda _value: True), ""),
+)
+"""The options that only a program can give."""
 
-    model: str | None
-    mode: str | None
-    tools: Sequence[Tool | str]
-    builtin_tools: bool
-    can_use_tool: PermissionCallback | None
-    hooks: HookCallbacks
-    agents: Mapping[str, Any]
-    agent: str | None
-    mcp_servers: Mapping[str, Any] | str | Path
-    allow: Sequence[str]
-    deny: Sequence[str]
-    add_dirs: Sequence[str | Path]
-    on_denied: OnDenied | None
-    max_turns: int | None
-    budget: float | None
-    effort: str | None
-    provider: ProviderName | None
-    fallback_models: Sequence[str]
-    context: str | None
-    system_prompt: str | None
-    append_system_prompt: str
-    max_tokens: int | None
-    max_parallel_tools: int | None
-    tool_timeout: float | None
-    output_schema: Any
-    schema: Any
-
-
-class AskOptions(AgentOptions, total=False):
-    """The options of `ask` and `stream`, besides the prompt."""
-
-    session: Session | str | SharedSession | None
-
-
-AGENT_DEFAULTS: AgentOptions = {
-    "model": None,
-    "mode": None,
-    "tools": (),
-    "builtin_tools": True,
-    "can_use_tool": None,
-    "hooks": {},
-    "agents": {},
-    "agent": None,
-    "mcp_servers": {},
-    "allow": (),
-    "deny": (),
-    "add_dirs": (),
-    "on_denied": None,
-    "max_turns": None,
-    "budget": None,
-    "effort": None,
-    "provider": None,
-    "fallback_models": (),
-    "context": None,
-    "system_prompt": None,
-    "append_system_prompt": "",
-    "max_tokens": None,
-    "max_parallel_tools": None,
-    "tool_timeout": None,
-    "output_schema": None,
-    "schema": None,
-}
-ASK_DEFAULTS: AskOptions = {**AGENT_DEFAULTS, "session": SHARED}
-
-_Is = Callable[[Any], bool]
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _are(kinds: type | tuple[type, ...]) -> _Is:
-    def check(value: Any) -> bool:
-        is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-        return is_list and all(isinstance(each, kinds) for each in value)
-
-    return check
-
-
-def _or_none(check: _Is) -> _Is:
-    return lambda value: value is None or check(value)
-
-
-_KINDS: Mapping[str, tuple[_Is, str]] = {
-    "model": (_or_none(_is_text), "the name of a model"),
-    "mode": (_or_none(_is_text), "the name of a permission mode"),
-    "tools": (
-        _are((Tool, str)),
-        "a list of tools (`@cellwright.tool` makes one of a function) and names of built-in ones",
+SESSION = Option(
+    "session",
+    "",
+    TEXT._replace(
+        annotation="Session | str | SharedSession | None",
+        fits=lambda value: value is None or isinstance(value, Session | str | SharedSession),
+        expected="a `Session`, a session's id, or None for one that is kept nowhere",
     ),
-    "builtin_tools": (lambda value: isinstance(value, bool), "True or False"),
-    "hooks": (lambda value: isinstance(value, Mapping), "a dict of lists of hooks by their events"),
-    "agents": (lambda value: isinstance(value, Mapping), "a dict of definitions by the agents' names"),
-    "agent": (_or_none(_is_text), "the name of an agent"),
-    "mcp_servers": (
-        lambda value: isinstance(value, Mapping | str | Path),
-        "a dict as in .mcp.json, or such a file",
-    ),
-    "allow": (_are(str), "a list of permission rules"),
-    "deny": (_are(str), "a list of permission rules"),
-    "add_dirs": (_are((str, Path)), "a list of folders"),
-    "max_turns": (_or_none(_is_count), "a whole number of requests"),
-    "budget": (_or_none(_is_number), "a number of US dollars"),
-    "effort": (_or_none(_is_text), "the name of an effort"),
-    "fallback_models": (_are(str), "a list of models' names"),
-    "system_prompt": (_or_none(_is_text), "a text"),
-    "append_system_prompt": (_is_text, "a text"),
-    "max_tokens": (_or_none(_is_count), "a whole number of tokens"),
-    "max_parallel_tools": (_or_none(_is_count), "a whole number of tools"),
-    "tool_timeout": (_or_none(_is_number), "a number of seconds"),
-    "session": (
-        lambda value: value is None or isinstance(value, Session | str | SharedSession),
-        "a `Session`, a session's id, or None for one that is kept nowhere",
-    ),
-}
-"""The type of each option; those that are not here say themselves what is wrong with them."""
+    "",
+    default=SHARED,
+)
 
-_ABOVE_ZERO = ("max_turns", "budget", "max_tokens", "max_parallel_tools", "tool_timeout")
+AGENT_ROWS = (*(option for option in OPTIONS if option.python), *PROGRAMS_OWN)
+AGENT_DEFAULTS: Mapping[str, Any] = {option.name: option.default for option in AGENT_ROWS}
+ASK_DEFAULTS: Mapping[str, Any] = {**AGENT_DEFAULTS, SESSION.name: SESSION.default}
+
+_ROWS = {option.name: option for option in (*AGENT_ROWS, SESSION)}
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -188,21 +83,22 @@ def check_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> No
     if unknown := set(options) - set(defaults):
         raise TypeError(f"unknown option: {', '.join(sorted(unknown))}; there are {', '.join(defaults)}")
     for name, value in options.items():
-        fits, what = _KINDS.get(name, (lambda _value: True, ""))
+        option = _ROWS[name]
+        fits = _are_tools if name == "tools" else option.kind.fits
         if not fits(value):
+            what = option.kind.expected
             raise TypeError(f"{name} is {value!r:.200} ({type(value).__name__}); it is {what}. Nothing was sent.")
-        if name in _ABOVE_ZERO and value is not None and not value > 0:
+        if option.above_zero and value is not None and not value > 0:
             message = f"{name} is {value!r}; it is greater than 0. Nothing was sent."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    if options.get("on_denied") not in (None, *ON_DENIED):
-        message = f"on_denied is {options['on_denied']!r}; it is one of {', '.join(ON_DENIED)}. Nothing was sent."
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    if options.get("context") not in (None, "code"):
-        message = f'context is {options["context"]!r}; it is "code" or None. Nothing was sent.'
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    if options.get("provider") not in (None, *PROVIDERS):
-        message = f"provider is {options['provider']!r}; it is one of {', '.join(PROVIDERS)}. Nothing was sent."
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        if option.python_names and value not in (None, *option.python_names):
+            message = f"{name} is {value!r}; it is {option.kind.expected}. Nothing was sent."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+
+def _are_tools(value: Any) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return is_list and all(isinstance(each, Tool | str) for each in value)
 
 
 def answer_type_of(options: Mapping[str, Any]) -> AnswerType | None:
@@ -232,32 +128,20 @@ def run_options(
     options: Mapping[str, Any], typed: AnswerType | None, cwd: Path, environ: Mapping[str, str]
 ) -> RunOptions:
     """The options of a run, from those that were given and checked. Raises TypeError and CellwrightError."""
-    given: AskOptions = {**ASK_DEFAULTS, **options}  # type: ignore[typeddict-item]
-    return RunOptions(
-        model=given["model"],
-        mode=given["mode"],
-        tools=tuple(tool for tool in given["tools"] if not isinstance(tool, str)),
-        tool_names=tuple(tool for tool in given["tools"] if isinstance(tool, str)),
-        builtin_tools=given["builtin_tools"],
-        hooks=_hooks(given["hooks"]),
-        agents=given_agents(given["agents"]),
-        agent=given["agent"],
-        mcp_servers=given_servers(given["mcp_servers"], cwd, environ),
-        allow=tuple(given["allow"]),
-        deny=tuple(given["deny"]),
-        add_dirs=tuple(map(existing_folder, given["add_dirs"])),
-        on_denied=given["on_denied"],
-        max_turns=given["max_turns"],
-        budget_usd=given["budget"],
-        effort=given["effort"],
-        provider=given["provider"],
-        fallback_models=tuple(given["fallback_models"]) or None,
-        code_context=given["context"] == "code",
-        system_prompt=given["system_prompt"],
-        append_system_prompt=given["append_system_prompt"],
-        max_tokens=given["max_tokens"],
-        max_parallel_tools=given["max_parallel_tools"],
-        tool_timeout=given["tool_timeout"],
+    given = {name: value for name, value in options.items() if name in BY_NAME and name not in ("tools", "schema")}
+    for name, take in (("hooks", _hooks), ("agents", given_agents)):
+        if name in given:
+            given[name] = take(given[name])
+    if "mcp_servers" in given:
+        given["mcp_servers"] = given_servers(given["mcp_servers"], cwd, environ)
+    for name in ("allow", "deny"):
+        given[name] = tuple(given.get(name, ()))
+    tools = options.get("tools", ())
+    return replace(
+        options_of(given),
+        tools=tuple(tool for tool in tools if not isinstance(tool, str)),
+        tool_names=tuple(tool for tool in tools if isinstance(tool, str)),
+        proposes_files=False,
         answer_type=typed,
     )
 

@@ -11,7 +11,7 @@ import msgspec
 
 from cellwright.agent.structured_output.typed_answer import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
-from cellwright.conversation.runs.option_values import OnDenied
+from cellwright.config.settings.option_table import BY_NAME, OnDenied
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, ExtensionsLoaded, NotLoaded, RunEnd
 from cellwright.markdown.safe_markdown import safe_markdown
@@ -70,6 +70,31 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def has_servers(self) -> bool:
         """True where a run has tools of MCP servers: those of the settings with the built-in tools, its own always."""
         return self.builtin_tools or bool(self.mcp_servers)
+
+
+EVERY_TOOL = (None, ("default",))
+"""The values of the option `tools` that leave all of them."""
+
+
+def options_of(given: Mapping[str, Any]) -> RunOptions:
+    """Return the options of a run from values by the names of the table of options; None leaves the default.
+
+    Without tools, the blocks of the answer that name files are offered. Raises CellwrightError INVALID_PARAMETERS for a
+    folder that is not there.
+    """
+    values = {name: value for name, value in given.items() if value is not None}
+    tools, has_tools = given.get("tools"), given.get("builtin_tools", True)
+    every_tool = tools in EVERY_TOOL
+    values["tools"] = () if every_tool else tuple(tools or ())
+    values["builtin_tools"] = every_tool and has_tools
+    if "add_dirs" in values:
+        values["add_dirs"] = tuple(map(existing_folder, values["add_dirs"]))
+    if "fallback_models" in values:
+        values["fallback_models"] = tuple(values["fallback_models"]) or None
+    if "context" in values:
+        values["context"] = values["context"] == "code"
+    fields = {BY_NAME[name].run_field: value for name, value in values.items()}
+    return RunOptions(**fields, proposes_files=not has_tools)
 
 
 def existing_folder(name: str | Path) -> Path:

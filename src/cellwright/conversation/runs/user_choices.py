@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.config.settings.layers import Layer
+from cellwright.config.settings.option_table import BY_NAME, CHOSEN, nested
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
@@ -25,44 +26,36 @@ FindInlineSettings = Callable[[], tuple[InlineSettings, ...]]
 class Choices(Struct):
     """The choices of one conversation: a layer of its settings above all but the administrator's. None: not chosen."""
 
-    model: str | None = None
-    mode: str | None = None
-    effort: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    """Those of the table of options, by their names."""
     output_style: str | None = None
     folders: tuple[Path, ...] = ()
     compacts: bool | None = None
     compact_share: float | None = None
     folder: Path = field(default_factory=Path.cwd)
 
+    def set(self, name: str, value: Any) -> None:
+        """Choose `value`, None for what else says it."""
+        if name in CHOSEN:
+            self.options[name] = value
+        else:
+            setattr(self, name, value)
+
     def layers(self) -> tuple[InlineSettings, ...]:
         """The choices as a layer of settings; none where nothing is chosen."""
-        values: dict[str, Any] = {
-            "model": self.model,
-            "effortLevel": self.effort,
+        said = {
             "outputStyle": self.output_style,
-            "permissions": _given(
-                defaultMode=self.mode, additionalDirectories=[str(folder) for folder in self.folders] or None
-            ),
+            "permissions.additionalDirectories": [str(folder) for folder in self.folders] or None,
             "autoCompactEnabled": self.compacts,
-            "cellwright": _given(autoCompactShare=self.compact_share),
+            "cellwright.autoCompactShare": self.compact_share,
         }
-        chosen: Mapping[str, Any] = _given(**values) or {}
+        chosen = nested({**{BY_NAME[name].setting: value for name, value in self.options.items()}, **said})
         layer = Layer(scope="options", label=LABEL, root=self.folder, folder=self.folder)
         return ((layer, chosen),) if chosen else ()
 
     def over(self, options: RunOptions) -> RunOptions:
         """The options that a command began with, less what was chosen since: that is newer."""
-        return replace(
-            options,
-            model=None if self.model else options.model,
-            mode=None if self.mode else options.mode,
-            effort=None if self.effort else options.effort,
-        )
-
-
-def _given(**values: Any) -> dict[str, Any] | None:
-    """Those of `values` that are one; None where none is."""
-    return {name: value for name, value in values.items() if value is not None} or None
+        return replace(options, **{BY_NAME[name].run_field: None for name, value in self.options.items() if value})
 
 
 def leave_other_modes(session: Session, runs: RunQueue, mode: str) -> None:

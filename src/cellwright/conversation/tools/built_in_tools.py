@@ -7,10 +7,12 @@ settings or the environment describe otherwise are made at once.
 from __future__ import annotations
 
 import functools
+import importlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct, field
 
@@ -84,38 +86,18 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     cwd, settings, environ = place.cwd, place.settings, place.environ
     make = ToolMakers(place)
 
-    def later(name: str) -> Tool:
-        return later_tool(name, functools.partial(LATER[name], make))
+    def of_group(group: str) -> Iterator[Tool]:
+        return (
+            later_tool(name, functools.partial(maker.tool, make))
+            for name, maker in LATER.items()
+            if maker.group == group
+        )
 
     side_request = None if place.provider is None else SideRequest(place.provider, small_model(environ))
     engine = choose_engine(environ, side_request)
     return (
         read_tool(make.state, cwd, place.open_notebooks, make.related_line),
-        later("Write"),
-        later("Edit"),
-        later("MultiEdit"),
-        later("ApplyPatch"),
-        later("EditSymbol"),
-        later("RenameSymbol"),
-        later("Glob"),
-        later("Grep"),
-        later("LS"),
-        later("FileTree"),
-        later("SemanticSearch"),
-        later("FindDefinitions"),
-        later("FindReferences"),
-        later("CodeOutline"),
-        later("CodeContext"),
-        later("AnalyzeFunction"),
-        later("ImportChain"),
-        later("CallChain"),
-        later("SimilarCode"),
-        later("CodeMetrics"),
-        later("Git"),
-        later("RunTests"),
-        later("Lint"),
-        later("NotebookEdit"),
-        later("NotebookRead"),
+        *of_group("work"),
         bash_tool(
             cwd,
             (cwd, *settings.additional_directories),
@@ -125,9 +107,9 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
             more_roots=place.more_roots,
         ),
         task_stop_tool(background_tasks(), place.stop_agent),
-        *(_task_tools() if task_tools_enabled(environ) else (later("TodoWrite"), later("TodoRead"))),
+        *(_task_tools() if task_tools_enabled(environ) else of_group("list")),
         ask_user_question_tool(),
-        later("EnterPlanMode"),
+        *of_group("plan"),
         exit_plan_mode_tool(settings.project, settings.plans_directory),
         web_fetch_tool(
             side_request,
@@ -166,9 +148,11 @@ class ToolMakers:
         self.place = place
         self.cwd = place.cwd
         self.state = place.file_state or FileState(place.is_unsaved)
-        self.code = functools.cache(self._project_code)
+        self.environ = place.environ
+        self.open_notebooks = place.open_notebooks
 
-    def _project_code(self) -> ProjectCode:
+    @functools.cached_property
+    def project_code(self) -> ProjectCode:
         from cellwright.tools.code.navigation.project_code import project_code
 
         place, settings = self.place, self.place.settings
@@ -179,177 +163,52 @@ class ToolMakers:
         """One line about the file at `path` that was read, for Read."""
         from cellwright.tools.code.navigation.related_code import related_line
 
-        return await related_line(self.code(), path, lines, may_read)
-
-    def write(self) -> Tool:
-        from cellwright.tools.files.write import write_tool
-
-        return write_tool(self.state, self.cwd)
-
-    def edit(self) -> Tool:
-        from cellwright.tools.files.edit import edit_tool
-
-        return edit_tool(self.state, self.cwd)
-
-    def multi_edit(self) -> Tool:
-        from cellwright.tools.files.multi_edit import multi_edit_tool
-
-        return multi_edit_tool(self.state, self.cwd)
-
-    def apply_patch(self) -> Tool:
-        from cellwright.tools.files.apply_patch import apply_patch_tool
-
-        return apply_patch_tool(self.state, self.cwd)
-
-    def edit_symbol(self) -> Tool:
-        from cellwright.tools.code.edit_symbol import edit_symbol_tool
-
-        return edit_symbol_tool(self.state, self.cwd)
-
-    def rename_symbol(self) -> Tool:
-        from cellwright.tools.code.rename_symbol import rename_symbol_tool
-
-        return rename_symbol_tool(self.code(), self.state)
-
-    def glob(self) -> Tool:
-        from cellwright.tools.search.glob import glob_tool
-
-        return glob_tool(self.cwd, environ=self.place.environ)
-
-    def grep(self) -> Tool:
-        from cellwright.tools.search.grep import grep_tool
-
-        return grep_tool(self.cwd)
-
-    def ls(self) -> Tool:
-        from cellwright.tools.search.ls import ls_tool
-
-        return ls_tool(self.cwd)
-
-    def file_tree(self) -> Tool:
-        from cellwright.tools.search.file_tree import file_tree_tool
-
-        return file_tree_tool(self.cwd)
-
-    def semantic_search(self) -> Tool:
-        from cellwright.tools.code.navigation.semantic_search import semantic_search_tool
-
-        return semantic_search_tool(self.code())
-
-    def find_definitions(self) -> Tool:
-        from cellwright.tools.code.navigation.find_definitions import find_definitions_tool
-
-        return find_definitions_tool(self.code())
-
-    def find_references(self) -> Tool:
-        from cellwright.tools.code.navigation.find_references import find_references_tool
-
-        return find_references_tool(self.code())
-
-    def code_outline(self) -> Tool:
-        from cellwright.tools.code.navigation.code_outline import code_outline_tool
-
-        return code_outline_tool(self.code())
-
-    def code_context(self) -> Tool:
-        from cellwright.tools.code.navigation.code_context import code_context_tool
-
-        return code_context_tool(self.code())
-
-    def analyze_function(self) -> Tool:
-        from cellwright.tools.code.navigation.analyze_function import analyze_function_tool
-
-        return analyze_function_tool(self.code())
-
-    def import_chain(self) -> Tool:
-        from cellwright.tools.code.navigation.import_chain import import_chain_tool
-
-        return import_chain_tool(self.code())
-
-    def call_chain(self) -> Tool:
-        from cellwright.tools.code.navigation.call_chain import call_chain_tool
-
-        return call_chain_tool(self.code())
-
-    def similar_code(self) -> Tool:
-        from cellwright.tools.code.navigation.similar_code import similar_code_tool
-
-        return similar_code_tool(self.code())
-
-    def code_metrics(self) -> Tool:
-        from cellwright.tools.code.navigation.code_metrics import code_metrics_tool
-
-        return code_metrics_tool(self.code())
-
-    def git(self) -> Tool:
-        from cellwright.tools.git.git import git_tool
-
-        return git_tool(self.cwd, self.place.environ)
-
-    def run_tests(self) -> Tool:
-        from cellwright.tools.code.run_tests import run_tests_tool
-
-        return run_tests_tool(self.cwd, self.place.environ)
-
-    def lint(self) -> Tool:
-        from cellwright.tools.code.lint import lint_tool
-
-        return lint_tool(self.cwd, self.place.environ, self.state.keeper)
-
-    def notebook_edit(self) -> Tool:
-        from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
-
-        return notebook_edit_tool(self.state, self.cwd, self.place.open_notebooks)
-
-    def notebook_read(self) -> Tool:
-        from cellwright.tools.notebook.notebook_read import notebook_read_tool
-
-        return notebook_read_tool(self.state, self.cwd, self.place.open_notebooks)
-
-    def enter_plan_mode(self) -> Tool:
-        from cellwright.tools.planning.enter_plan_mode import enter_plan_mode_tool
-
-        return enter_plan_mode_tool()
-
-    def todo_write(self) -> Tool:
-        from cellwright.tools.planning.todo_write import todo_write_tool
-
-        return todo_write_tool()
-
-    def todo_read(self) -> Tool:
-        from cellwright.tools.planning.todo_read import todo_read_tool
-
-        return todo_read_tool()
+        return await related_line(self.project_code, path, lines, may_read)
 
 
-LATER: Mapping[str, Callable[[ToolMakers], Tool]] = {
-    "Write": ToolMakers.write,
-    "Edit": ToolMakers.edit,
-    "MultiEdit": ToolMakers.multi_edit,
-    "ApplyPatch": ToolMakers.apply_patch,
-    "EditSymbol": ToolMakers.edit_symbol,
-    "RenameSymbol": ToolMakers.rename_symbol,
-    "Glob": ToolMakers.glob,
-    "Grep": ToolMakers.grep,
-    "LS": ToolMakers.ls,
-    "FileTree": ToolMakers.file_tree,
-    "SemanticSearch": ToolMakers.semantic_search,
-    "FindDefinitions": ToolMakers.find_definitions,
-    "FindReferences": ToolMakers.find_references,
-    "CodeOutline": ToolMakers.code_outline,
-    "CodeContext": ToolMakers.code_context,
-    "AnalyzeFunction": ToolMakers.analyze_function,
-    "ImportChain": ToolMakers.import_chain,
-    "CallChain": ToolMakers.call_chain,
-    "SimilarCode": ToolMakers.similar_code,
-    "CodeMetrics": ToolMakers.code_metrics,
-    "Git": ToolMakers.git,
-    "RunTests": ToolMakers.run_tests,
-    "Lint": ToolMakers.lint,
-    "NotebookEdit": ToolMakers.notebook_edit,
-    "NotebookRead": ToolMakers.notebook_read,
-    "EnterPlanMode": ToolMakers.enter_plan_mode,
-    "TodoWrite": ToolMakers.todo_write,
-    "TodoRead": ToolMakers.todo_read,
+class ToolMaker(NamedTuple):
+    """`module:function` below `cellwright.tools`, what it is called with (attributes of `ToolMakers`), and its place."""
+
+    function: str
+    needs: tuple[str, ...] = ()
+    group: Literal["work", "list", "plan"] = "work"
+
+    def tool(self, makers: ToolMakers) -> Tool:
+        """Make the tool."""
+        module, _, function = self.function.partition(":")
+        make = getattr(importlib.import_module(f"cellwright.tools.{module}"), function)
+        made: Tool = make(*(attrgetter(name)(makers) for name in self.needs))
+        return made
+
+
+LATER: Mapping[str, ToolMaker] = {
+    "Write": ToolMaker("files.write:write_tool", ("state", "cwd")),
+    "Edit": ToolMaker("files.edit:edit_tool", ("state", "cwd")),
+    "MultiEdit": ToolMaker("files.multi_edit:multi_edit_tool", ("state", "cwd")),
+    "ApplyPatch": ToolMaker("files.apply_patch:apply_patch_tool", ("state", "cwd")),
+    "EditSymbol": ToolMaker("code.edit_symbol:edit_symbol_tool", ("state", "cwd")),
+    "RenameSymbol": ToolMaker("code.rename_symbol:rename_symbol_tool", ("project_code", "state")),
+    "Glob": ToolMaker("search.glob:glob_tool", ("cwd", "environ")),
+    "Grep": ToolMaker("search.grep:grep_tool", ("cwd",)),
+    "LS": ToolMaker("search.ls:ls_tool", ("cwd",)),
+    "FileTree": ToolMaker("search.file_tree:file_tree_tool", ("cwd",)),
+    "SemanticSearch": ToolMaker("code.navigation.semantic_search:semantic_search_tool", ("project_code",)),
+    "FindDefinitions": ToolMaker("code.navigation.find_definitions:find_definitions_tool", ("project_code",)),
+    "FindReferences": ToolMaker("code.navigation.find_references:find_references_tool", ("project_code",)),
+    "CodeOutline": ToolMaker("code.navigation.code_outline:code_outline_tool", ("project_code",)),
+    "CodeContext": ToolMaker("code.navigation.code_context:code_context_tool", ("project_code",)),
+    "AnalyzeFunction": ToolMaker("code.navigation.analyze_function:analyze_function_tool", ("project_code",)),
+    "ImportChain": ToolMaker("code.navigation.import_chain:import_chain_tool", ("project_code",)),
+    "CallChain": ToolMaker("code.navigation.call_chain:call_chain_tool", ("project_code",)),
+    "SimilarCode": ToolMaker("code.navigation.similar_code:similar_code_tool", ("project_code",)),
+    "CodeMetrics": ToolMaker("code.navigation.code_metrics:code_metrics_tool", ("project_code",)),
+    "Git": ToolMaker("git.git:git_tool", ("cwd", "environ")),
+    "RunTests": ToolMaker("code.run_tests:run_tests_tool", ("cwd", "environ")),
+    "Lint": ToolMaker("code.lint:lint_tool", ("cwd", "environ", "state.keeper")),
+    "NotebookEdit": ToolMaker("notebook.notebook_edit:notebook_edit_tool", ("state", "cwd", "open_notebooks")),
+    "NotebookRead": ToolMaker("notebook.notebook_read:notebook_read_tool", ("state", "cwd", "open_notebooks")),
+    "TodoWrite": ToolMaker("planning.todo_write:todo_write_tool", group="list"),
+    "TodoRead": ToolMaker("planning.todo_read:todo_read_tool", group="list"),
+    "EnterPlanMode": ToolMaker("planning.enter_plan_mode:enter_plan_mode_tool", group="plan"),
 }
-"""The tools that neither settings nor the environment describe otherwise."""
+"""The tools that neither settings nor the environment describe otherwise, in the order in which Claude has them."""

@@ -16,7 +16,6 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Policy
 from cellwright.agent.tool import Tool
 from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
-from cellwright.conversation.tools.toolset import RARELY_USED
 
 QUIET_SECONDS = 0.05
 """An answer that comes at once is shown first: two threads at work hinder each other."""
@@ -57,7 +56,7 @@ class ThinkingTime:
     def _do(self, tools: Sequence[Tool], policy: Policy) -> None:
         with suppress(Exception):
             self._sandbox.found()  # whoever needs it says what failed
-        rehearse([tool for tool in tools if not (tool.defer_loading or tool.name in RARELY_USED)], policy)
+        rehearse([tool for tool in tools if not (tool.defer_loading or tool.rarely_used)], policy)
         # what fails here fails again, with its message, when it is needed
         for name in LATE_MODULES:
             with suppress(Exception):

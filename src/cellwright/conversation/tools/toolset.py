@@ -37,14 +37,6 @@ if TYPE_CHECKING:
     from cellwright.tools.shell.task_stop import StopAgent
     from cellwright.tools.skills.skill import LoadSkill
 
-RARELY_USED = (
-    *("MultiEdit", "ApplyPatch", "EditSymbol", "RenameSymbol", "FileTree", "Lint", "RunTests", "NotebookVerify"),
-    *("WebFetch", "WebSearch", "TaskStop", "EnterPlanMode", "TodoRead"),
-    *("SemanticSearch", "FindDefinitions", "FindReferences", "CodeOutline", "CodeContext", "AnalyzeFunction"),
-    *("ImportChain", "CallChain", "SimilarCode", "CodeMetrics"),
-)
-"""Tools that most sessions never call, or have a plainer one for: told of by ToolSearch, where the API can load tools."""
-
 ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]
 """Makes the tools that a process adds to the built-in ones."""
 
@@ -88,7 +80,7 @@ def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool,
     if tool_is_allowed(TOOL_SEARCH, place.settings) and tools_may_be_deferred(place.environ):
         from cellwright.tools.search.tool_search import with_tool_search
 
-        return with_tool_search(tools, RARELY_USED), brought.notices
+        return with_tool_search(tools), brought.notices
     return tuple(tools), brought.notices
 
 

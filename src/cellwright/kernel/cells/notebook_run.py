@@ -284,6 +284,12 @@ def notebook_run_tool(runner: Runner) -> Tool:
 
     @tool(
         name="NotebookRun",
+        other_names=(
+            "run_cell",
+            "run_cells",
+            "run_notebook_cell",
+        ),
+        has_effects=True,
         output=NotebookRunOutput,
         description=DESCRIPTION,
         access=ToolAccess("cells", "notebook_path"),

@@ -407,6 +407,8 @@ def notebook_verify_tool(verifier: Verifier) -> Tool:
 
     @tool(
         name="NotebookVerify",
+        rarely_used=True,
+        has_effects=True,
         output=NotebookVerifyOutput,
         description=DESCRIPTION,
         access=ToolAccess("cells", "notebook_path"),

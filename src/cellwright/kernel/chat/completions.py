@@ -160,7 +160,7 @@ def options(text: str) -> list[Completion]:
     return [
         Completion(
             insert=f"--{name} ",
-            label=f"--{name} {OPTIONS[name].placeholder}".rstrip(),
+            label=f"--{name} {OPTIONS[name].kind.placeholder}".rstrip(),
             about=OPTIONS[name].help,
             kind="option",
         )

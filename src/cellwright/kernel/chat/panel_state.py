@@ -50,7 +50,7 @@ class Choices:
     def model(self) -> str:
         """The model of the next prompt; "" where the settings exclude the one they name."""
         try:
-            return self._model(self._conversation.choices.model or self._config.model)
+            return self._model(self._asked("model"))
         except CellwrightError:
             return ""
 
@@ -79,8 +79,7 @@ class Choices:
     @property
     def effort(self) -> str:
         """The effort with which the model thinks; "" leaves it to the model."""
-        chosen = self._conversation.choices.effort or self._config.effort
-        return effort_of(RunOptions(effort=chosen), self._conversation.in_force.settings) or ""
+        return effort_of(RunOptions(effort=self._asked("effort")), self._conversation.in_force.settings) or ""
 
     @property
     def efforts(self) -> list[str]:
@@ -104,24 +103,23 @@ class Choices:
             raise PageError("invalid", f"Unknown effort {effort!r}. Choose one of {', '.join(EFFORTS)}.")
         chosen = self._conversation.choices  # what is picked now is newer
         with self._conversation.in_force.users_change():
-            if model is not None:
-                self._config.model = model
-                chosen.model = None
-            if effort is not None:
-                self._config.effort = effort or None
-                chosen.effort = None
-            if mode is not None:
-                self._config.mode = mode
-                chosen.mode = None
+            for name, value in (("model", model), ("effort", effort), ("mode", mode)):
+                if value is not None:
+                    setattr(self._config, name, (value or None) if name == "effort" else value)
+                    chosen.set(name, None)
         if mode is not None:
             leave_other_modes(self._conversation.sessions.current, self._conversation.runs, mode)
+
+    def _asked(self, name: str) -> Any:
+        """The value that a command chose for an option of the prompts to come, else the one of `%config`."""
+        return self._conversation.choices.options.get(name) or getattr(self._config, name)
 
     def _model(self, model: str | None) -> str:
         in_force = self._conversation.in_force
         return model_of(RunOptions(model=model), in_force.settings, in_force.environment)
 
     def _mode(self, mode: str | None) -> str:
-        asked = mode or self._conversation.choices.mode or self._config.mode
+        asked = mode or self._asked("mode")
         in_force = self._conversation.in_force
         return mode_of(RunOptions(mode=asked), in_force.settings, in_force.environment)
 

@@ -18,17 +18,13 @@ from msgspec.structs import replace
 
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, found_by, text_context
 from cellwright.agent.thread import CallerJobs
+from cellwright.config.settings.option_table import CONTEXTS, OPTIONS, How, Option
 from cellwright.conversation.prompts.prompt import Mention, find_mentions, together, without_secrets
-from cellwright.conversation.runs.option_values import ON_DENIED
-from cellwright.conversation.runs.run_options import RunOptions, existing_folder
+from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.conversation.runs.run_request import CellAction
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.chat.cell_actions import action_context, read_action, title_of
 from cellwright.kernel.context.mentions import attached_cell, mentioned_cells
-from cellwright.kernel.magic.option_parser import CONTEXTS
-from cellwright.kernel.magic.options import How
-from cellwright.model.models import EFFORTS, PROVIDERS
-from cellwright.permissions.modes import LISTED_MODES
 from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
@@ -243,53 +239,17 @@ def read_options(raw: object) -> RunOptions:
             raise _invalid(f"Option {name} was not found. Choose one of {', '.join(PANEL_OPTIONS)}.")
         if not PANEL_OPTIONS[name](value):
             raise _invalid(f"The option {name} cannot be {value!r}.")
-    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
-    no_tools, tools = given.pop("no_tools", False), given.pop("tools", None)
-    if no_tools and tools is not None:
-        raise _invalid("The options no_tools and tools do not go together.")
-    every_tool = tools in (None, ("default",))
-    given["add_dirs"] = tuple(map(existing_folder, given.get("add_dirs", ())))
-    return RunOptions(
-        **given,
-        builtin_tools=every_tool and not no_tools,
-        proposes_files=no_tools,
-        tool_names=() if every_tool else tools,
-    )
+    given = {_SENT[name].name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
+    if given.pop("builtin_tools", False):  # the page says `no_tools`
+        if "tools" in given:
+            raise _invalid("The options no_tools and tools do not go together.")
+        given["builtin_tools"] = False
+    return options_of(given)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value.strip() != ""
+_SENT: Mapping[str, Option] = {option.panel: option for option in OPTIONS if option.panel}
 
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) and each.strip() for each in value)
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and value > 0
-
-
-PANEL_OPTIONS: Mapping[str, Callable[[Any], bool]] = {
-    "model": _is_text,
-    "mode": lambda value: value in LISTED_MODES,
-    "effort": lambda value: value in EFFORTS,
-    "provider": lambda value: value in PROVIDERS,
-    "max_turns": _is_count,
-    "budget_usd": lambda value: type(value) in (int, float) and 0 < value < 1e6,
-    "max_tokens": _is_count,
-    "max_parallel_tools": _is_count,
-    "tool_timeout": lambda value: type(value) in (int, float) and 0 < value < 1e9,
-    "allow": _are_texts,
-    "deny": _are_texts,
-    "add_dirs": _are_texts,
-    "on_denied": lambda value: value in ON_DENIED,
-    "fallback_models": _are_texts,
-    "agent": _is_text,
-    "tools": _are_texts,
-    "no_tools": lambda value: isinstance(value, bool),
-    "system_prompt": _is_text,
-    "append_system_prompt": _is_text,
-}
+PANEL_OPTIONS: Mapping[str, Callable[[Any], bool]] = {name: option.kind.sent for name, option in _SENT.items()}
 """The options that a page, or a program by way of the server, may give with a prompt, and what they may be."""
 
 

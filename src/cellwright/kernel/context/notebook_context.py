@@ -18,12 +18,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
+from cellwright.config.settings.option_table import How
 from cellwright.conversation.prompts.prompt import without_secrets
 from cellwright.errors import ToolError
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.context_budget import Budget, ContextFacts, context_text, middle_cut
 from cellwright.kernel.context.mentions import mentioned_cells, mentioned_variables
-from cellwright.kernel.magic.options import How
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL, hidden_state, hidden_state_text
 from cellwright.kernel.namespace.namespace import NamespaceNews
 from cellwright.kernel.namespace.variable_summary import describe_all

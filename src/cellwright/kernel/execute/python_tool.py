@@ -222,6 +222,12 @@ def python_tool(
 
     @tool(
         name="Python",
+        other_names=(
+            "run_python",
+            "execute_python",
+            "run_code",
+            "execute_code",
+        ),
         output=PythonOutput,
         description=DESCRIPTION,
         access=ToolAccess("python", "code"),

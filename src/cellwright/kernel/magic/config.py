@@ -13,41 +13,49 @@ from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validat
 from traitlets.config import Configurable
 
 from cellwright.agent.recording.replay_modes import REPLAY_MODES
-from cellwright.conversation.runs.option_values import FORMATS, ON_DENIED
-from cellwright.kernel.magic.option_parser import CONTEXTS, DEFAULT_FILE, OPTIONS
-from cellwright.model.models import EFFORTS, PROVIDERS
-from cellwright.permissions.modes import LISTED_MODES
+from cellwright.config.settings.option_table import BY_NAME, FORMATS, Option, nested
+from cellwright.config.settings.option_table import OPTIONS as TABLE
+from cellwright.kernel.magic.option_parser import DEFAULT_FILE
 
 if TYPE_CHECKING:
+    from cellwright.config.settings.option_table import How
     from cellwright.config.settings.settings_files import InlineSettings
-    from cellwright.kernel.magic.options import How, MagicOptions
+    from cellwright.kernel.magic.options import MagicOptions
+
+
+_RUN_DEFAULTS = ("max_turns", "budget")
+_OF_A_CELL = (*_RUN_DEFAULTS, "context")
+"""Options that hold for a cell that gives none, and are no layer of the settings."""
+
+
+def _trait(option: Option) -> Any:
+    """Return the trait of an option of the table."""
+    kind, help = option.kind, f"{option.help[:1].upper()}{option.help[1:]}."
+    match kind.trait:
+        case "names" if option.name == "context":
+            made: Any = Enum(kind.names, "auto", help=help)
+        case "names":
+            made = Enum(kind.names, None, allow_none=True, help=help)
+        case "texts":
+            made = List(Unicode(), help=help)
+        case simple:
+            made = {"text": Unicode, "whole": Int, "number": Float}[simple](None, allow_none=True, help=help)
+    return made.tag(config=True)
 
 
 class Claude(Configurable):
     """Defaults for `%%claude`; an option in the cell goes before them, None leaves it to the settings files."""
 
-    model = Unicode(None, allow_none=True, help="The model.").tag(config=True)
-    mode = Enum(LISTED_MODES, None, allow_none=True, help="The permission mode.").tag(config=True)
-    allow = List(Unicode(), help="Rules for what runs without asking: Bash(pytest *).").tag(config=True)
-    deny = List(Unicode(), help="Rules for what never runs.").tag(config=True)
-    max_turns = Int(None, allow_none=True, help="At most this many requests to the model in a run.").tag(config=True)
-    budget = Float(None, allow_none=True, help="Stop before a run costs more US dollars.").tag(config=True)
-    max_tokens = Int(None, allow_none=True, help="At most this many tokens for one answer.").tag(config=True)
-    max_parallel_tools = Int(None, allow_none=True, help="Reading tools that run at once.").tag(config=True)
-    tool_timeout = Float(None, allow_none=True, help="Stop every tool call after so many seconds.").tag(config=True)
-    on_denied = Enum(ON_DENIED, None, allow_none=True, help="A call that needs permission: ask, skip, error.").tag(
-        config=True
-    )
-    add_dirs = List(Unicode(), help="Folders to work in besides the notebook's.").tag(config=True)
-    fallback_models = List(Unicode(), help="Models that take over if the model is unavailable.").tag(config=True)
-    agent = Unicode(None, allow_none=True, help="The agent that works itself in new sessions.").tag(config=True)
+    # a trait for each option that may be said here
+    vars().update({option.config: _trait(option) for option in TABLE if option.config})
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
     session_budget = Float(None, allow_none=True, help="Stop before a session costs more.").tag(config=True)
     notebook_budget = Float(None, allow_none=True, help="Stop before this notebook costs more.").tag(config=True)
     daily_budget = Float(None, allow_none=True, help="Stop before a day costs more, in all kernels.").tag(config=True)
-    effort = Enum(EFFORTS, None, allow_none=True, help="How hard the model thinks.").tag(config=True)
-    provider = Enum(PROVIDERS, None, allow_none=True, help="How the model is reached: api or claude-code.").tag(
-        config=True
-    )
     record = Enum(("auto", "off"), "off", help="Keep each turn in NAME.cellwright.jsonl beside the notebook.").tag(
         config=True
     )
@@ -57,18 +65,18 @@ class Claude(Configurable):
     recording = Unicode(None, allow_none=True, help="The recording, if not the one beside the notebook.").tag(
         config=True
     )
-    context = Enum(CONTEXTS, "auto", help="The notebook context sent with a prompt.").tag(config=True)
     quiet = Bool(False, help="Show only the answer.").tag(config=True)
     format = Enum(FORMATS, "text", help="How a run is displayed: text, json or json-lines.").tag(config=True)
 
-    @validate("model", "max_turns", "budget", "max_tokens", "max_parallel_tools", "tool_timeout")
+    @validate(
+        *(option.config for option in TABLE if option.config and option.kind.trait in ("text", "whole", "number"))
+    )
     def _as_the_option_reads_it(self, proposal: dict[str, Any]) -> Any:
         name, value = proposal["trait"].name, proposal["value"]
-        read = OPTIONS[name.replace("_", "-")].read
-        if value is None or read is None:
+        if value is None:
             return value
         try:
-            return read(str(value))
+            return BY_NAME[name].kind.read(str(value))
         except ValueError as error:
             raise TraitError(f"{name}: {value!r} {error}.") from None
 
@@ -99,33 +107,18 @@ class Claude(Configurable):
         """Return what is set here of the settings, as a layer of them."""
         from cellwright.config.settings.layers import Layer  # not needed before there is a conversation
 
-        given = {
-            "defaultMode": self.mode,
-            "allow": list(self.allow),
-            "deny": list(self.deny),
-            "additionalDirectories": list(self.add_dirs),
+        of_table = {
+            option.setting: getattr(self, option.config)
+            for option in TABLE
+            if option.config and option.setting and option.name not in _OF_A_CELL
         }
-        permissions = {name: value for name, value in given.items() if value}
-        values: dict[str, Any] = {
-            "model": self.model,
-            "effortLevel": self.effort,
-            "fallbackModel": list(self.fallback_models),
-            "agent": self.agent,
-            "permissions": permissions,
+        budgets = {
+            "cellwright.sessionBudget": self.session_budget,
+            "cellwright.notebookBudget": self.notebook_budget,
+            "cellwright.dailyBudget": self.daily_budget,
         }
-        values = {name: value for name, value in values.items() if value}
-        own: dict[str, Any] = {
-            "sessionBudget": self.session_budget,
-            "notebookBudget": self.notebook_budget,
-            "dailyBudget": self.daily_budget,
-            "provider": self.provider,
-            "onDenied": self.on_denied,
-            "maxTokens": self.max_tokens,
-            "maxParallelTools": self.max_parallel_tools,
-            "toolTimeout": self.tool_timeout,
-        }
-        if own := {name: value for name, value in own.items() if value is not None}:
-            values["cellwright"] = own
+        said = {name: list(value) if isinstance(value, list) else value for name, value in of_table.items()}
+        values = nested({**{name: value for name, value in said.items() if value not in ("", [])}, **budgets})
         if not values:
             return ()
         here = Path.cwd()
@@ -137,8 +130,7 @@ class Claude(Configurable):
         from cellwright.kernel.magic.options import MagicOptions  # for prompts; loading the extension needs none
 
         return MagicOptions(
-            max_turns=self.max_turns,
-            budget=self.budget,
+            run={name: value for name in _RUN_DEFAULTS if (value := getattr(self, name)) is not None},
             record=DEFAULT_FILE if self.record == "auto" else None,
             replay=self.replay,
             recording=self.recording,

@@ -9,13 +9,12 @@ import ast
 import builtins
 import keyword
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from cellwright.conversation.runs.option_values import FORMATS, ON_DENIED
+from cellwright.config.settings.option_table import FLAG, FORMATS, TEXT, Kind, Option, one_of
+from cellwright.config.settings.option_table import OPTIONS as TABLE
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.models import EFFORTS, PROVIDERS
-from cellwright.permissions.modes import LISTED_MODES
 from cellwright.this_process.late_imports import importing
 
 if TYPE_CHECKING:
@@ -23,54 +22,8 @@ if TYPE_CHECKING:
     from cellwright.conversation.runs.run_options import Result
     from cellwright.kernel.magic.options import MagicOptions
 
-CONTEXTS = ("none", "auto", "code", "cells", "full")
 DEFAULT_FILE = "auto"
 """Record into the file beside the notebook."""
-
-
-def _text(value: str) -> str:
-    if not value:
-        raise ValueError("is empty")
-    return value
-
-
-def _one_of(*names: str) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        if value not in names:
-            raise ValueError(f"is not one of {', '.join(names)}")
-        return value
-
-    return check
-
-
-def _count(value: str) -> int:
-    if not value.isdecimal() or int(value) < 1:
-        raise ValueError("is not a whole number of at least 1")
-    return int(value)
-
-
-def _dollars(value: str) -> float:
-    try:
-        amount = float(value.removeprefix("$"))
-    except ValueError:
-        amount = 0.0
-    if not 0 < amount < 1e6:
-        raise ValueError("is not an amount of US dollars above 0")
-    return amount
-
-
-def _seconds(value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e9:
-        raise ValueError("is not a number of seconds above 0")
-    return number
-
-
-def _names(value: str) -> tuple[str, ...]:
-    return tuple(name for name in value.replace(",", " ").split() if name)
 
 
 def _name(value: str) -> str:
@@ -79,90 +32,48 @@ def _name(value: str) -> str:
     return value
 
 
-def _annotation(value: str) -> str:
-
-    return check_annotation(value)
-
-
-class Option:
-    """One option of the magic: how its value is read (None: it takes none), and its line in the help.
-
-    `bare` is its value where nothing follows it on the line; None: it needs one. `repeats`: it may be given again, and has
-    all of its values then.
-    """
-
-    def __init__(
-        self,
-        placeholder: str,
-        read: Callable[[str], Any] | None,
-        help: str,
-        bare: str | None = None,
-        *,
-        repeats: bool = False,
-    ) -> None:
-        self.placeholder = placeholder
-        self.read = read
-        self.help = help
-        self.bare = bare
-        self.repeats = repeats
+def _of_cells(name: str, kind: Kind, help: str, placeholder: str = "", **more: Any) -> Option:
+    """Return an option that only a cell has."""
+    told = kind._replace(placeholder=placeholder or kind.placeholder)
+    return Option(name, "", told, help, cell=name.replace("_", "-"), flag=kind is FLAG, **more)
 
 
-OPTIONS: dict[str, Option] = {
-    "model": Option("M", _text, "the model, for example claude-sonnet-5-5"),
-    "mode": Option("MODE", _one_of(*LISTED_MODES), f"permission mode: {', '.join(LISTED_MODES)}"),
-    "allow": Option("RULE", _text, "allow this without asking, in this run: 'Bash(pytest *)'", repeats=True),
-    "deny": Option("RULE", _text, "deny this in this run; may be given again, as --allow and --add-dir", repeats=True),
-    "add-dir": Option("DIR", _text, "another folder to work in, besides the notebook's, in this run", repeats=True),
-    "on-denied": Option(
-        "HOW",
-        _one_of(*ON_DENIED),
-        "a call that needs permission: ask, skip it and continue, or end the run with an error",
+_OF_CELLS = (
+    _of_cells("system_prompt_file", TEXT, "the system prompt from a file", "FILE"),
+    _of_cells(
+        "append_system_prompt_file", TEXT, "text added after the system prompt, from a file", "FILE", repeats=True
     ),
-    "new": Option("", None, "start a new session instead of continuing this notebook's"),
-    "resume": Option("ID", _text, "continue the session with this id (its beginning is enough)"),
-    "max-turns": Option("N", _count, "at most N requests to the model"),
-    "budget": Option("USD", _dollars, "stop before the run costs more than this"),
-    "max-tokens": Option("N", _count, "at most N tokens for one answer"),
-    "max-parallel-tools": Option("N", _count, "reading tools that run at once (10)"),
-    "tool-timeout": Option("SECONDS", _seconds, "stop every tool call after this long"),
-    "effort": Option("E", _one_of(*EFFORTS), f"how hard the model thinks: {', '.join(EFFORTS)}"),
-    "provider": Option("P", _one_of(*PROVIDERS), "ask the model over the API (api), or through claude-code"),
-    "fallback-model": Option(
-        "M", _text, "continue with this model if the other is overloaded or unavailable", repeats=True
+    _of_cells("new", FLAG, "start a new session instead of continuing this notebook's"),
+    _of_cells("resume", TEXT, "continue the session with this id (its beginning is enough)", "ID"),
+    _of_cells("quiet", FLAG, "show only the answer: no tools, no thinking, no cost"),
+    _of_cells(
+        "format",
+        one_of(FORMATS, "OutputFormat", lambda value: value in FORMATS, "a format", "F"),
+        "text (the default), json or json-lines, for programs",
     ),
-    "agent": Option("NAME", _text, "let this agent work itself: with its prompt, tools and model (/agents lists them)"),
-    "agents": Option("FILE", _text, "more agents: a JSON file with a description and a prompt for each name"),
-    "mcp-config": Option("FILE", _text, "MCP servers besides those of the settings, from a file such as .mcp.json"),
-    "tools": Option("NAMES", _names, 'the only tools Claude has, separated by commas; "" for none, default for all'),
-    "system-prompt": Option("TEXT", _text, "the system prompt, instead of Cellwright's own"),
-    "system-prompt-file": Option("FILE", _text, "the same, from a file"),
-    "append-system-prompt": Option("TEXT", _text, "text added after the system prompt", repeats=True),
-    "append-system-prompt-file": Option("FILE", _text, "the same, from a file", repeats=True),
-    "quiet": Option("", None, "show only the answer: no tools, no thinking, no cost"),
-    "format": Option("F", _one_of(*FORMATS), "text (the default), json or json-lines, for programs"),
-    "out": Option(
-        "NAME", _name, "put the result into the variable NAME; its text is NAME.text (with --schema: the value)"
+    _of_cells(
+        "out",
+        TEXT._replace(read=_name),
+        "put the result into the variable NAME; its text is NAME.text (with --schema: the value)",
+        "NAME",
     ),
-    "schema": Option(
-        "NAME", _annotation, "return the answer as a value: a model, TypedDict, list[Model] or JSON schema"
+    _of_cells("dry_run", FLAG, "show what would be sent and how many tokens that is; send nothing"),
+    _of_cells(
+        "record", TEXT, "keep this turn in FILE; alone on the line: beside the notebook", "FILE", bare=DEFAULT_FILE
     ),
-    "dry-run": Option("", None, "show what would be sent and how many tokens that is; send nothing"),
-    "record": Option("FILE", _text, "keep this turn in FILE; alone on the line: beside the notebook", DEFAULT_FILE),
-    "replay": Option(
-        "FILE", _text, "play the turn from FILE without a request; auto, strict or off: as the docs say", "auto"
+    _of_cells(
+        "replay",
+        TEXT,
+        "play the turn from FILE without a request; auto, strict or off: as the docs say",
+        "FILE",
+        bare="auto",
     ),
-    "background": Option("", None, "let the cell end at once; Claude keeps working in it while you use the kernel"),
-    "no-tools": Option(
-        "", None, "let Claude answer without tools; blocks named lang:path are offered as files to write"
-    ),
-    "context": Option(
-        "HOW",
-        _one_of(*CONTEXTS),
-        "what Claude is told: none, auto (what changed in the notebook), code (that, and the project's code that fits the "
-        "prompt), cells or full (all of the notebook's code, or of its cells)",
-    ),
-    "notebook": Option("PATH", _text, "the file of this notebook, if no front end shows it (nbclient, papermill)"),
-}
+    _of_cells("background", FLAG, "let the cell end at once; Claude keeps working in it while you use the kernel"),
+    _of_cells("notebook", TEXT, "the file of this notebook, if no front end shows it (nbclient, papermill)", "PATH"),
+)
+
+OPTIONS: dict[str, Option] = {option.cell: option for option in (*TABLE, *_OF_CELLS) if option.cell}
+"""The options of a line, by their names there."""
 
 # loading the extension compiles none
 _OPTION = r"--(?P<name>[A-Za-z][\w-]*)(?P<equals>=)?"
@@ -180,51 +91,53 @@ def parse_line(line: str, defaults: MagicOptions) -> tuple[MagicOptions, str]:
         rest = _parse_option(match, rest[match.end() :], given).lstrip()
     from msgspec.structs import replace  # loading the extension needs none
 
-    options = replace(defaults, **given)
+    own = {name: value for name, value in given.items() if name in defaults.__struct_fields__}
+    run = {**defaults.run, **{name: value for name, value in given.items() if name not in own}}
+    options = replace(defaults, run=run, **own)
     _check_together(given)
     return options, rest
 
 
 def _parse_option(match: re.Match[str], rest: str, given: dict[str, Any]) -> str:
-    name = match["name"]
-    option = OPTIONS.get(name)
+    flag = match["name"]
+    option = OPTIONS.get(flag)
     if option is None:
-        raise _usage(f"Option --{name} was not found.{_similar(name)}")
-    attribute = name.replace("-", "_")
-    if attribute in given and not option.repeats:
-        raise _usage(f"--{name} is given twice.")
-    if option.read is None:
+        raise _usage(f"Option --{flag} was not found.{_similar(flag)}")
+    name = option.name
+    if name in given and not option.repeats:
+        raise _usage(f"--{flag} is given twice.")
+    if option.flag:
         if match["equals"] or (rest and not rest[0].isspace()):
-            raise _usage(f"--{name} takes no value.")
-        given[attribute] = True
+            raise _usage(f"--{flag} takes no value.")
+        given[name] = not option.default
         return rest
     value = re.match(_VALUE, rest) if match["equals"] or rest[:1].isspace() else None
     if option.bare is not None and (not rest.strip() or rest.lstrip().startswith("--")) and not match["equals"]:
-        given[attribute] = option.bare
+        given[name] = option.bare
         return rest
     if value is None or (value["bare"] or "").startswith("--"):
-        raise _usage(f"--{name} needs a value: --{name} {option.placeholder}.")
+        raise _usage(f"--{flag} needs a value: --{flag} {option.kind.placeholder}.")
     text = cast("str", next(group for group in value.group("double", "single", "bare") if group is not None))
     try:
-        value_read = option.read(text)
-        given[attribute] = (*given.get(attribute, ()), value_read) if option.repeats else value_read
+        value_read = check_annotation(text) if name == "schema" else option.kind.read(text)
     except ValueError as error:
-        raise _usage(f"--{name}: {text!r} {error}.") from None
+        raise _usage(f"--{flag}: {text!r} {error}.") from None
+    given[name] = (*given.get(name, ()), value_read) if option.repeats else value_read
     return rest[value.end() :]
 
 
 _APART = (
     *(("new", "resume"), ("record", "replay"), ("dry_run", "replay"), ("dry_run", "background")),
-    *(("system_prompt", "system_prompt_file"), ("tools", "no_tools")),
+    *(("system_prompt", "system_prompt_file"), ("tools", "builtin_tools")),
 )
 """Options of which only one of two may be given."""
 
 
 def _check_together(given: dict[str, Any]) -> None:
+    flags = {option.name: f"--{option.cell}" for option in OPTIONS.values()}
     for one, other in _APART:
         if one in given and other in given:
-            names = f"--{one.replace('_', '-')} and --{other.replace('_', '-')}"
-            raise _usage(f"{names} do not go together.")
+            raise _usage(f"{flags[one]} and {flags[other]} do not go together.")
 
 
 def _similar(name: str) -> str:
@@ -241,8 +154,9 @@ def _usage(problem: str) -> CellwrightError:
 
 def help_text() -> str:
     """Return the help shown by `%claude?` and an empty `%%claude`."""
-    width = max(len(name) + len(option.placeholder) for name, option in OPTIONS.items()) + 4
-    rows = [f"  {f'--{name} {option.placeholder}':<{width}} {option.help}" for name, option in OPTIONS.items()]
+    names = {name: f"--{name} {option.kind.placeholder}".rstrip() for name, option in OPTIONS.items()}
+    width = max(map(len, names.values())) + 1
+    rows = [f"  {names[name]:<{width}} {option.help}" for name, option in OPTIONS.items()]
     return "\n".join([_USAGE, "", "Options, before the prompt:", *rows])
 
 

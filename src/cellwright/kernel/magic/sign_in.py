@@ -46,7 +46,7 @@ _PROMPT = "API key (hidden; leave it empty to skip): "
 
 def lacks_key(conversation: Conversation, options: MagicOptions) -> bool:
     """Return whether a prompt with these options would find no way to the model."""
-    if conversation.model.name(options.provider) != "api" or conversation.model.is_given:
+    if conversation.model.name(options.run.get("provider")) != "api" or conversation.model.is_given:
         return False
     in_force = conversation.in_force
     return key_source(in_force.settings, in_force.environment) == NO_KEY

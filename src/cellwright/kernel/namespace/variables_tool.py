@@ -102,6 +102,11 @@ def variables_tool(
 
     @tool(
         name="Variables",
+        other_names=(
+            "list_variables",
+            "inspect_variable",
+            "inspect_variables",
+        ),
         output=VariablesOutput,
         description=DESCRIPTION,
         access=ToolAccess("variables"),

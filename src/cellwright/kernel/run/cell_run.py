@@ -21,11 +21,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.agent.thread import Awaited
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run import Run
-from cellwright.conversation.runs.run_options import RunError, RunOptions, existing_folder, result_of
+from cellwright.conversation.runs.run_options import RunError, RunOptions, options_of, result_of
 from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.events import Notice, RunEnd
@@ -208,35 +209,16 @@ class PreparedRun(Struct, frozen=True):
 
 def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOptions:
     """The magic's options as the conversation takes them; `typed` is what its `schema` names."""
-    every_tool = options.tools in (None, ("default",))
-    return RunOptions(
-        model=options.model,
-        mode=options.mode,
-        max_turns=options.max_turns,
-        budget_usd=options.budget,
-        max_tokens=options.max_tokens,
-        max_parallel_tools=options.max_parallel_tools,
-        tool_timeout=options.tool_timeout,
-        effort=options.effort,
-        provider=options.provider,
-        allow=options.allow,
-        deny=options.deny,
-        add_dirs=tuple(map(existing_folder, options.add_dir)),
-        on_denied=options.on_denied,
-        builtin_tools=every_tool and not options.no_tools,
-        tool_names=() if every_tool else options.tools or (),
-        proposes_files=options.no_tools,
-        code_context=options.context == "code",
-        fallback_models=options.fallback_model or None,
-        system_prompt=_file_text(options.system_prompt_file) if options.system_prompt_file else options.system_prompt,
-        append_system_prompt="\n\n".join(
-            [*options.append_system_prompt, *map(_file_text, options.append_system_prompt_file)]
-        ),
-        agent=options.agent,
-        agents=_agents(options.agents) if options.agents else {},
-        mcp_servers=_servers(options.mcp_config) if options.mcp_config else {},
-        answer_type=typed,
-    )
+    given = dict(options.run)
+    file, files = given.pop("system_prompt_file", None), given.pop("append_system_prompt_file", ())
+    if file:
+        given["system_prompt"] = _file_text(file)
+    if texts := [*given.get("append_system_prompt", ()), *map(_file_text, files)]:
+        given["append_system_prompt"] = "\n\n".join(texts)
+    for name, read in (("agents", _agents), ("mcp_servers", _servers)):
+        if name in given:
+            given[name] = read(given[name])
+    return replace(options_of({**given, "context": options.context}), answer_type=typed)
 
 
 def _agents(name: str) -> Mapping[str, AgentDefinition]:

@@ -52,7 +52,7 @@ Behavior = Literal["deny", "ask", "allow"]
 Found = TypeVar("Found")
 
 READERS = frozenset({"Read", "Grep", "Glob", "LS", "FileTree", "NotebookRead"})
-EDITORS = frozenset({"Edit", "Write", "NotebookEdit", "MultiEdit", "EditSymbol", "RenameSymbol", "ApplyPatch"})
+EDITORS = frozenset(name for name, tool in written_tools().items() if tool.access.edits_files)
 """Names whose rules may have a path in parentheses. Every other tool that reads or edits falls under `Read` and `Edit`."""
 
 NAMED = frozenset({"Agent", "Skill"})

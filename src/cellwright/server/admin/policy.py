@@ -16,14 +16,18 @@ from traitlets import Enum, Float, HasTraits, List, TraitError, Unicode, validat
 
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.permissions.modes import MODES
+from cellwright.permissions.tools_by_name import chosen_names
+from cellwright.permissions.written_tools import written_tools
 
 Choice = Literal["user-choice", "force-on", "force-off"]
 CHOICES: tuple[Choice, ...] = get_args(Choice)
 
 _TOOLS_OF = {
-    "bash": ("Bash", "TaskStop"),
-    "python": ("Python", "NotebookRun", "NotebookVerify"),
-    "web_tools": ("WebFetch", "WebSearch"),
+    "bash": chosen_names(["@shell"]),
+    "python": tuple(
+        name for kind in ("python", "cells") for name, tool in written_tools().items() if tool.access.kind == kind
+    ),
+    "web_tools": chosen_names(["@web"]),
     "mcp": ("mcp__*",),
 }
 """The tools that are not there where a feature is forced off."""

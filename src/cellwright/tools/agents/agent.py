@@ -70,6 +70,11 @@ def agent_tool(start: StartAgent) -> Tool:
 
     @tool(
         name="Agent",
+        other_names=(
+            "task",
+            "run_agent",
+            "spawn_agent",
+        ),
         output=AgentOutput,
         description=DESCRIPTION,
         access=ToolAccess("agent", "subagent_type"),

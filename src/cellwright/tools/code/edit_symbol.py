@@ -77,6 +77,8 @@ def edit_symbol_tool(state: FileState, cwd: Path) -> Tool:
 
     @tool(
         name="EditSymbol",
+        rarely_used=True,
+        has_effects=False,
         output=FilesOutput,
         description=DESCRIPTION,
         access=ToolAccess("edit", "file_path"),

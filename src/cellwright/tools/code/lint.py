@@ -87,6 +87,8 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Backup
 
     @tool(
         name="Lint",
+        rarely_used=True,
+        has_effects=False,
         output=LintOutput,
         description=DESCRIPTION,
         access=ToolAccess("lint", "path"),

@@ -243,6 +243,8 @@ def rename_symbol_tool(code: ProjectCode, state: FileState) -> Tool:
 
     @tool(
         name="RenameSymbol",
+        rarely_used=True,
+        has_effects=False,
         output=FilesOutput,
         description=DESCRIPTION,
         access=ToolAccess("patch", "patch"),

@@ -92,6 +92,7 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
 
     @tool(
         name="RunTests",
+        rarely_used=True,
         output=RunTestsOutput,
         description=DESCRIPTION,
         access=ToolAccess("tests", "path"),

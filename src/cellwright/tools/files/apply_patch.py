@@ -53,6 +53,11 @@ def apply_patch_tool(state: FileState, cwd: Path) -> Tool:
 
     @tool(
         name="ApplyPatch",
+        other_names=(
+            "apply_diff",
+            "patch",
+        ),
+        rarely_used=True,
         output=FilesOutput,
         description=DESCRIPTION,
         access=ToolAccess("patch", "patch"),

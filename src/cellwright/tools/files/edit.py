@@ -62,6 +62,13 @@ def edit_tool(state: FileState, cwd: Path) -> Tool:
 
     @tool(
         name="Edit",
+        other_names=(
+            "edit_file",
+            "replace_in_file",
+            "str_replace",
+            "search_replace",
+            "replace",
+        ),
         output=FilesOutput,
         description=DESCRIPTION,
         access=ToolAccess("edit", "file_path"),

@@ -72,6 +72,11 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
 
     @tool(
         name="MultiEdit",
+        other_names=(
+            "edit_file",
+            "replace_in_file",
+        ),
+        rarely_used=True,
         output=FilesOutput,
         description=DESCRIPTION,
         access=ToolAccess("edit", "file_path"),

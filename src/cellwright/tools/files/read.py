@@ -169,6 +169,13 @@ def read_tool(
 
     @tool(
         name="Read",
+        other_names=(
+            "read_file",
+            "open_file",
+            "view_file",
+            "view",
+            "cat",
+        ),
         output=ReadOutput,
         description=DESCRIPTION,
         access=ToolAccess("read", "file_path"),

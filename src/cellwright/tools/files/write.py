@@ -67,6 +67,11 @@ def write_tool(state: FileState, cwd: Path) -> Tool:
 
     @tool(
         name="Write",
+        other_names=(
+            "write_file",
+            "create_file",
+            "save_file",
+        ),
         output=FilesOutput,
         description=DESCRIPTION,
         access=ToolAccess("edit", "file_path"),

@@ -164,6 +164,11 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
 
     @tool(
         name="NotebookEdit",
+        other_names=(
+            "edit_notebook",
+            "edit_notebook_file",
+            "edit_cell",
+        ),
         output=NotebookEditOutput,
         description=DESCRIPTION,
         access=ToolAccess("edit", "notebook_path"),

@@ -109,6 +109,7 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
 
     @tool(
         name="NotebookRead",
+        other_names=("read_notebook",),
         output=NotebookReadOutput,
         description=DESCRIPTION,
         access=ToolAccess("read", "notebook_path"),

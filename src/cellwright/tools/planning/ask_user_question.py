@@ -130,6 +130,7 @@ def ask_user_question_tool() -> Tool:
 
     @tool(
         name="AskUserQuestion",
+        other_names=("ask_user",),
         output=AnswersOutput,
         description=DESCRIPTION,
         access=ToolAccess("question"),

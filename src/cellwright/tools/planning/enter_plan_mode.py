@@ -33,6 +33,7 @@ def enter_plan_mode_tool() -> Tool:
 
     @tool(
         name="EnterPlanMode",
+        rarely_used=True,
         output=ModeOutput,
         description=DESCRIPTION,
         access=ToolAccess("notes"),

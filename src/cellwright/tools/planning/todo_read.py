@@ -25,6 +25,7 @@ def todo_read_tool() -> Tool:
 
     @tool(
         name="TodoRead",
+        rarely_used=True,
         output=TodosOutput,
         description=DESCRIPTION,
         access=ToolAccess("notes"),

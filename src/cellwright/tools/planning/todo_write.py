@@ -64,6 +64,10 @@ def todo_write_tool() -> Tool:
 
     @tool(
         name="TodoWrite",
+        other_names=(
+            "update_todos",
+            "write_todos",
+        ),
         output=TodosOutput,
         description=DESCRIPTION,
         access=ToolAccess("notes"),

@@ -79,6 +79,8 @@ def file_tree_tool(cwd: Path) -> Tool:
 
     @tool(
         name="FileTree",
+        other_names=["directory_tree", "project_structure", "list_dir", "list_directory", "list_files"],
+        rarely_used=True,
         output=FileTreeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

@@ -81,6 +81,10 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
 
     @tool(
         name="Glob",
+        other_names=(
+            *("find_files", "glob_files", "file_search", "search_by_name"),
+            *("list_files", "search_by_pattern", "search_files"),
+        ),
         output=GlobOutput,
         description=DESCRIPTION,
         access=ToolAccess("find", "path"),

@@ -155,6 +155,10 @@ def grep_tool(cwd: Path) -> Tool:
 
     @tool(
         name="Grep",
+        other_names=(
+            *("search_code", "search_by_pattern", "search_files", "search_in_files"),
+            *("search_text", "search_file_content", "grep_search", "ripgrep"),
+        ),
         output=GrepOutput,
         description=DESCRIPTION,
         access=ToolAccess("search", "path"),

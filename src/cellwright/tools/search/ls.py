@@ -73,6 +73,11 @@ def ls_tool(cwd: Path) -> Tool:
 
     @tool(
         name="LS",
+        other_names=(
+            "list_files",
+            "list_dir",
+            "list_directory",
+        ),
         output=LSOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

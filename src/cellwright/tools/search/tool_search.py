@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -41,10 +41,9 @@ class ToolSearchInput(ToolInput):
     max_results: Annotated[int, Meta(ge=1, le=50, description="Only for a search.")] = 5
 
 
-def with_tool_search(tools: Sequence[Tool], rare: Iterable[str]) -> tuple[Tool, ...]:
-    """The tools, those of `rare` deferred, and ToolSearch; as they are where none is deferred."""
-    names = frozenset(rare)
-    marked = tuple(replace(each, defer_loading=True) if each.name in names else each for each in tools)
+def with_tool_search(tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """The tools, those that are rarely used deferred, and ToolSearch; as they are where none is deferred."""
+    marked = tuple(replace(each, defer_loading=True) if each.rarely_used else each for each in tools)
     deferred = [each for each in marked if each.defer_loading]
     return (*marked, tool_search_tool(deferred)) if deferred else marked
 

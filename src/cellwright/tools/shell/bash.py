@@ -322,6 +322,11 @@ def bash_tool(
 
     @tool(
         name="Bash",
+        other_names=(
+            *("run_command", "execute_command", "run_bash", "execute_bash"),
+            *("run_shell_command", "run_terminal_command", "run_terminal_cmd", "run_in_terminal"),
+            *("terminal", "shell"),
+        ),
         output=BashOutput,
         description=DESCRIPTION,
         access=ToolAccess("shell", "command"),

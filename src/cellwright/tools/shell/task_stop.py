@@ -46,6 +46,12 @@ def task_stop_tool(tasks: BackgroundTasks, stop_agent: StopAgent | None = None) 
 
     @tool(
         name="TaskStop",
+        other_names=(
+            "kill_shell",
+            "kill_bash",
+            "kill_task",
+        ),
+        rarely_used=True,
         output=TaskStopOutput,
         description=DESCRIPTION,
         access=ToolAccess("notes"),

@@ -56,6 +56,10 @@ def skill_tool(load: LoadSkill, start: StartAgent | None = None) -> Tool:
 
     @tool(
         name="Skill",
+        other_names=(
+            "use_skill",
+            "load_skill",
+        ),
         output=SkillOutput,
         description=DESCRIPTION,
         access=ToolAccess("skill", "skill"),

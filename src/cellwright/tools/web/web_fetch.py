@@ -265,6 +265,13 @@ def web_fetch_tool(
 
     @tool(
         name="WebFetch",
+        other_names=(
+            "fetch",
+            "fetch_url",
+            "fetch_webpage",
+            "read_url",
+        ),
+        rarely_used=True,
         output=WebFetchOutput,
         description=DESCRIPTION.format(kept=_duration_text(cache_seconds)),
         access=ToolAccess("fetch", "url"),

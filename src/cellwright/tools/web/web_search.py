@@ -386,6 +386,11 @@ def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> 
 
     @tool(
         name="WebSearch",
+        other_names=(
+            "search_web",
+            "google_web_search",
+        ),
+        rarely_used=True,
         output=WebSearchOutput,
         description=DESCRIPTION,
         access=ToolAccess("web_search", "query"),

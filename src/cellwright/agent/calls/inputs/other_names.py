@@ -6,98 +6,13 @@ before a call is checked and judged, so that permissions, hooks and transcripts 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.agent.tool import Tool
-
-TOOLS: Mapping[str, tuple[str, ...]] = {
-    "read_file": ("Read",),
-    "open_file": ("Read",),
-    "view_file": ("Read",),
-    "view": ("Read",),
-    "cat": ("Read",),
-    "write_file": ("Write",),
-    "create_file": ("Write",),
-    "save_file": ("Write",),
-    "edit_file": ("Edit", "MultiEdit"),
-    "replace_in_file": ("Edit", "MultiEdit"),
-    "str_replace": ("Edit",),
-    "search_replace": ("Edit",),
-    "replace": ("Edit",),
-    "apply_diff": ("ApplyPatch",),
-    "patch": ("ApplyPatch",),
-    "list_files": ("LS", "Glob", "FileTree"),
-    "list_dir": ("LS", "FileTree"),
-    "list_directory": ("LS", "FileTree"),
-    "directory_tree": ("FileTree",),
-    "project_structure": ("FileTree",),
-    "find_files": ("Glob",),
-    "glob_files": ("Glob",),
-    "file_search": ("Glob",),
-    "search_by_pattern": ("Grep", "Glob"),
-    "search_by_name": ("Glob",),
-    "search_files": ("Grep", "Glob"),
-    "search_in_files": ("Grep",),
-    "search_text": ("Grep",),
-    "search_code": ("Grep", "SemanticSearch"),
-    "search_file_content": ("Grep",),
-    "grep_search": ("Grep",),
-    "ripgrep": ("Grep",),
-    "codebase_search": ("SemanticSearch",),
-    "code_search": ("SemanticSearch",),
-    "run_command": ("Bash",),
-    "execute_command": ("Bash",),
-    "run_bash": ("Bash",),
-    "execute_bash": ("Bash",),
-    "run_shell_command": ("Bash",),
-    "run_terminal_command": ("Bash",),
-    "run_terminal_cmd": ("Bash",),
-    "run_in_terminal": ("Bash",),
-    "terminal": ("Bash",),
-    "shell": ("Bash",),
-    "kill_shell": ("TaskStop",),
-    "kill_bash": ("TaskStop",),
-    "kill_task": ("TaskStop",),
-    "run_python": ("Python",),
-    "execute_python": ("Python",),
-    "run_code": ("Python",),
-    "execute_code": ("Python",),
-    "list_variables": ("Variables",),
-    "inspect_variable": ("Variables",),
-    "inspect_variables": ("Variables",),
-    "read_notebook": ("NotebookRead",),
-    "edit_notebook": ("NotebookEdit",),
-    "edit_notebook_file": ("NotebookEdit",),
-    "edit_cell": ("NotebookEdit",),
-    "run_cell": ("NotebookRun",),
-    "run_cells": ("NotebookRun",),
-    "run_notebook_cell": ("NotebookRun",),
-    "fetch": ("WebFetch",),
-    "fetch_url": ("WebFetch",),
-    "fetch_webpage": ("WebFetch",),
-    "read_url": ("WebFetch",),
-    "search_web": ("WebSearch",),
-    "google_web_search": ("WebSearch",),
-    "update_todos": ("TodoWrite",),
-    "write_todos": ("TodoWrite",),
-    "ask_user": ("AskUserQuestion",),
-    "task": ("Agent",),
-    "run_agent": ("Agent",),
-    "spawn_agent": ("Agent",),
-    "use_skill": ("Skill",),
-    "load_skill": ("Skill",),
-    "find_definition": ("FindDefinitions",),
-    "go_to_definition": ("FindDefinitions",),
-    "find_usages": ("FindReferences",),
-}
-"""The tools that a name may mean where no tool has it, the likeliest first: the first whose fields fit the call is taken.
-
-Spellings of our own names (`todo_write`, `web_fetch`) need no row.
-"""
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     # files and folders
@@ -286,18 +201,25 @@ def _spelling(name: str) -> str:
 def meant_tool(name: str, given: Mapping[str, Any], tools: Mapping[str, Tool]) -> str:
     """The name of the tool that a call of `name` with the input `given` means; `name` itself if none is meant.
 
-    The name of a server's tool (`mcp__…`) means that tool alone.
+    Of the tools that have the name among their `other_names` the likeliest whose fields fit the call is taken; spellings of
+    their own names (`todo_write`, `web_fetch`) need none. The name of a server's tool (`mcp__…`) means that tool alone.
     """
     if name in tools or name.startswith("mcp__"):
         return name
     spelling = _spelling(name)
     own = [tool for tool in tools if not tool.startswith("mcp__")]
     same = [tool for tool in own if _spelling(tool) == spelling]
-    meant = same or [tool for tool in TOOLS.get(_snake(name), ()) if tool in own]
+    meant = same or _known_as(_snake(name), [tools[tool] for tool in own])
     if same and len(same) > 1:
         return name
     fitting = (tool for tool in meant if _fits(given, tools[tool].input_schema))
     return next(fitting, meant[0] if meant else name)
+
+
+def _known_as(name: str, tools: Sequence[Tool]) -> list[str]:
+    """The names of the tools that are also called `name`, those first that it means above all."""
+    known = [tool for tool in tools if name in tool.other_names]
+    return [tool.name for tool in sorted(known, key=lambda tool: tuple(tool.other_names).index(name))]
 
 
 def _fits(given: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:

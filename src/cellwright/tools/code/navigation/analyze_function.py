@@ -40,6 +40,7 @@ def analyze_function_tool(code: ProjectCode) -> Tool:
 
     @tool(
         name="AnalyzeFunction",
+        rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

@@ -50,6 +50,7 @@ def call_chain_tool(code: ProjectCode) -> Tool:
 
     @tool(
         name="CallChain",
+        rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

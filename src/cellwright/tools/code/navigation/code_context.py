@@ -62,6 +62,7 @@ def code_context_tool(code: ProjectCode) -> Tool:
 
     @tool(
         name="CodeContext",
+        rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

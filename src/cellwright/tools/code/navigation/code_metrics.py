@@ -51,6 +51,7 @@ def code_metrics_tool(code: ProjectCode) -> Tool:
 
     @tool(
         name="CodeMetrics",
+        rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

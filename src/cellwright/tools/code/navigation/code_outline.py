@@ -37,6 +37,7 @@ def code_outline_tool(code: ProjectCode) -> Tool:
 
     @tool(
         name="CodeOutline",
+        rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

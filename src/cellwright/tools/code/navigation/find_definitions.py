@@ -43,6 +43,11 @@ def find_definitions_tool(code: ProjectCode) -> Tool:
 
     @tool(
         name="FindDefinitions",
+        other_names=(
+            "find_definition",
+            "go_to_definition",
+        ),
+        rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

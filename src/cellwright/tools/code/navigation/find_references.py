@@ -71,6 +71,8 @@ def find_references_tool(code: ProjectCode) -> Tool:
 
     @tool(
         name="FindReferences",
+        other_names=("find_usages",),
+        rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

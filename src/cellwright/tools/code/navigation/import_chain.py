@@ -90,6 +90,7 @@ def import_chain_tool(code: ProjectCode) -> Tool:
 
     @tool(
         name="ImportChain",
+        rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

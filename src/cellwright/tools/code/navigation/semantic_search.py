@@ -57,6 +57,12 @@ def semantic_search_tool(code: ProjectCode) -> Tool:
 
     @tool(
         name="SemanticSearch",
+        other_names=(
+            "codebase_search",
+            "code_search",
+            "search_code",
+        ),
+        rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

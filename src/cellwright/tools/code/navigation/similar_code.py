@@ -69,6 +69,7 @@ def similar_code_tool(code: ProjectCode) -> Tool:
 
     @tool(
         name="SimilarCode",
+        rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
         access=ToolAccess("list", "path"),

@@ -1,0 +1,57 @@
+"""The arguments of `ask`, `stream` and `Agent` for type checkers.
+
+Written by `make written` from the table of options (`config/settings/option_table.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from cellwright.agent.calls.permission_callback import PermissionCallback
+from cellwright.agent.tool import Tool
+from cellwright.config.settings.option_table import OnDenied
+from cellwright.conversation.runs.ask_options import SharedSession
+from cellwright.model.models import ProviderName
+from cellwright.sessions.session import Session
+
+if TYPE_CHECKING:
+    from cellwright.agent.hooks.callbacks import HookCallbacks
+
+
+class AgentOptions(TypedDict, total=False):
+    """The options of a prompt to an agent, besides the prompt."""
+
+    model: str | None
+    mode: str | None
+    max_turns: int | None
+    budget: float | None
+    effort: str | None
+    provider: ProviderName | None
+    max_tokens: int | None
+    max_parallel_tools: int | None
+    tool_timeout: float | None
+    allow: Sequence[str]
+    deny: Sequence[str]
+    add_dirs: Sequence[str | Path]
+    on_denied: OnDenied | None
+    fallback_models: Sequence[str]
+    agent: str | None
+    tools: Sequence[Tool | str]
+    builtin_tools: bool
+    context: str | None
+    system_prompt: str | None
+    append_system_prompt: str
+    schema: Any
+    agents: Mapping[str, Any]
+    mcp_servers: Mapping[str, Any] | str | Path
+    hooks: HookCallbacks
+    can_use_tool: PermissionCallback | None
+    output_schema: Any
+
+
+class AskOptions(AgentOptions, total=False):
+    """The options of `ask` and `stream`, besides the prompt."""
+
+    session: Session | str | SharedSession | None
