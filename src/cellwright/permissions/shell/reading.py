@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 1_000
 """Words and operators, those in substitutions included."""
+MAX_NODES = 8 * MAX_TOKENS
+"""Of the grammar's tree: what has more is not walked through."""
 MAX_NODE_DEPTH = 60
 MAX_SUBSTITUTIONS = 10
 """Commands in each other's words."""
@@ -114,6 +116,8 @@ def read_tokens(command: str) -> tuple[Token, ...]:
     tree = tree_of(command)
     if tree is None or tree.root_node.has_error:
         raise Unreadable("is not understood as bash")
+    if tree.root_node.descendant_count > MAX_NODES:
+        raise Unreadable("has too many parts")
     return _Reader(command).read([tree.root_node], len(command))
 
 
@@ -288,12 +292,15 @@ class _Reader:
         self.at = closing.end()
 
 
-def _substitutions(node: Node) -> Iterator[Node]:
-    if node.type in _SUBSTITUTIONS:
-        yield node
-    else:
-        for child in node.named_children:
-            yield from _substitutions(child)
+def _substitutions(word: Node) -> Iterator[Node]:
+    """Yield the outermost substitutions in `word`, in order. It may be nested a thousand times: nothing here recurses."""
+    left = [word]
+    while left:
+        node = left.pop()
+        if node.type in _SUBSTITUTIONS:
+            yield node
+        else:
+            left.extend(reversed(node.named_children))
 
 
 def _check_reserved_words(tokens: Sequence[Token]) -> None:
