@@ -13,7 +13,7 @@ from cellwright.permissions.confined import command_use
 from cellwright.permissions.judges import bash, python
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxAbilities, SandboxRules
-from cellwright.permissions.shell import bash_grammar
+from cellwright.permissions.shell import reading
 from declared_tools import tool_named
 
 LENGTH = 10_000
@@ -192,7 +192,7 @@ def judged(policy: PermissionPolicy, tool: str, tool_input: dict[str, str]) -> l
     while len(taken) < TRIES and not (taken and taken[-1] < SECONDS):
         bash._taken_apart.cache_clear()
         command_use.command_use.cache_clear()
-        bash_grammar._tree.cache_clear()
+        reading._tree.cache_clear()
         python._uses.cache_clear()
         before = slowness() if taken else 1.0  # it changes within a second
         started = time.thread_time()

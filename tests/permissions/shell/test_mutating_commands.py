@@ -6,7 +6,7 @@ import pytest
 from tests.permissions.shell.judged_commands import ASK, DENY, behavior, table
 
 from cellwright.permissions.shell.mutating_commands import files_changed
-from cellwright.permissions.shell.tokens import read_words
+from cellwright.permissions.shell.words import read_words
 from row_tables import for_each_row
 
 ACCEPT_EDITS = table("""

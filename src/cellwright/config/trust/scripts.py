@@ -24,7 +24,8 @@ from msgspec import Struct
 
 from cellwright.config.kept_search import TIME_STEP_NS, facts_of
 from cellwright.permissions.shell.conservative_parse import parse_conservatively, path_pieces
-from cellwright.permissions.shell.tokens import Token, Unreadable, read_tokens
+from cellwright.permissions.shell.reading import Token, read_tokens
+from cellwright.permissions.shell.words import Unreadable
 from cellwright.text import lazy_pattern
 
 LARGEST_FILE = 500_000_000

@@ -57,7 +57,7 @@ from cellwright.permissions.shell.command_paths import is_harmless, looked_up, p
 from cellwright.permissions.shell.conservative_parse import ConservativeParse, parse_conservatively
 from cellwright.permissions.shell.critical_deletes import critical_delete
 from cellwright.permissions.shell.indirect_reads import git_words, hidden_by, may_show, shown_whole
-from cellwright.permissions.shell.tokens import MAX_LENGTH
+from cellwright.permissions.shell.words import MAX_LENGTH
 from cellwright.text import lazy_pattern, unseen_characters, visible_line
 
 if TYPE_CHECKING:

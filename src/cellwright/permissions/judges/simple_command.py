@@ -40,7 +40,7 @@ from cellwright.permissions.shell.mutating_commands import files_changed
 from cellwright.permissions.shell.read_only.argument_languages import files_read
 from cellwright.permissions.shell.read_only.commands import READERS
 from cellwright.permissions.shell.read_only.git import only_reads, reading_runs_nothing
-from cellwright.permissions.shell.tokens import Word
+from cellwright.permissions.shell.words import Word
 from cellwright.text import lazy_pattern, visible_line
 
 _HIDDEN_PATTERN = lazy_pattern(r"(?:\A|/)\.\w[^/]*[*?\[]")

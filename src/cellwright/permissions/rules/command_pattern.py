@@ -15,7 +15,7 @@ from msgspec import Struct
 from cellwright.permissions.rules.name_pattern import glob_match
 from cellwright.permissions.shell.conservative_parse import SHELLS, WRAPPERS, ConservativeParse, normal_text
 from cellwright.permissions.shell.running_flags import runs_or_writes
-from cellwright.permissions.shell.tokens import ASSIGNMENT, RESERVED_WORDS, Unreadable, Word, read_words
+from cellwright.permissions.shell.words import ASSIGNMENT, RESERVED_WORDS, Unreadable, Word, read_words
 
 _CHANGES_SHELL = frozenset(
     {

@@ -1,8 +1,7 @@
 """A bash command taken apart: the simple commands it can run, each with its words, redirects and folder.
 
-Two readings must agree (`tokens.py`, `bash_grammar.py`); then this follows bash's grammar of lists, pipelines, groups,
-subshells, conditions and loops. `Analysis.problem` says why a command could not be followed; nothing but a rule for
-all of Bash allows it then.
+`reading.py` reads it; this follows bash's grammar of lists, pipelines, groups, subshells, conditions and loops.
+`Analysis.problem` says why a command could not be followed; nothing but a rule for all of Bash allows it then.
 
 The folder after a `cd` is followed as far as the text tells it. Programs that only run the command behind them are
 seen through when every flag of theirs is known.
@@ -18,17 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.permissions.paths import normalised
-from cellwright.permissions.shell.bash_grammar import check_readings, parses
-from cellwright.permissions.shell.tokens import (
-    ASSIGNMENT,
-    MAX_LENGTH,
-    PIPE_FILE,
-    RESERVED_WORDS,
-    Token,
-    Unreadable,
-    Word,
-    read_tokens,
-)
+from cellwright.permissions.shell.reading import Token, parses, read_tokens
+from cellwright.permissions.shell.words import ASSIGNMENT, MAX_LENGTH, PIPE_FILE, RESERVED_WORDS, Unreadable, Word
 from cellwright.text import lazy_pattern
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
@@ -194,9 +184,7 @@ def _looked_up(command: SimpleCommand) -> int:
 def analyse(command: str, folder: str) -> Analysis:
     """Take `command` apart, which starts in `folder` (absolute). Never fails."""
     try:
-        tokens = read_tokens(command)
-        check_readings(command, tokens)
-        commands = _Walker(tokens).follow((folder,))
+        commands = _Walker(read_tokens(command)).follow((folder,))
         if sum(map(_looked_up, commands)) > MAX_LOOKED_UP:
             raise Unreadable("names more files than are looked at")
     except Unreadable as why:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from cellwright.permissions.paths import PathProblem, places
 from cellwright.permissions.shell.analysis import Folders, named_path
-from cellwright.permissions.shell.tokens import Word
+from cellwright.permissions.shell.words import Word
 from cellwright.text import lazy_pattern
 
 MAX_EXPANDED = 200

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from cellwright.permissions.shell.tokens import RESERVED_WORDS
+from cellwright.permissions.shell.words import RESERVED_WORDS
 from cellwright.text import lazy_pattern
 
 MAX_WORDS = 200

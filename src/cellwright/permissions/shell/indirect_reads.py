@@ -23,7 +23,7 @@ from cellwright.permissions.rules.rule import READ, CompiledRule, RuleBook
 from cellwright.permissions.shell.conservative_parse import PossibleCommand
 from cellwright.permissions.shell.read_only.git import SUBCOMMANDS, repository_of, tracked_files
 from cellwright.permissions.shell.read_only.git_reads import GLOBAL_WITH_VALUE
-from cellwright.permissions.shell.tokens import Word
+from cellwright.permissions.shell.words import Word
 from cellwright.text import lazy_pattern, visible_line
 
 # Paths are strings here: this runs for each call, and Path is several times slower.

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from cellwright.permissions.shell.command_paths import Access, accesses
 from cellwright.permissions.shell.read_only.commands import Flags, flags
-from cellwright.permissions.shell.tokens import Word
+from cellwright.permissions.shell.words import Word
 from cellwright.text import lazy_pattern
 
 _FLAGS: Mapping[str, Flags] = {

@@ -11,7 +11,7 @@ from cellwright.permissions.confined.program_use import use_of
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.read_only.git import SUBCOMMANDS, only_reads
 from cellwright.permissions.shell.read_only.git_reads import ONLY_CONFINED, READS, git_reads
-from cellwright.permissions.shell.tokens import Word
+from cellwright.permissions.shell.words import Word
 from cellwright.tools.git.flags import FLAGS, Subcommand, parse_arguments
 from row_tables import for_each_row
 

@@ -9,7 +9,7 @@ from cellwright.permissions.shell.analysis import folder_named
 from cellwright.permissions.shell.command_paths import HERE, Access, accesses
 from cellwright.permissions.shell.mutating_commands import only_edits
 from cellwright.permissions.shell.read_only.commands import READERS, flags, is_exit_status
-from cellwright.permissions.shell.tokens import EXIT_STATUS, SUBSTITUTION, Word
+from cellwright.permissions.shell.words import EXIT_STATUS, SUBSTITUTION, Word
 from cellwright.text import lazy_pattern
 
 _ABSENT: list[Access] = []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct, field
 
 from cellwright.permissions.shell.command_paths import HERE, Access, Use, accesses
-from cellwright.permissions.shell.tokens import EXIT_STATUS, Word
+from cellwright.permissions.shell.words import EXIT_STATUS, Word
 from cellwright.text import lazy_pattern
 
 _NUMBER = lazy_pattern(r"[+-]?\d{1,12}(?:\.\d{1,6})?[bkKMGcwm]?")

@@ -21,7 +21,7 @@ from cellwright.permissions.confined.git_links import read_briefly
 from cellwright.permissions.paths import inside
 from cellwright.permissions.shell.read_only.commands import Arguments, Flags, flags
 from cellwright.permissions.shell.read_only.git_reads import git_reads
-from cellwright.permissions.shell.tokens import Word
+from cellwright.permissions.shell.words import Word
 from cellwright.text import lazy_pattern
 
 _DIFF_LETTERS = "pubwsRazW"
