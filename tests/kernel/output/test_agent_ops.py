@@ -18,10 +18,10 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.kernel.output.agent_ops import TEXT_CHARS
 from cellwright.kernel.output.op_log import OpLog, OpReader
 from cellwright.kernel.output.saved_markdown import SavedTranscript
 from cellwright.kernel.output.transcript_ops import QUIET_OPS
+from cellwright.telemetry.agent_cards import TEXT_CHARS
 
 USAGE = {"input_tokens": 18, "output_tokens": 2, "cache_read_input_tokens": 80}
 INTERRUPTED = {"code": "INTERRUPTED", "message": "Interrupted."}

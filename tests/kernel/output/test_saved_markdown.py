@@ -103,11 +103,13 @@ def test_plain_text_says_the_same_without_markup_of_ours():
 
 
 def test_steps_fold_and_what_people_read_stays():
-    read = [ToolStart((call("t1", "Read", "Read a.py"), call("t2", "Grep", "Search for “x”")))]
-    read += [ToolEnd("t1", "Read", "success", "x", 10.0), ToolEnd("t2", "Grep", "success", "x", 20.0)]
-    answer = saved(
-        TextDelta("First.", 0), turn_end(), *read, TextDelta("# All\n\nof it", 0), turn_end(), *read, run_end()
-    )
+    def read(*ids: str) -> list[Event]:
+        calls = call(ids[0], "Read", "Read a.py"), call(ids[1], "Grep", "Search for “x”")
+        ends = ToolEnd(ids[0], "Read", "success", "x", 10.0), ToolEnd(ids[1], "Grep", "success", "x", 20.0)
+        return [ToolStart(calls), *ends]
+
+    first = TextDelta("First.", 0), turn_end(), *read("t1", "t2")
+    answer = saved(*first, TextDelta("# All\n\nof it", 0), turn_end(), *read("t3", "t4"), run_end())
     blocks = answer.markdown().split("\n\n")
     assert [block for block in blocks if "details" in block or "#" in block] == [
         "<details><summary>2 steps · 30 ms</summary>",
@@ -117,8 +119,7 @@ def test_steps_fold_and_what_people_read_stays():
         "</details>",
     ]
     assert blocks[1:3] == ["First.", "- ✓ `Read a.py` · 10 ms\n- ✓ `Searched for “x”` · 20 ms"]
-    running = saved(TextDelta("First.", 0), turn_end(), *read)
-    assert "details" not in running.markdown()
+    assert "details" not in saved(*first).markdown()
 
 
 def test_a_quiet_cell_keeps_the_answer_alone():

@@ -38,7 +38,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.kernel.output.cell_output import STUCK
-from cellwright.kernel.output.op_log import LIVE_OUTPUT_CHARS, OpLog, OpReader
+from cellwright.kernel.output.op_log import OpLog, OpReader
 from cellwright.kernel.output.protocol import (
     AnswerMessage,
     KeptMessage,
@@ -51,6 +51,7 @@ from cellwright.kernel.output.protocol import (
     read_message,
 )
 from cellwright.kernel.output.transcript_ops import QUIET_OPS, RESULT_CHARS
+from cellwright.telemetry.run_state import OUTPUT_CHARS
 from row_tables import for_each_row
 
 EXAMPLES = json.loads((Path(__file__).parents[3] / "docs/protocol/examples.json").read_text("utf-8"))
@@ -227,7 +228,7 @@ def test_live_output_of_a_call_is_bounded():
     events = [ToolProgress("t", text="o" * 1000) for _ in range(1000)]
     ops = ops_of(*events, ToolProgress("u", text="other"))
     shown = "".join(op["text"] for op in ops if op["id"] == "t")
-    assert shown.count("o" * 1000) == LIVE_OUTPUT_CHARS / 1000
+    assert shown.count("o" * 1000) == OUTPUT_CHARS / 1000
     assert shown.endswith("[… more output is not shown live]\n")
     assert ops[-1]["text"] == "other"
 
