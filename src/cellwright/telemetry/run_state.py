@@ -52,25 +52,6 @@ OUTPUT_CHARS = 100_000
 """Of what one running call prints."""
 
 
-class Pieces(Struct, eq=False):
-    """A text that comes in pieces."""
-
-    parts: list[str] = field(default_factory=list)
-    chars: int = 0
-
-    def add(self, text: str) -> None:
-        """Append `text`."""
-        self.parts.append(text)
-        self.chars += len(text)
-        if len(self.parts) > MAX_PIECES:
-            self.parts = ["".join(self.parts)]
-
-    @property
-    def text(self) -> str:
-        """All of it so far."""
-        return "".join(self.parts)
-
-
 class RunItem(Struct, eq=False):
     """One thing that a reader sees, in the order in which they appeared.
 
@@ -86,11 +67,11 @@ class TextItem(RunItem, eq=False):
     """A block of Claude's text; `block` counts the blocks of the run, thinking among them."""
 
     block: int
-    pieces: Pieces = field(default_factory=Pieces)
+    pieces: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        return self.pieces.text
+        return "".join(self.pieces)
 
 
 class ThinkingItem(RunItem, eq=False):
@@ -99,7 +80,11 @@ class ThinkingItem(RunItem, eq=False):
     block: int
     first_at: float
     last_at: float
-    pieces: Pieces = field(default_factory=Pieces)
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
 
 
 CallFact = Decided | Asked | Answered | ToolStart | ToolEnd
@@ -117,7 +102,9 @@ class CallItem(RunItem, eq=False):
     call: Call | None = None
     input_chars: int = 0
     facts: list[CallFact] = field(default_factory=list)
-    output: Pieces = field(default_factory=Pieces)
+    output: list[str] = field(default_factory=list)
+    """The pieces of what it has printed; none once it has ended, as its result has them."""
+    output_chars: int = 0
     displayed: list[str] = field(default_factory=list)
     end: ToolEnd | None = None
     replayed: bool = False
@@ -212,6 +199,8 @@ class RunState(Struct, eq=False):
     calls: dict[str, CallItem] = field(default_factory=dict)
     cards: dict[tuple[str, str], AgentCard] = field(default_factory=dict)
     """By the call that the agent works for and the agent's id."""
+    streaming: dict[int, TextItem | ThinkingItem] = field(default_factory=dict)
+    """The blocks of the message that streams, by their index in it."""
     part: int = 0
     prompt: UserPrompt | None = None
     """Without its words."""
@@ -235,7 +224,6 @@ class RunState(Struct, eq=False):
     void: Void = Void()
     """What the last event has taken away."""
     end: RunEnd | None = None
-    _streaming: dict[int, TextItem | ThinkingItem] = field(default_factory=dict)
     _writing: dict[str, CallItem] = field(default_factory=dict)
     _first_block: int = 0
     _caught_up: int = 0
@@ -251,10 +239,6 @@ class RunState(Struct, eq=False):
         """The items in the order in which they are written down: a call where it began, and not at all before that."""
         placed = [(item.place, item) for item in self.items if item.place is not None]
         return [item for _, item in sorted(placed, key=lambda each: each[0])]
-
-    def block_of(self, index: int) -> int:
-        """The number, in the run, of the block `index` of the message that is streaming."""
-        return self._first_block + index
 
     def is_first(self, notice: Notice) -> bool:
         """Return whether `notice`, which was taken in last, was said for the first time."""
@@ -334,26 +318,38 @@ class RunState(Struct, eq=False):
         return self._places
 
     def _add_text(self, delta: TextDelta) -> None:
-        item = self._streaming.get(delta.index)
-        if not isinstance(item, TextItem):
-            item = TextItem(self.part, self._next_place(), self.block_of(delta.index))
-            self._streaming[delta.index] = item
+        item = self.streaming.get(delta.index)
+        if item is None:
+            item = TextItem(self.part, self._next_place(), self._first_block + delta.index)
+            self.streaming[delta.index] = item
             self.items.append(item)
-        item.pieces.add(delta.text)
+        item.pieces.append(delta.text)
+        if len(item.pieces) > MAX_PIECES:
+            item.pieces[:] = ["".join(item.pieces)]
         if self.broken_off is not None:
             self._caught_up += len(delta.text)
             if self._caught_up >= len(self.broken_off.text):
                 self._drop_broken_off()
 
     def _add_thinking(self, delta: ThinkingDelta) -> None:
-        item = self._streaming.get(delta.index)
+        item = self.streaming.get(delta.index)
         if not isinstance(item, ThinkingItem):
-            block = self.block_of(delta.index)
+            block = self._first_block + delta.index
             item = ThinkingItem(self.part, self._next_place(), block, delta.at, delta.at)
-            self._streaming[delta.index] = item
+            self.streaming[delta.index] = item
             self.items.append(item)
-        item.pieces.add(delta.text)
+        item.pieces.append(delta.text)
+        if len(item.pieces) > MAX_PIECES:
+            item.pieces[:] = ["".join(item.pieces)]
         item.last_at = delta.at
+
+    def _add_output(self, event: ToolProgress) -> None:
+        item = self._call(event.tool_use_id)
+        if item.output_chars < OUTPUT_CHARS and (text := event.text or (event.message and f"{event.message}\n")):
+            item.output.append(text[: OUTPUT_CHARS - item.output_chars])
+            item.output_chars += len(text)
+        if item.call is not None and "display_id" in (event.place or ()):
+            item.displayed.append(event.text.strip("\n"))
 
     def _call(self, tool_use_id: str, name: str = "") -> CallItem:
         """The item of the call, made if it has none."""
@@ -370,7 +366,7 @@ class RunState(Struct, eq=False):
             # refused without a start: the message it was in had been cut short
             item.place = self._next_place()
         item.end, item.replayed = as_kept(event), self.replayed
-        item.output = Pieces()  # the result has it
+        item.output = []
         item.facts.append(item.end)
 
     def _take_agent(self, event: SubagentEvent) -> None:
@@ -402,14 +398,14 @@ class RunState(Struct, eq=False):
         self._drop_broken_off()
 
     def _next_message(self) -> None:
-        if self._streaming:
-            self._first_block += max(self._streaming) + 1
-        self._streaming.clear()
+        if self.streaming:
+            self._first_block += max(self.streaming) + 1
+        self.streaming.clear()
         self._writing.clear()
 
     def _drop_message(self) -> str:
         """Take out what streamed of this message, and return its text."""
-        streamed = list(self._streaming.values())
+        streamed = list(self.streaming.values())
         self.void = Void(tuple(item.block for item in streamed), tuple(self._writing))
         void = {id(item) for item in (*streamed, *self._writing.values())}
         self.items = [item for item in self.items if id(item) not in void]

@@ -170,7 +170,7 @@ class _SavedOps:
         yield {**retry_op(state.retry), "at": 0.0}
 
     def _block(self, item: TextItem | ThinkingItem) -> Iterator[Op]:
-        text = item.pieces.text
+        text = item.text
         if isinstance(item, TextItem):
             if text.strip():
                 yield {"op": "text", "block": item.block, "text": _cut(text, self._room.answer)}
@@ -207,7 +207,7 @@ class _SavedOps:
             else:
                 yield from ops_of(fact, self._state)
         yield from self._agents(cards)
-        if text := item.output.text:
+        if text := "".join(item.output):
             yield {"op": "output", "id": item.id, "text": text}
 
     def _agents(self, cards: Iterable[AgentCard]) -> Iterator[Op]:

@@ -124,9 +124,9 @@ class TranscriptOps:
         state.take(event)
         match event:
             case TextDelta():
-                self._add({"op": "text", "block": state.block_of(event.index), "text": event.text})
+                self._add({"op": "text", "block": state.streaming[event.index].block, "text": event.text})
             case ThinkingDelta():
-                block = state.block_of(event.index)
+                block = state.streaming[event.index].block
                 self._add({"op": "thinking", "block": block, "text": event.text, "at": event.at})
             case ToolInputDelta():
                 chars = state.calls[event.tool_use_id].input_chars

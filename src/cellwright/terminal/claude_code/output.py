@@ -75,10 +75,8 @@ class ClaudeMessages:
     def messages(self, event: Event) -> Iterator[Message]:
         """The messages that `event` comes to."""
         self._state.take(event)
-        begun, end = self._state.prompt, self._state.end
-        session = begun.session_id if begun is not None else end.session_id if end is not None else ""
         for message in self._of(event):
-            yield {**message, "session_id": session, "uuid": str(uuid.uuid4())}
+            yield {**message, "session_id": self._session_id, "uuid": str(uuid.uuid4())}
 
     def _of(self, event: Event) -> Iterator[Message]:  # noqa: C901  one arm for each event
         match event:
@@ -113,6 +111,11 @@ class ClaudeMessages:
                 yield self._result(event)
             case _:
                 pass  # nothing that Claude Code has a message for
+
+    @property
+    def _session_id(self) -> str:
+        begun, end = self._state.prompt, self._state.end
+        return begun.session_id if begun is not None else end.session_id if end is not None else ""
 
     @property
     def _model(self) -> str:
