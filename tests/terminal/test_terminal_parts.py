@@ -163,7 +163,7 @@ def test_a_complaint_is_the_line_that_says_most() -> None:
 
 
 def test_a_long_diff_is_cut_and_counted() -> None:
-    lines = run_lines.diff_lines(end(display={"diff": "\n".join(f"+{number}" for number in range(100))}))
+    lines = run_lines.diff_lines("\n".join(f"+{number}" for number in range(100)))
     assert lines[-1] == "… 40 more lines"
     assert len(lines) == run_lines.MAX_DIFF_LINES + 1
 

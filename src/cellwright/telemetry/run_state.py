@@ -267,13 +267,7 @@ class RunState(Struct, eq=False):
                 item.input_chars += len(event.partial_json)
                 self._writing[event.tool_use_id] = item
             case ToolProgress():
-                item = self._call(event.tool_use_id)
-                if (
-                    text := event.text or (event.message and f"{event.message}\n")
-                ) and item.output.chars < OUTPUT_CHARS:
-                    item.output.add(text[: OUTPUT_CHARS - item.output.chars])
-                if item.call is not None and "display_id" in (event.place or ()):
-                    item.displayed.append(event.text.strip("\n"))
+                self._add_output(event)
             case SubagentEvent():
                 self._take_agent(event)
             case ToolStart():
