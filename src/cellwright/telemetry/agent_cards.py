@@ -23,10 +23,8 @@ from cellwright.events import (
     ToolStatus,
     TurnEnd,
 )
+from cellwright.telemetry.view_limits import DRAWN
 from cellwright.text import visible_line
-
-TEXT_CHARS = 4_000
-"""Of one message of an agent."""
 
 
 class AgentLine(Struct, frozen=True):
@@ -86,7 +84,8 @@ def message_text(message: Mapping[str, Any]) -> str:
     if isinstance(content, str):  # what is kept of it until it is drawn
         return content
     text = "\n\n".join(str(block["text"]) for block in content if block["type"] == "text").strip()
-    return text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}\n[… {len(text) - TEXT_CHARS:,} characters more]"
+    more = len(text) - DRAWN.agent_message
+    return text if more <= 0 else f"{text[: DRAWN.agent_message]}\n[… {more:,} characters more]"
 
 
 def note_of(event: Event) -> str:

@@ -44,12 +44,10 @@ from cellwright.events import (
 )
 from cellwright.model.models import model_shown
 from cellwright.telemetry.agent_cards import AgentCard
+from cellwright.telemetry.view_limits import DRAWN
 
 MAX_PIECES = 256
 """The number of pieces of a text that are kept apart: each takes the memory of ten times its characters."""
-
-OUTPUT_CHARS = 100_000
-"""Of what one running call prints."""
 
 
 class RunItem(Struct, eq=False):
@@ -339,8 +337,8 @@ class RunState(Struct, eq=False):
 
     def _add_output(self, event: ToolProgress) -> None:
         item = self._call(event.tool_use_id)
-        if item.output_chars < OUTPUT_CHARS and (text := event.text or (event.message and f"{event.message}\n")):
-            item.output.append(text[: OUTPUT_CHARS - item.output_chars])
+        if item.output_chars < DRAWN.output and (text := event.text or (event.message and f"{event.message}\n")):
+            item.output.append(text[: DRAWN.output - item.output_chars])
             item.output_chars += len(text)
         if item.call is not None and "display_id" in (event.place or ()):
             item.displayed.append(event.text.strip("\n"))

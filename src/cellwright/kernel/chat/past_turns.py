@@ -24,9 +24,7 @@ from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
 from cellwright.kernel.output.code_displays import smaller_picture
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import (
-    CONTEXT_CHARS,
     DISPLAY_TYPES,
-    RESULT_CHARS,
     TranscriptOps,
     answer_op,
     ask_op,
@@ -43,6 +41,7 @@ from cellwright.sessions.transcripts.transcript import COMPACTED, NO_MESSAGES, i
 from cellwright.sessions.transcripts.transcript_line import Line
 from cellwright.sessions.turns import GO_ON, begins_turn_encoded, is_attached, split_attached
 from cellwright.telemetry.run_state import text_of
+from cellwright.telemetry.view_limits import DRAWN
 from cellwright.text import lazy_pattern
 from cellwright.tools.planning.tasks.session_tasks import add_calls
 from cellwright.tools.planning.tasks.tasks import Tasks
@@ -239,7 +238,7 @@ def _told(attached: Sequence[str]) -> Op:
         {
             "title": _TAG.sub(r"\1", text).replace("-", " ").capitalize() if _TAG.match(text) else "Context",
             "kind": "context",
-            "text": cut(text, CONTEXT_CHARS),
+            "text": cut(text, DRAWN.context),
             "chars": len(text),
             "tokens": len(text) // CHARS_PER_TOKEN,
         }
@@ -335,10 +334,10 @@ def _tool_end(part: Json, at: float, open_calls: dict[str, PastCall], text: str,
         "id": part["tool_use_id"],
         "status": status,
         "ms": facts.get("ms", (at - began) * 1000),
-        "result": cut(text, RESULT_CHARS),
+        "result": cut(text, DRAWN.result),
         "diff": facts.get("diff"),
         "lines": changed_lines(facts["diff"]) if isinstance(facts.get("diff"), str) else None,
-        "error": {"code": code, "message": cut(text, RESULT_CHARS)} if failed else None,
+        "error": {"code": code, "message": cut(text, DRAWN.result)} if failed else None,
         "title": end_title(name, facts.get("title"), status),
     }
 

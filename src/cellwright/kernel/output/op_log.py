@@ -31,7 +31,8 @@ from cellwright.events import (
 from cellwright.kernel.output.agent_ops import drawn_of
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import TranscriptOps, displayed
-from cellwright.telemetry.run_state import MAX_PIECES, OUTPUT_CHARS, as_kept
+from cellwright.telemetry.run_state import MAX_PIECES, as_kept
+from cellwright.telemetry.view_limits import DRAWN
 
 logger = logging.getLogger(__name__)
 
@@ -119,11 +120,11 @@ class KeptEvents:
     def _live(self, tool_use_id: str, text: str) -> str:
         """As much of `text` as is shown live."""
         shown = self._output_chars.get(tool_use_id, 0)
-        if not text or shown > OUTPUT_CHARS:
+        if not text or shown > DRAWN.output:
             return ""
         self._output_chars[tool_use_id] = shown + len(text)
-        if shown + len(text) > OUTPUT_CHARS:
-            return f"{text[: OUTPUT_CHARS - shown]}\n[… more output is not shown live]\n"
+        if shown + len(text) > DRAWN.output:
+            return f"{text[: DRAWN.output - shown]}\n[… more output is not shown live]\n"
         return text
 
 

@@ -35,24 +35,9 @@ from cellwright.telemetry.run_state import (
     SaidItem,
     TextItem,
 )
+from cellwright.telemetry.view_limits import KEPT, KEPT_OF_RUN
 from cellwright.text import dollars
 from cellwright.tools.planning.todos import LIST_TOOLS, MARKS, describe_progress
-
-ANSWER_CHARS = 100_000
-DIFF_CHARS = 10_000
-"""Of one call."""
-
-DIFFS_CHARS = 50_000
-"""Of all calls of a run."""
-
-CODE_CHARS = 6_000
-PRINTED_CHARS = 3_000
-"""Of one call: its code, and what that printed."""
-
-CODES_CHARS = 60_000
-"""Of the code of all calls of a run and what it printed."""
-
-PLAIN_CHARS = 8_000
 
 
 class RemainingChars:
@@ -75,15 +60,13 @@ def left_out(chars: int) -> str:
 
 def short_plain(text: str) -> str:
     """`text` as the notebook keeps it: its beginning and its end."""
-    if len(text) <= PLAIN_CHARS:
+    if len(text) <= KEPT_OF_RUN.plain:
         return text
-    tail = PLAIN_CHARS // 4
-    head = PLAIN_CHARS - tail
-    return f"{text[:head]}\n[{left_out(len(text) - PLAIN_CHARS)}]\n{text[-tail:]}"
+    tail = KEPT_OF_RUN.plain // 4
+    head = KEPT_OF_RUN.plain - tail
+    return f"{text[:head]}\n[{left_out(len(text) - KEPT_OF_RUN.plain)}]\n{text[-tail:]}"
 
 
-TITLE_CHARS = 200
-REASON_CHARS = 300
 WORKING = "*Claude is working…*"
 BROKEN_OFF = "The connection broke. So far:"
 
@@ -119,7 +102,7 @@ class _ToolLine(Struct, eq=False):
 
     @property
     def title(self) -> str:
-        title = " ".join(cut(self.done_title or self.call.title, TITLE_CHARS).split())
+        title = " ".join(cut(self.done_title or self.call.title, KEPT.title).split())
         return step_title(self.call.name, title, finished=self.status == "success")
 
     @property
@@ -156,8 +139,8 @@ _Part = _Text | _ToolLine | _Remark | SaidItem | BrokenOffItem | DisplayGap
 class _Rooms(Struct, eq=False):
     """The room that there is left in all of a run's parts."""
 
-    diffs: RemainingChars = field(default_factory=lambda: RemainingChars(DIFFS_CHARS))
-    code: RemainingChars = field(default_factory=lambda: RemainingChars(CODES_CHARS))
+    diffs: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.diffs))
+    code: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.code))
 
 
 class SavedTranscript:
@@ -272,7 +255,7 @@ class SavedTranscript:
 
     def _kept(self) -> Iterator[_Part]:
         """Yield what is shown, cutting texts too long for a notebook; the last text, the answer, goes first."""
-        room = RemainingChars(ANSWER_CHARS)
+        room = RemainingChars(KEPT_OF_RUN.answer)
         shown = list(self._shown())
         texts = {id(part): room.take(part.text) for part in reversed(shown) if isinstance(part, _Text)}
         for part in shown:
@@ -355,7 +338,7 @@ def _tool_line(item: CallItem) -> _ToolLine:
         call,
         status="interrupted" if end is None else end.status,
         duration_ms=0.0 if end is None else None if item.replayed else end.duration_ms,
-        reason=" ".join(cut(reason, REASON_CHARS).split()),
+        reason=" ".join(cut(reason, KEPT.reason).split()),
         done_title=said("title"),
         diff=said("diff"),
         plan=said("plan"),
@@ -412,7 +395,7 @@ def _tool_list(lines: Sequence[_Part], rooms: _Rooms) -> Iterator[str]:
         yield "\n".join(listed)
     for tool in tools:
         if tool.diff:
-            text, missing = rooms.diffs.take(tool.diff, DIFF_CHARS)
+            text, missing = rooms.diffs.take(tool.diff, KEPT.diff)
             more = f"\n[{left_out(missing)}]" if missing else ""
             yield folded(f"Changes: {tool.title}", fenced(visible_controls(text + more).rstrip("\n"), "diff"))
         if tool.plan:
@@ -421,7 +404,7 @@ def _tool_list(lines: Sequence[_Part], rooms: _Rooms) -> Iterator[str]:
 
 def _code_blocks(tool: _ToolLine, room: RemainingChars) -> Iterator[str]:
     """The code that ran, and what it printed."""
-    for text, most, language in ((tool.code, CODE_CHARS, "python"), (tool.printed, PRINTED_CHARS, "text")):
+    for text, most, language in ((tool.code, KEPT.code, "python"), (tool.printed, KEPT.printed, "text")):
         if text:
             kept, missing = room.take(text, most)
             more = f"\n[{left_out(missing)}]" if missing else ""

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from cellwright.events import Event, TodosChanged, ToolEnd, ToolStart
 from cellwright.kernel.output.agent_ops import agent_line_op, agent_op, agent_state_op
 from cellwright.kernel.output.protocol import Op
-from cellwright.kernel.output.saved_markdown import ANSWER_CHARS, DIFF_CHARS, DIFFS_CHARS, RemainingChars, left_out
+from cellwright.kernel.output.saved_markdown import RemainingChars, left_out
 from cellwright.kernel.output.transcript_ops import QUIET_OPS, call_op, ops_of, retry_op, turn_op
 from cellwright.telemetry.agent_cards import AgentCard
 from cellwright.telemetry.run_state import (
@@ -28,31 +28,13 @@ from cellwright.telemetry.run_state import (
     TextItem,
     ThinkingItem,
 )
+from cellwright.telemetry.view_limits import KEPT, KEPT_OF_RUN
 from cellwright.text import map_strings, strings_in
 
 TRANSCRIPT = "application/vnd.cellwright.transcript+json"
 VERSION = 1
 
-THINKING_CHARS = 40_000
-INPUTS_CHARS = 60_000
-RESULT_CHARS = 6_000
-"""Of one call that has run something."""
-
-FOUND_CHARS = 1_500
-"""Of one call of another tool, which has mostly read what stands in files."""
-
 RUNNING_TOOLS = frozenset({"Python", "Bash", "NotebookRun", "RunTests"})
-
-RESULTS_CHARS = 60_000
-TOLD_CHARS = 1_000
-"""Of one part of what Claude was told besides the user's words: enough to know it by."""
-
-TOLDS_CHARS = 20_000
-AGENTS_CHARS = 30_000
-REST_CHARS = 40_000
-"""Of notices, questions, errors and the user's words together."""
-
-MOST_OPS = 4_000
 
 
 CleanEach = Callable[[Iterable[str]], Mapping[str, str]]
@@ -64,14 +46,14 @@ Cleaned = TypeVar("Cleaned")
 class _Room(Struct, eq=False):
     """The room that there is left for each kind of text."""
 
-    answer: RemainingChars = field(default_factory=lambda: RemainingChars(ANSWER_CHARS))
-    thinking: RemainingChars = field(default_factory=lambda: RemainingChars(THINKING_CHARS))
-    inputs: RemainingChars = field(default_factory=lambda: RemainingChars(INPUTS_CHARS))
-    results: RemainingChars = field(default_factory=lambda: RemainingChars(RESULTS_CHARS))
-    diffs: RemainingChars = field(default_factory=lambda: RemainingChars(DIFFS_CHARS))
-    told: RemainingChars = field(default_factory=lambda: RemainingChars(TOLDS_CHARS))
-    agents: RemainingChars = field(default_factory=lambda: RemainingChars(AGENTS_CHARS))
-    rest: RemainingChars = field(default_factory=lambda: RemainingChars(REST_CHARS))
+    answer: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.answer))
+    thinking: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.thinking))
+    inputs: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.inputs))
+    results: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.results))
+    diffs: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.diffs))
+    told: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.context))
+    agents: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.agents))
+    rest: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.rest))
 
 
 def saved_transcripts(
@@ -119,7 +101,12 @@ class _SavedOps:
             "version": VERSION,
             "part": part,
             "last": last,
-            "ops": [*self._begun(), *ops[:MOST_OPS], *(self._of_the_run() if last else ()), self._ended()],
+            "ops": [
+                *self._begun(),
+                *ops[: KEPT_OF_RUN.operations],
+                *(self._of_the_run() if last else ()),
+                self._ended(),
+            ],
         }
 
     def _begun(self) -> list[Op]:
@@ -148,7 +135,7 @@ class _SavedOps:
     def _of_run(self, op: Op) -> Op:
         if op["op"] != "told":
             return op
-        parts = [{**part, "text": _cut(part["text"], self._room.told, TOLD_CHARS)} for part in op["parts"]]
+        parts = [{**part, "text": _cut(part["text"], self._room.told, KEPT.context)} for part in op["parts"]]
         return {**op, "parts": parts}
 
     def _ended(self) -> Op:
@@ -227,31 +214,31 @@ class _SavedOps:
         match op["op"]:
             case "tool":
                 fields = {"input": _short(op["input"], room.inputs), "estimate": None, "at": self._at(op["at"])}
-                return {**op, **fields, "title": _cut(op["title"], room.rest, RESULT_CHARS)}
+                return {**op, **fields, "title": _cut(op["title"], room.rest, KEPT.result)}
             case "output":
-                return {**op, "text": _cut(op["text"], room.results, RESULT_CHARS)}
+                return {**op, "text": _cut(op["text"], room.results, KEPT.result)}
             case "tool_end":
-                diff = None if op["diff"] is None else _cut(op["diff"], room.diffs, DIFF_CHARS)
-                most = RESULT_CHARS if item.name in RUNNING_TOOLS else FOUND_CHARS
+                diff = None if op["diff"] is None else _cut(op["diff"], room.diffs, KEPT.diff)
+                most = KEPT.result if item.name in RUNNING_TOOLS else KEPT.found
                 result = _cut(op["result"], room.results, most)
                 return {
                     **op,
                     "ms": self._ms(op["ms"]),
                     "result": result,
                     "diff": diff,
-                    "title": _cut(op.get("title", ""), room.rest, RESULT_CHARS),
+                    "title": _cut(op.get("title", ""), room.rest, KEPT.result),
                     "error": _error(op["error"], room),
                 }
             case "ask":
                 # what was asked stands in the call's input, and nobody is asked any more
                 fields = {"input": None, "detail": "", "choices": [], "at": self._at(op["at"])}
-                short = {name: _cut(op[name], room.rest, RESULT_CHARS) for name in ("title", "reason", "warning")}
+                short = {name: _cut(op[name], room.rest, KEPT.result) for name in ("title", "reason", "warning")}
                 return {**op, **fields, **short}
             case "answered":
                 answer = None if op["input"] is None else _short(op["input"], room.inputs)
-                return {**op, "reason": _cut(op["reason"], room.rest, RESULT_CHARS), "input": answer}
+                return {**op, "reason": _cut(op["reason"], room.rest, KEPT.result), "input": answer}
             case "decided":
-                return {**op, "reason": _cut(op["reason"], room.rest, RESULT_CHARS)}
+                return {**op, "reason": _cut(op["reason"], room.rest, KEPT.result)}
             case "agent":
                 return {**op, "agent": "", "at": self._at(op["at"])}
             case "agent_line":
@@ -264,7 +251,7 @@ class _SavedOps:
         room = self._room
         match op["op"]:
             case "compacted":
-                return {**op, **{name: _cut(op[name], room.rest, RESULT_CHARS) for name in ("summary", "reason")}}
+                return {**op, **{name: _cut(op[name], room.rest, KEPT.result) for name in ("summary", "reason")}}
             case "steer":
                 return {**op, "id": "", "at": 0.0, "text": _cut(op["text"], room.rest)}
         return {**op, "text": _cut(op["text"], room.rest)}
@@ -277,7 +264,7 @@ class _SavedOps:
 
 
 def _error(error: Mapping[str, Any] | None, room: _Room) -> Mapping[str, Any] | None:
-    return None if error is None else {**error, "message": _cut(str(error["message"]), room.rest, RESULT_CHARS)}
+    return None if error is None else {**error, "message": _cut(str(error["message"]), room.rest, KEPT.result)}
 
 
 def _cut(text: str, room: RemainingChars, most: int | None = None) -> str:

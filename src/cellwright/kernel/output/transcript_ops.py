@@ -44,18 +44,8 @@ from cellwright.kernel.output.agent_ops import AGENT_OPS, agent_line_op, agent_o
 from cellwright.kernel.output.protocol import Op
 from cellwright.model.models import limits
 from cellwright.telemetry.run_state import RunState, Totals, text_of
+from cellwright.telemetry.view_limits import DRAWN
 from cellwright.text import lazy_pattern
-
-INPUT_STRING_CHARS = 4_000
-CODE_CHARS = 40_000
-"""Of code that runs in the user's namespace: it is read whole."""
-
-RESULT_CHARS = 10_000
-DIFF_CHARS = 100_000
-EDITABLE_INPUT_BYTES = 100_000
-EFFECT_CHARS = 200
-CONTEXT_CHARS = 20_000
-EFFECTS = 100
 
 DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/plain")
 
@@ -86,7 +76,7 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:limit]}\n[… {len(text) - limit:,} characters more]"
 
 
-def shortened(value: Any, limit: int = INPUT_STRING_CHARS) -> Any:
+def shortened(value: Any, limit: int = DRAWN.input) -> Any:
     """JSON with its long strings cut."""
     if isinstance(value, str):
         return cut(value, limit)
@@ -99,7 +89,7 @@ def shortened(value: Any, limit: int = INPUT_STRING_CHARS) -> Any:
 
 def shown_input(name: str, tool_input: Any) -> Any:
     """The input of a call of the tool `name` as it is shown."""
-    return shortened(tool_input, CODE_CHARS if name == "Python" else INPUT_STRING_CHARS)
+    return shortened(tool_input, DRAWN.code if name == "Python" else DRAWN.input)
 
 
 def displayed(event: ToolProgress) -> dict[str, Any]:
@@ -118,7 +108,7 @@ class TranscriptOps:
         self._lines_drawn: dict[int, int] = {}
         """The number of lines that were drawn of each agent's card."""
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
         state = self._state
         model = state.model
         state.take(event)
@@ -145,6 +135,8 @@ class TranscriptOps:
             case _:
                 for op in ops_of(event, state):
                     self._add(op)
+        if isinstance(event, RunEnd):
+            self._state = RunState()  # nothing comes after it, and the log is kept for hours
 
     def _drop(self) -> None:
         void = self._state.void
@@ -285,8 +277,8 @@ def compacted_op(event: ContextCompacted) -> Op:
         "before": event.tokens_before,
         "after": event.tokens_after,
         "cost_usd": event.cost_usd,
-        "summary": cut(event.summary, CONTEXT_CHARS),
-        "reason": cut(event.reason, RESULT_CHARS),
+        "summary": cut(event.summary, DRAWN.context),
+        "reason": cut(event.reason, DRAWN.result),
     }
 
 
@@ -296,7 +288,7 @@ def _changes(event: TurnChanged) -> Op:
         "turn": event.turn,
         "files": [_changed(file) for file in event.files],
         "cells": [_changed(cell) for cell in event.cells],
-        "effects": [cut(effect, EFFECT_CHARS) for effect in event.effects[:EFFECTS]],
+        "effects": [cut(effect, DRAWN.effect) for effect in event.effects[: DRAWN.number_of_effects]],
         "not_kept": list(event.not_kept),
     }
 
@@ -310,7 +302,7 @@ def _context_op(event: ContextAttached) -> Op:
         {
             "title": part.title,
             "kind": part.kind,
-            "text": cut(part.text, CONTEXT_CHARS),
+            "text": cut(part.text, DRAWN.context),
             "chars": part.chars,
             "tokens": part.tokens,
         }
@@ -321,7 +313,7 @@ def _context_op(event: ContextAttached) -> Op:
 
 def ask_op(event: Asked) -> Op:
     tool_input = event.tool_use["input"]
-    editable = len(json.dumps(tool_input)) <= EDITABLE_INPUT_BYTES
+    editable = len(json.dumps(tool_input)) <= DRAWN.editable_input_bytes
     return {
         "op": "ask",
         "question": event.question_id,
@@ -377,8 +369,8 @@ def tool_end_op(event: ToolEnd, title: str) -> Op:
         "id": event.tool_use_id,
         "status": event.status,
         "ms": event.duration_ms,
-        "result": cut(text_of(event.content), RESULT_CHARS),
-        "diff": cut(diff, DIFF_CHARS) if isinstance(diff, str) else None,
+        "result": cut(text_of(event.content), DRAWN.result),
+        "diff": cut(diff, DRAWN.diff) if isinstance(diff, str) else None,
         "lines": changed_lines(diff) if isinstance(diff, str) else None,
         "error": _code_and_message(event.error),
         "title": end_title(event.name, display.get("title") or title, event.status),
@@ -441,4 +433,4 @@ def retry_op(event: Retrying) -> Op:
 
 
 def _code_and_message(error: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return None if error is None else {"code": error["code"], "message": cut(str(error["message"]), RESULT_CHARS)}
+    return None if error is None else {"code": error["code"], "message": cut(str(error["message"]), DRAWN.result)}

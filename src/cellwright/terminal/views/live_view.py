@@ -44,6 +44,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.telemetry.run_state import CallItem, RunState
+from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.diff_view import DiffView
 from cellwright.terminal.views.look import DEFAULT_LOOK, Look
@@ -108,8 +109,6 @@ class MarkdownBlocks:
 DRAW_SECONDS = 0.08
 """Drawn more often, nobody would see the difference."""
 
-OUTPUT_LINES = 3
-OUTPUT_CHARS = 4_000
 TODO_MARKS = {"completed": "✓", "in_progress": "▸", "pending": "○"}
 TODO_STYLES: dict[str, Style] = {"✓": "dim", "▸": "title", "○": ""}
 MARKS = {"success": "✓", "error": "✗", "timeout": "✗", "denied": "⊘", "interrupted": "■"}
@@ -284,7 +283,7 @@ class LiveView(Struct):
                 self._running |= {item.id: _Running(item, now, event.estimated_seconds) for item in items}
             case ToolProgress():
                 if (running := self._running.get(event.tool_use_id)) is not None:
-                    running.output = (running.output + harmless(event.text or event.message))[-OUTPUT_CHARS:]
+                    running.output = (running.output + harmless(event.text or event.message))[-ON_TERMINAL.output :]
             case ToolEnd():
                 self._call_ended(event)
 
@@ -315,7 +314,7 @@ class LiveView(Struct):
             lines += [Text(f"  {line}", "dim") for line in run_lines.result_lines(event)]
         if diff := run_lines.diff_of(event, item):
             path = run_lines.path_of(item.call) if item.call else ""
-            limit = run_lines.MAX_DIFF_LINES
+            limit = ON_TERMINAL.diff_lines
             lines.append(DiffView(diff, self.theme, path, max_lines=limit, compact=self.compact))
         self._print_above(Group(*lines))
 
@@ -422,7 +421,7 @@ def _running_lines(running: _Running, now: float, details: bool) -> list[Text]:
         lines[0].append(f" · {agent.facts()} · {agent.doing}".removesuffix(" · "), "dim")
         if not details:
             return lines
-    shown = [line for line in running.output.splitlines() if line.strip()][-OUTPUT_LINES:]
+    shown = [line for line in running.output.splitlines() if line.strip()][-ON_TERMINAL.output_lines :]
     return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
 
 

@@ -17,6 +17,7 @@ from cellwright.events import (
     TurnChanged,
 )
 from cellwright.telemetry.run_state import CallItem, RunState
+from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.views.terminal_text import Style
 from cellwright.text import counted, dollars, visible_line
 from cellwright.tools.planning.todos import LIST_TOOLS, describe_progress
@@ -29,7 +30,6 @@ STATUS: dict[ToolStatus, tuple[str, Style]] = {
     "interrupted": ("interrupted", "warning"),
 }
 
-MAX_DIFF_LINES = 60
 MAX_TITLES = 5
 
 
@@ -64,10 +64,6 @@ def repeated(state: RunState) -> list[Notice]:
     return [Notice(f"{visible_line(said.message, 1_000)} ({times} times)", said.level) for said, times in again]
 
 
-MAX_THOUGHT_CHARS = 50_000
-"""Of one stretch of thinking that can be unfolded."""
-
-
 class Thinking:
     """A stretch of the model's thinking, as it comes: folded to a line when it ends, kept to be unfolded."""
 
@@ -79,7 +75,7 @@ class Thinking:
         """Take in more of it."""
         if not self._text:
             self._since = time.monotonic()
-        self._text += text[: max(0, MAX_THOUGHT_CHARS - len(self._text))]
+        self._text += text[: max(0, ON_TERMINAL.thought - len(self._text))]
 
     @property
     def last_line(self) -> str:
@@ -192,25 +188,22 @@ def path_of(call: Call) -> str:
 
 
 def diff_lines(diff: str) -> list[str]:
-    """The lines of the change that a call made, at most `MAX_DIFF_LINES`, and how many more there are."""
+    """The lines of the change that a call made, at most `ON_TERMINAL.diff_lines`, and how many more there are."""
     lines = [visible_line(line, 1_000) if line.strip() else line for line in diff.splitlines()]
-    if len(lines) > MAX_DIFF_LINES:
-        lines = [*lines[:MAX_DIFF_LINES], f"… {len(lines) - MAX_DIFF_LINES} more lines"]
+    if len(lines) > ON_TERMINAL.diff_lines:
+        lines = [*lines[: ON_TERMINAL.diff_lines], f"… {len(lines) - ON_TERMINAL.diff_lines} more lines"]
     return lines
 
 
-MAX_RESULT_LINES = 200
-
-
 def result_lines(end: ToolEnd) -> list[str]:
-    """The text of a result, at most `MAX_RESULT_LINES`, and how many more there are."""
+    """The text of a result, at most `ON_TERMINAL.result_lines`, and how many more there are."""
     blocks = [{"type": "text", "text": end.content}] if isinstance(end.content, str) else end.content
     texts = [
         str(block.get("text", "")) if block.get("type") == "text" else f"[{block.get('type')}]" for block in blocks
     ]
     lines = [visible_line(line, 1_000) if line.strip() else "" for line in "\n".join(texts).splitlines()]
-    if len(lines) > MAX_RESULT_LINES:
-        lines = [*lines[:MAX_RESULT_LINES], f"… {len(lines) - MAX_RESULT_LINES} more lines"]
+    if len(lines) > ON_TERMINAL.result_lines:
+        lines = [*lines[: ON_TERMINAL.result_lines], f"… {len(lines) - ON_TERMINAL.result_lines} more lines"]
     return lines
 
 
