@@ -184,7 +184,7 @@ class Totals(Struct, frozen=True):
 
 
 class Void(Struct, frozen=True):
-    """What streamed of a message that does not count: the numbers of its blocks, and the ids of its calls."""
+    """The numbers of the blocks and the ids of the calls of a message that does not count."""
 
     blocks: tuple[int, ...] = ()
     calls: tuple[str, ...] = ()
@@ -220,7 +220,7 @@ class RunState(Struct, eq=False):
     retry: Retrying | None = None
     broken_off: BrokenOffItem | None = None
     void: Void = Void()
-    """What the last event has taken away."""
+    """Taken away when a message was last dropped."""
     end: RunEnd | None = None
     _writing: dict[str, CallItem] = field(default_factory=dict)
     _first_block: int = 0

@@ -1,4 +1,4 @@
-"""How much of a run is shown, kept and written: one table for each place, in characters if nothing else is said.
+"""Limits of what is shown, kept and written of a run: a table for each place, in characters if nothing else is said.
 
 Cutting says what it left out; the whole is in the session's transcript.
 """
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class _Drawn(Struct, frozen=True):
-    """What goes to a page, of one text each."""
+    """Limits of one text each, on its way to a page."""
 
     input: int = 4_000
     """Of one string in a call's input."""
@@ -27,7 +27,7 @@ class _Drawn(Struct, frozen=True):
 
 
 class _Kept(Struct, frozen=True):
-    """What stays in a notebook, of one call or text each."""
+    """Limits of one call or text each, in a notebook that is saved."""
 
     code: int = 6_000
     printed: int = 3_000
@@ -44,7 +44,7 @@ class _Kept(Struct, frozen=True):
 
 
 class _KeptOfRun(Struct, frozen=True):
-    """What stays in a notebook, of a whole run."""
+    """Limits of a whole run, in a notebook that is saved."""
 
     answer: int = 100_000
     plain: int = 8_000
@@ -64,7 +64,7 @@ class _KeptOfRun(Struct, frozen=True):
 
 
 class _OnTerminal(Struct, frozen=True):
-    """What a terminal shows, of one call or stretch of thinking each."""
+    """Limits of one call or stretch of thinking each, on a terminal."""
 
     diff_lines: int = 60
     result_lines: int = 200
