@@ -36,11 +36,12 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
-from cellwright.events import Event, Notice
+from cellwright.events import Call, Event, Notice, TextDelta, ToolEnd, ToolStart, UserPrompt
 from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.kernel.output.code_displays import kept_displays
 from cellwright.kernel.output.saved_ops import saved_transcripts
 from cellwright.telemetry.log_file import log_path, log_to_file
+from cellwright.telemetry.run_state import RunState
 from cellwright.telemetry.spans import RunSpans
 from cellwright.telemetry.tool_log import ToolLog
 from cellwright.terminal.stderr_log import Redacting
@@ -218,15 +219,14 @@ def saved_notebook(exits: Exits) -> str:
     def clean(text: str) -> str:
         return exits.conversation.redaction.clean(text).text
 
-    run = {"op": "run", "model": "m", "mode": "default", "session": "s-1", "started": 1_000.0}
-    call = {"op": "tool", "id": "t", "name": "Bash", "title": TEXT, "input": {"command": TEXT}, "parallel": False}
-    ops = [
-        run,
-        {"op": "text", "block": 0, "text": TEXT},
-        {**call, "estimate": 3.0, "at": 1_001.0},
-        {"op": "tool_end", "id": "t", "status": "success", "ms": 1.0, "result": TEXT, "diff": None, "error": None},
-    ]
-    transcripts = saved_transcripts(ops, 1, exits.conversation.redaction.clean_each, replayed=False)
+    state = RunState()
+    state.take(UserPrompt("", "m"))
+    state.take(TextDelta(TEXT))
+    for number, text in enumerate(TEXT.split("\n\n")):  # in one, they would be longer than what is shown of an input
+        call = Call({"id": f"{number}", "name": "Bash", "input": {"command": text}}, text)
+        state.take(ToolStart((call,)))
+        state.take(ToolEnd(call.id, call.name, "success", text, 1.0))
+    transcripts = saved_transcripts(state, 1, exits.conversation.redaction.clean_each)
     return json.dumps([transcripts, kept_displays([{"text/plain": TEXT, "text/html": f"<p>{TEXT}</p>"}], clean)])
 
 

@@ -42,6 +42,7 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
+from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
 from cellwright.terminal.interactive.answer_menu import Menu
@@ -164,9 +165,9 @@ def test_a_complaint_is_the_line_that_says_most() -> None:
 
 
 def test_a_long_diff_is_cut_and_counted() -> None:
-    lines = run_lines.diff_lines(end(display={"diff": "\n".join(f"+{number}" for number in range(100))}))
+    lines = run_lines.diff_lines("\n".join(f"+{number}" for number in range(100)))
     assert lines[-1] == "… 40 more lines"
-    assert len(lines) == run_lines.MAX_DIFF_LINES + 1
+    assert len(lines) == ON_TERMINAL.diff_lines + 1
 
 
 def test_a_plain_view_never_breaks_a_line_of_the_answer() -> None:

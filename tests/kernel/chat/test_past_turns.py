@@ -19,9 +19,10 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.kernel.chat.conversation_log import RUNS_KEPT
 from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
-from cellwright.kernel.output.transcript_ops import RESULT_CHARS, TranscriptOps
+from cellwright.kernel.output.transcript_ops import TranscriptOps
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import TurnCount, begins_turn
+from cellwright.telemetry.view_limits import DRAWN
 from cellwright.testing import say, think, turn, use
 
 TOLD = "<environment>\nWorking folder: /home/ana\n</environment>"
@@ -94,7 +95,7 @@ def test_a_turn_is_drawn_with_thinking_calls_pictures_and_costs(tmp_path: Path) 
     assert blocks == sorted(set(blocks))
     assert len(ops[3]["input"]["content"]) < 5_000
     assert ops[5]["data"] == {"image/png": "iVBORw0KGgo="}
-    assert len(ops[6]["result"]) < RESULT_CHARS + 100
+    assert len(ops[6]["result"]) < DRAWN.result + 100
     assert ops[-1]["cost_usd"] == 0.5
     json.dumps(ops)
 

@@ -18,10 +18,10 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.kernel.output.agent_ops import TEXT_CHARS
 from cellwright.kernel.output.op_log import OpLog, OpReader
 from cellwright.kernel.output.saved_markdown import SavedTranscript
 from cellwright.kernel.output.transcript_ops import QUIET_OPS
+from cellwright.telemetry.view_limits import DRAWN
 
 USAGE = {"input_tokens": 18, "output_tokens": 2, "cache_read_input_tokens": 80}
 INTERRUPTED = {"code": "INTERRUPTED", "message": "Interrupted."}
@@ -114,8 +114,8 @@ def test_what_streams_costs_nothing_and_what_is_long_is_cut() -> None:
     log = OpLog()
     for event in (*deltas, *within("toolu_1", ToolStart((call("t1", "Grep: x"),)), ended("t1"), said("z" * 100_000))):
         log.on_event(event)
-    assert log.chars < TEXT_CHARS + 2_000
-    assert len(json.dumps(OpReader(log).after(0))) < TEXT_CHARS + 2_000
+    assert log.chars < DRAWN.agent_message + 2_000
+    assert len(json.dumps(OpReader(log).after(0))) < DRAWN.agent_message + 2_000
 
 
 def test_a_cost_that_is_not_known_stays_so() -> None:

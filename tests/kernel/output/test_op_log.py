@@ -9,7 +9,8 @@ from typing import Any
 from counted_drawing import CountedDrawing
 
 from cellwright.events import Event, Notice, TextDelta, ThinkingDelta, ToolEnd, ToolInputDelta, ToolProgress, TurnEnd
-from cellwright.kernel.output.op_log import LIVE_OUTPUT_CHARS, MESSAGES_AT_ONCE, OpLog, OpReader
+from cellwright.kernel.output.op_log import MESSAGES_AT_ONCE, OpLog, OpReader
+from cellwright.telemetry.view_limits import DRAWN
 
 
 def counted() -> tuple[OpLog, list[Event]]:
@@ -118,10 +119,10 @@ def test_what_nobody_looks_at_takes_the_memory_of_its_text() -> None:
         for number in range(50_000):
             log.on_event(TextDelta(f"{number:08} "))
             log.on_event(TextDelta("word "))
-        log.on_event(ToolProgress("t", text="x" * 40 * LIVE_OUTPUT_CHARS))
+        log.on_event(ToolProgress("t", text="x" * 40 * DRAWN.output))
         for _ in range(1_000):
-            log.on_event(ToolProgress("t", text="x" * LIVE_OUTPUT_CHARS))
-            log.on_event(ToolProgress("u", output={"text/html": "x" * LIVE_OUTPUT_CHARS}))
+            log.on_event(ToolProgress("t", text="x" * DRAWN.output))
+            log.on_event(ToolProgress("u", output={"text/html": "x" * DRAWN.output}))
         answer = {"role": "assistant", "content": [{"type": "text", "text": "x" * 10**6}]}
         log.on_event(TurnEnd(answer, "end_turn", {}, "claude-opus-5-5"))
         del answer

@@ -26,12 +26,10 @@ from cellwright.events import (
 )
 from cellwright.kernel.output.code_displays import PICTURES_BYTES, kept_displays
 from cellwright.kernel.output.saved_markdown import (
-    ANSWER_CHARS,
-    DIFFS_CHARS,
-    PLAIN_CHARS,
     SavedTranscript,
     short_plain,
 )
+from cellwright.telemetry.view_limits import KEPT_OF_RUN
 
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = '```'\n"
 
@@ -103,11 +101,13 @@ def test_plain_text_says_the_same_without_markup_of_ours():
 
 
 def test_steps_fold_and_what_people_read_stays():
-    read = [ToolStart((call("t1", "Read", "Read a.py"), call("t2", "Grep", "Search for “x”")))]
-    read += [ToolEnd("t1", "Read", "success", "x", 10.0), ToolEnd("t2", "Grep", "success", "x", 20.0)]
-    answer = saved(
-        TextDelta("First.", 0), turn_end(), *read, TextDelta("# All\n\nof it", 0), turn_end(), *read, run_end()
-    )
+    def read(*ids: str) -> list[Event]:
+        calls = call(ids[0], "Read", "Read a.py"), call(ids[1], "Grep", "Search for “x”")
+        ends = ToolEnd(ids[0], "Read", "success", "x", 10.0), ToolEnd(ids[1], "Grep", "success", "x", 20.0)
+        return [ToolStart(calls), *ends]
+
+    first = TextDelta("First.", 0), turn_end(), *read("t1", "t2")
+    answer = saved(*first, TextDelta("# All\n\nof it", 0), turn_end(), *read("t3", "t4"), run_end())
     blocks = answer.markdown().split("\n\n")
     assert [block for block in blocks if "details" in block or "#" in block] == [
         "<details><summary>2 steps · 30 ms</summary>",
@@ -117,8 +117,7 @@ def test_steps_fold_and_what_people_read_stays():
         "</details>",
     ]
     assert blocks[1:3] == ["First.", "- ✓ Read a.py · 10 ms\n- ✓ Searched for “x” · 20 ms"]
-    running = saved(TextDelta("First.", 0), turn_end(), *read)
-    assert "details" not in running.markdown()
+    assert "details" not in saved(*first).markdown()
 
 
 def test_a_quiet_cell_keeps_the_answer_alone():
@@ -283,12 +282,12 @@ def test_a_long_answer_is_kept_up_to_a_limit_and_the_rest_is_in_the_transcript()
     run = SavedTranscript(quiet=True)
     run.emit(TextDelta("First.", 0))
     run.emit(TextDelta(longer, 1))
-    assert len(run.markdown()) < ANSWER_CHARS + 500
+    assert len(run.markdown()) < KEPT_OF_RUN.answer + 500
     # what came last is the answer: it has the room, and what came before it none
     assert run.markdown().endswith("*… 50,000 characters more are in the session's transcript: /export writes it out*")
     assert "First." not in run.markdown()
     assert len(run.plain()) > 150_000
-    assert len(short_plain(run.plain())) < PLAIN_CHARS + 200
+    assert len(short_plain(run.plain())) < KEPT_OF_RUN.plain + 200
     assert "142,0" in short_plain(run.plain())
 
 
@@ -298,7 +297,7 @@ def test_the_diffs_of_a_run_share_a_limit():
         use = {"type": "tool_use", "id": str(number), "name": "Edit", "input": {}}
         run.emit(ToolStart((Call(use, f"Edit {number}.py"),)))
         run.emit(ToolEnd(str(number), "Edit", "success", "ok", 1.0, display={"diff": "+x\n" * 5_000}))
-    assert DIFFS_CHARS < len(run.markdown()) < DIFFS_CHARS + 3_000
+    assert KEPT_OF_RUN.diffs < len(run.markdown()) < KEPT_OF_RUN.diffs + 3_000
     assert "5,000 characters more are in the session's transcript" in run.markdown()
 
 

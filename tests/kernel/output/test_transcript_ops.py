@@ -38,7 +38,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.kernel.output.cell_output import STUCK
-from cellwright.kernel.output.op_log import LIVE_OUTPUT_CHARS, OpLog, OpReader
+from cellwright.kernel.output.op_log import OpLog, OpReader
 from cellwright.kernel.output.protocol import (
     AnswerMessage,
     KeptMessage,
@@ -50,7 +50,8 @@ from cellwright.kernel.output.protocol import (
     WithdrawMessage,
     read_message,
 )
-from cellwright.kernel.output.transcript_ops import QUIET_OPS, RESULT_CHARS
+from cellwright.kernel.output.transcript_ops import QUIET_OPS
+from cellwright.telemetry.view_limits import DRAWN
 from row_tables import for_each_row
 
 EXAMPLES = json.loads((Path(__file__).parents[3] / "docs/protocol/examples.json").read_text("utf-8"))
@@ -218,8 +219,8 @@ def test_long_inputs_and_results_are_cut_and_say_so():
     assert "characters more]" in tool["input"]["content"]
     assert "characters more]" in tool["input"]["edits"][0]["new"]
     assert tool["input"]["n"] == 3
-    assert end["result"].startswith("r" * RESULT_CHARS)
-    assert end["result"].endswith(f"[… {200_000 - RESULT_CHARS:,} characters more]")
+    assert end["result"].startswith("r" * DRAWN.result)
+    assert end["result"].endswith(f"[… {200_000 - DRAWN.result:,} characters more]")
     assert len(json.dumps([tool, end])) < 150_000
 
 
@@ -227,7 +228,7 @@ def test_live_output_of_a_call_is_bounded():
     events = [ToolProgress("t", text="o" * 1000) for _ in range(1000)]
     ops = ops_of(*events, ToolProgress("u", text="other"))
     shown = "".join(op["text"] for op in ops if op["id"] == "t")
-    assert shown.count("o" * 1000) == LIVE_OUTPUT_CHARS / 1000
+    assert shown.count("o" * 1000) == DRAWN.output / 1000
     assert shown.endswith("[… more output is not shown live]\n")
     assert ops[-1]["text"] == "other"
 

@@ -21,13 +21,11 @@ from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN, Answered, Asked, ContextCompacted, Preview, QuestionKind, step_title
 from cellwright.kernel.chat.conversation_log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
 from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
-from cellwright.kernel.output.agent_ops import AgentOps
 from cellwright.kernel.output.code_displays import smaller_picture
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import (
-    CONTEXT_CHARS,
     DISPLAY_TYPES,
-    RESULT_CHARS,
+    TranscriptOps,
     answer_op,
     ask_op,
     changed_lines,
@@ -35,7 +33,6 @@ from cellwright.kernel.output.transcript_ops import (
     cut,
     end_title,
     shown_input,
-    text_of,
 )
 from cellwright.model.models import limits
 from cellwright.sessions.export.exchanges import ToolExchange
@@ -43,6 +40,8 @@ from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import COMPACTED, NO_MESSAGES, is_boundary, is_said
 from cellwright.sessions.transcripts.transcript_line import Line
 from cellwright.sessions.turns import GO_ON, begins_turn_encoded, is_attached, split_attached
+from cellwright.telemetry.run_state import text_of
+from cellwright.telemetry.view_limits import DRAWN
 from cellwright.text import lazy_pattern
 from cellwright.tools.planning.tasks.session_tasks import add_calls
 from cellwright.tools.planning.tasks.tasks import Tasks
@@ -199,7 +198,7 @@ def _ops(
     block, open_calls = 0, dict[str, PastCall]()
     shown = {call: facts for line in lines for call, facts in line.meta.get("calls", {}).items()}
     drawn_agents: list[Op] = []
-    agent_cards = AgentOps(drawn_agents.append)
+    agent_cards = TranscriptOps(drawn_agents.append)
     for number, line in enumerate(lines):
         if is_boundary(line):
             yield _compacted(line, lines[number + 1 : number + 2])
@@ -239,7 +238,7 @@ def _told(attached: Sequence[str]) -> Op:
         {
             "title": _TAG.sub(r"\1", text).replace("-", " ").capitalize() if _TAG.match(text) else "Context",
             "kind": "context",
-            "text": cut(text, CONTEXT_CHARS),
+            "text": cut(text, DRAWN.context),
             "chars": len(text),
             "tokens": len(text) // CHARS_PER_TOKEN,
         }
@@ -335,10 +334,10 @@ def _tool_end(part: Json, at: float, open_calls: dict[str, PastCall], text: str,
         "id": part["tool_use_id"],
         "status": status,
         "ms": facts.get("ms", (at - began) * 1000),
-        "result": cut(text, RESULT_CHARS),
+        "result": cut(text, DRAWN.result),
         "diff": facts.get("diff"),
         "lines": changed_lines(facts["diff"]) if isinstance(facts.get("diff"), str) else None,
-        "error": {"code": code, "message": cut(text, RESULT_CHARS)} if failed else None,
+        "error": {"code": code, "message": cut(text, DRAWN.result)} if failed else None,
         "title": end_title(name, facts.get("title"), status),
     }
 

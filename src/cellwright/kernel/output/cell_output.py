@@ -34,7 +34,7 @@ from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolEnd
 from cellwright.kernel.output.code_displays import CodeDisplay, CodeDisplays, kept_displays
 from cellwright.kernel.output.later_pages import LaterPages, RunPages
-from cellwright.kernel.output.op_log import OpLog, OpReader
+from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.output.op_sender import OpSender
 from cellwright.kernel.output.protocol import (
     AckMessage,
@@ -165,10 +165,8 @@ class SavedOutput:
     def __init__(self, shell: InteractiveShell, clean_each: CleanEach, *, quiet: bool) -> None:
         self._publisher: Any = _publisher_of(shell)
         self._clean_each = clean_each
+        self._quiet = quiet
         self._saved = SavedTranscript(quiet=quiet)
-        self._leave_out = CELL_LEAVES_OUT | (QUIET_OPS if quiet else frozenset())
-        self._log = OpLog()
-        self._ops: OpReader = OpReader(self._log, self._leave_out)
         self._displays = CodeDisplays()
         self._shown: list[_Shown] = []
         self._earlier: list[Mapping[str, Any]] = []
@@ -202,7 +200,6 @@ class SavedOutput:
         self.emit(event)
 
     def emit(self, event: Event) -> None:
-        self._log.on_event(event)
         self._take_event(event)
 
     def stuck(self, tool_use_id: str) -> None:
@@ -233,8 +230,7 @@ class SavedOutput:
         self._publish(shown.display_id, shown.data, place, update=number < len(ids))
 
     def _begin_part(self) -> None:
-        self._saved.begin_part()
-        self._log.add({"op": "part", "part": self._parts}, only=self._ops)
+        self._saved.state.begin_part()
         self._open_part()
 
     @property
@@ -277,7 +273,7 @@ class SavedOutput:
     def _keep_in_cell(self) -> list[_Shown]:
         """Replace what is shown by the outputs that the cell holds from now on, and return these."""
         if self._shown and not self._shown[-1].is_part:  # the run was cut off in a call
-            self._saved.begin_part()
+            self._saved.state.begin_part()
             self._show_part({"text/plain": ""})
         if not self._keeps_answer:
             return self._keep_others()
@@ -314,11 +310,11 @@ class SavedOutput:
 
     def _kept_parts(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """The mimebundle of each part and its metadata; where the answer came from stands in the first one."""
-        replayed = self._saved.replayed
-        transcripts = saved_transcripts(self._ops.after(0), self._parts, self._clean_each, replayed=replayed)
+        state = self._saved.state
+        transcripts = saved_transcripts(state, self._parts, self._clean_each, quiet=self._quiet)
         parts = cleaned(self._saved.parts(), self._clean_each)
         bundles = [{TRANSCRIPT: transcript, **texts} for transcript, texts in zip(transcripts, parts, strict=True)]
-        if self._run_id and replayed:  # the same answer, so the same bytes
+        if self._run_id and state.replayed:  # the same answer, so the same bytes
             self._run_id = hashlib.sha256(json.encode(bundles)).hexdigest()[:ID_CHARS]
         metadata = dict(self._metadata())
         return [(bundle, {} if n else metadata) for n, bundle in enumerate(bundles)]
@@ -407,7 +403,8 @@ class WidgetOutput(SavedOutput):
         self._questions = questions
         self._log_of = log_of
         self._stop_agent = stop_agent
-        self._ops = self._sender = OpSender(self._log, self._leave_out)
+        self._log = OpLog()
+        self._sender = OpSender(self._log, CELL_LEAVES_OUT | (QUIET_OPS if quiet else frozenset()))
         self._later_pages = LaterPages(front_end.page, self._sender, pages, loop)
         self._widget: TranscriptWidget | None = None
         self._count: int | None = None
@@ -447,11 +444,15 @@ class WidgetOutput(SavedOutput):
     def _next_part(self, widget: TranscriptWidget) -> TranscriptWidget:
         return type(widget)(lambda *_: None, of=widget)
 
+    def _begin_part(self) -> None:
+        self._log.add({"op": "part", "part": self._parts}, only=self._sender)
+        super()._begin_part()
+
     def on_event(self, event: Event) -> None:
         self._take_event(event)
 
     def emit(self, event: Event) -> None:
-        self._log.on_event(event, only=self._ops)
+        self._log.on_event(event, only=self._sender)
         self._take_event(event)
 
     def _take_event(self, event: Event) -> None:

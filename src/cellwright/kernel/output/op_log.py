@@ -30,7 +30,9 @@ from cellwright.events import (
 )
 from cellwright.kernel.output.agent_ops import drawn_of
 from cellwright.kernel.output.protocol import Op
-from cellwright.kernel.output.transcript_ops import TranscriptOps, displayed, text_of
+from cellwright.kernel.output.transcript_ops import TranscriptOps, displayed
+from cellwright.telemetry.run_state import MAX_PIECES, as_kept
+from cellwright.telemetry.view_limits import DRAWN
 
 logger = logging.getLogger(__name__)
 
@@ -38,12 +40,6 @@ SECONDS_BETWEEN_MESSAGES = 0.05
 
 MESSAGES_AT_ONCE = 3
 """After a pause: the run's beginning, what Claude was told, the first words. None of them waits for the one before."""
-
-LIVE_OUTPUT_CHARS = 100_000
-"""Of what one call prints."""
-
-MAX_PIECES = 256
-"""The number of pieces of a text that are kept apart: each takes the memory of ten times its characters."""
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta | ToolProgress
 
@@ -124,11 +120,11 @@ class KeptEvents:
     def _live(self, tool_use_id: str, text: str) -> str:
         """As much of `text` as is shown live."""
         shown = self._output_chars.get(tool_use_id, 0)
-        if not text or shown > LIVE_OUTPUT_CHARS:
+        if not text or shown > DRAWN.output:
             return ""
         self._output_chars[tool_use_id] = shown + len(text)
-        if shown + len(text) > LIVE_OUTPUT_CHARS:
-            return f"{text[: LIVE_OUTPUT_CHARS - shown]}\n[… more output is not shown live]\n"
+        if shown + len(text) > DRAWN.output:
+            return f"{text[: DRAWN.output - shown]}\n[… more output is not shown live]\n"
         return text
 
 
@@ -140,7 +136,7 @@ def _without_undrawn(event: Event) -> Event:
         case TurnEnd():
             return replace(event, message={})
         case ToolEnd():
-            return replace(event, content=text_of(event.content), structured=None)
+            return as_kept(event)
         case _:
             return event
 

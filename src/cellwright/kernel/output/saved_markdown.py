@@ -19,50 +19,25 @@ from msgspec import Struct, field
 
 from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.subagent import AgentProgress
-from cellwright.events import (
-    Call,
-    ContextCompacted,
-    Event,
-    Notice,
-    Retrying,
-    RunEnd,
-    Steered,
-    SubagentEvent,
-    TextDelta,
-    TodosChanged,
-    ToolEnd,
-    ToolProgress,
-    ToolStart,
-    ToolStatus,
-    TurnChanged,
-    TurnEnd,
-    UserPrompt,
-    step_title,
-)
+from cellwright.events import Call, Event, RunEnd, ToolStatus, step_title
 from cellwright.kernel.output.folded_steps import changed_files, is_remark, steps_title, stretches
-from cellwright.kernel.output.transcript_ops import changed_lines, cut, text_of
+from cellwright.kernel.output.transcript_ops import changed_lines, cut
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.markdown.writer import quoted
-from cellwright.model.models import model_shown
+from cellwright.telemetry.run_state import (
+    BrokenOffItem,
+    CallItem,
+    CompactedItem,
+    DisplayGap,
+    NoticeItem,
+    RunState,
+    SaidItem,
+    TextItem,
+)
+from cellwright.telemetry.view_limits import KEPT, KEPT_OF_RUN
 from cellwright.text import dollars
 from cellwright.tools.planning.todos import LIST_TOOLS, MARKS, describe_progress
-
-ANSWER_CHARS = 100_000
-DIFF_CHARS = 10_000
-"""Of one call."""
-
-DIFFS_CHARS = 50_000
-"""Of all calls of a run."""
-
-CODE_CHARS = 6_000
-PRINTED_CHARS = 3_000
-"""Of one call: its code, and what that printed."""
-
-CODES_CHARS = 60_000
-"""Of the code of all calls of a run and what it printed."""
-
-PLAIN_CHARS = 8_000
 
 
 class RemainingChars:
@@ -85,45 +60,41 @@ def left_out(chars: int) -> str:
 
 def short_plain(text: str) -> str:
     """`text` as the notebook keeps it: its beginning and its end."""
-    if len(text) <= PLAIN_CHARS:
+    if len(text) <= KEPT_OF_RUN.plain:
         return text
-    tail = PLAIN_CHARS // 4
-    head = PLAIN_CHARS - tail
-    return f"{text[:head]}\n[{left_out(len(text) - PLAIN_CHARS)}]\n{text[-tail:]}"
+    tail = KEPT_OF_RUN.plain // 4
+    head = KEPT_OF_RUN.plain - tail
+    return f"{text[:head]}\n[{left_out(len(text) - KEPT_OF_RUN.plain)}]\n{text[-tail:]}"
 
 
-TITLE_CHARS = 200
-REASON_CHARS = 300
 WORKING = "*Claude is working…*"
 BROKEN_OFF = "The connection broke. So far:"
 
 
 class _Text(Struct, eq=False):
-    pieces: list[str] = field(default_factory=list)
+    text: str
 
 
 class _ToolLine(Struct, eq=False):
     call: Call
-    status: ToolStatus = "interrupted"
-    duration_ms: float | None = 0.0
+    status: ToolStatus
+    duration_ms: float | None
     """None: it was played from a recording, and says the same each time."""
-    reason: str = ""
-    done_title: str = ""
+    reason: str
+    done_title: str
     """The call's title, if it was known at its end alone."""
-    diff: str = ""
-    plan: str = ""
-    answers: Mapping[str, str] = field(default_factory=dict)
-    agent: AgentProgress | None = None
+    diff: str
+    plan: str
+    answers: Mapping[str, str]
+    agent: AgentProgress | None
     """The progress of the agent that worked for it."""
-    displayed: list[str] = field(default_factory=list)
-    """The texts of what its code displayed, which stands in an output of its own."""
-    printed: str = ""
-    """Its result without these."""
+    printed: str
+    """Its result without what its code displayed, which stands in an output of its own."""
 
     @property
     def code(self) -> str:
         """The code that it ran in the user's namespace."""
-        return str(self.call.tool_use["input"].get("code", "")).strip("\n") if self.call.name == "Python" else ""
+        return _code(self.call)
 
     @property
     def mark(self) -> str:
@@ -131,7 +102,7 @@ class _ToolLine(Struct, eq=False):
 
     @property
     def title(self) -> str:
-        title = " ".join(cut(self.done_title or self.call.title, TITLE_CHARS).split())
+        title = " ".join(cut(self.done_title or self.call.title, KEPT.title).split())
         return step_title(self.call.name, title, finished=self.status == "success")
 
     @property
@@ -162,31 +133,14 @@ class _Remark(Struct, eq=False):
     times: int = 1
 
 
-class _Quote(Struct, eq=False):
-    """The user's words while the run went on; a text that was not delivered is kept, too."""
-
-    text: str
-    delivered: bool = True
-
-
-class _Stale(Struct, eq=False):
-    """The text of a request that broke off: shown until as much of the new answer has come."""
-
-    text: str
-
-
-class _Gap(Struct, eq=False):
-    """The place of what code has displayed: an output of its own, between two parts."""
-
-
-_Part = _Text | _ToolLine | _Remark | _Quote | _Stale | _Gap
+_Part = _Text | _ToolLine | _Remark | SaidItem | BrokenOffItem | DisplayGap
 
 
 class _Rooms(Struct, eq=False):
     """The room that there is left in all of a run's parts."""
 
-    diffs: RemainingChars = field(default_factory=lambda: RemainingChars(DIFFS_CHARS))
-    code: RemainingChars = field(default_factory=lambda: RemainingChars(CODES_CHARS))
+    diffs: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.diffs))
+    code: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.code))
 
 
 class SavedTranscript:
@@ -194,69 +148,10 @@ class SavedTranscript:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._parts: list[_Part] = []
-        self._streaming: dict[int, _Text] = {}
-        self._stale: _Stale | None = None
-        self._caught_up = 0
-        self._calls: dict[str, _ToolLine] = {}
-        self._model = ""
-        self._context_tokens = 0
-        self._todos: tuple[Mapping[str, Any], ...] = ()
-        self._waiting: dict[str, str] = {}
-        self._changed = ""
-        self._replayed = False
-        self._end: RunEnd | None = None
+        self.state = RunState()
 
-    def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
-        match event:
-            case TextDelta():
-                self._text(event.index).pieces.append(event.text)
-                self._catch_up(len(event.text))
-            case UserPrompt():
-                self._model = event.model
-            case ToolStart() | ToolEnd():
-                self._tool(event)
-            case ToolProgress(place={"display_id": _}) if (line := self._calls.get(event.tool_use_id)) is not None:
-                line.displayed.append(event.text.strip("\n"))
-            case SubagentEvent() if (line := self._calls.get(event.tool_use_id)) is not None:
-                line.agent = line.agent or AgentProgress()
-                line.agent.take(event.event)
-            case TurnEnd():
-                self._model = model_shown(self._model, event.model)
-                self._context_tokens = event.context_tokens
-                self._replayed = event.replayed
-                if event.stop_reason == "refusal":
-                    self._drop()
-                self._streaming.clear()
-                self._drop_stale()
-            case Retrying():
-                self._break_off()
-            case Notice(level="warning" | "error"):
-                self._remark(event.message)
-            case ContextCompacted(state="done"):
-                self._parts.append(_Remark(compacted_line(event)))
-            case TodosChanged():
-                self._todos = event.todos
-            case Steered():
-                self._steered(event)
-            case TurnChanged():
-                self._changed = event.counts
-            case RunEnd():
-                self._end = event
-                if event.error is None:
-                    self._drop_stale()
-                self._parts += [_Quote(text, delivered=False) for text in self._waiting.values()]
-            case _:
-                pass  # nothing that is kept
-
-    def begin_part(self) -> None:
-        """Have what follows stand below an output of its own."""
-        self._parts.append(_Gap())
-
-    @property
-    def replayed(self) -> bool:
-        """True when it was played from a recording."""
-        return self._replayed
+    def emit(self, event: Event) -> None:
+        self.state.take(event)
 
     def parts(self) -> list[dict[str, str]]:
         """The mimebundle of each part, in order: Markdown, and plain text for front ends without that."""
@@ -277,20 +172,22 @@ class SavedTranscript:
     def _markdowns(self) -> list[str]:
         outputs: list[list[_Part]] = [[]]
         for part in self._kept():
-            if isinstance(part, _Gap):
+            if isinstance(part, DisplayGap):
                 outputs.append([])
             else:
                 outputs[-1].append(part)
         rooms = _Rooms()
         texts = [
-            list(_blocks_of(parts, rooms) if self._end is None else self._folded_blocks(number, parts, last, rooms))
+            list(
+                _blocks_of(parts, rooms) if self.state.end is None else self._folded_blocks(number, parts, last, rooms)
+            )
             for last in (len(outputs) - 1,)
             for number, parts in enumerate(outputs)
         ]
         blocks = texts[-1]
-        if self._todos and not self._quiet:
-            blocks.append(_task_list(self._todos))
-        if self._end is not None and (told := end_in_words(self._end)):
+        if self.state.todos and not self._quiet:
+            blocks.append(_task_list(self.state.todos))
+        if self.state.end is not None and (told := end_in_words(self.state.end)):
             word, message = told
             blocks.append(f"**{word}:** {escaped(message)}" if message else f"**{word}.**")
         if (facts := self._facts()) and not self._quiet:
@@ -320,14 +217,14 @@ class SavedTranscript:
     def _plains(self) -> list[str]:
         texts: list[list[str]] = [[]]
         for part in self._shown():
-            if isinstance(part, _Gap):
+            if isinstance(part, DisplayGap):
                 texts.append([])
             else:
                 texts[-1].append(_plain_of(part))
         blocks = texts[-1]
-        if self._todos and not self._quiet:
-            blocks.append(_plain_list(self._todos))
-        if self._end is not None and (told := end_in_words(self._end)):
+        if self.state.todos and not self._quiet:
+            blocks.append(_plain_list(self.state.todos))
+        if self.state.end is not None and (told := end_in_words(self.state.end)):
             blocks.append(": ".join(filter(None, told)))
         if (facts := self._facts()) and not self._quiet:
             blocks.append(" · ".join(facts))
@@ -338,130 +235,61 @@ class SavedTranscript:
     @property
     def tells_error(self) -> bool:
         """True where it says why the run did not end by itself."""
-        return self._end is not None and self._end.error is not None
+        return self.state.end is not None and self.state.end.error is not None
 
     def _shown(self) -> Iterator[_Part]:
-        for part in self._parts:
-            if isinstance(part, _Text):
-                if "".join(part.pieces).strip():
-                    yield part
-            elif isinstance(part, _Remark | _Quote | _Stale | _Gap) or not (self._quiet or _shows_in_the_list(part)):
-                yield part
+        for item in self.state.as_written:
+            match item:
+                case TextItem() if (text := item.text).strip():
+                    yield _Text(text)
+                case CallItem() if not self._quiet and not _shows_in_the_list(item):
+                    yield _tool_line(item)
+                case NoticeItem(is_first=True) if item.notice.level != "info":
+                    yield _Remark(item.notice.message, item.times)
+                case CompactedItem() if item.event.state == "done":
+                    yield _Remark(compacted_line(item.event))
+                case SaidItem() | BrokenOffItem() | DisplayGap():
+                    yield item
+                case _:
+                    pass  # nothing that is kept
 
     def _kept(self) -> Iterator[_Part]:
         """Yield what is shown, cutting texts too long for a notebook; the last text, the answer, goes first."""
-        room = RemainingChars(ANSWER_CHARS)
+        room = RemainingChars(KEPT_OF_RUN.answer)
         shown = list(self._shown())
-        texts = {id(part): room.take("".join(part.pieces)) for part in reversed(shown) if isinstance(part, _Text)}
+        texts = {id(part): room.take(part.text) for part in reversed(shown) if isinstance(part, _Text)}
         for part in shown:
             if id(part) not in texts:
                 yield part
                 continue
             text, missing = texts[id(part)]
             if text:
-                yield _Text([text])
+                yield _Text(text)
             if missing:
                 yield _Remark(left_out(missing))
 
-    def _remark(self, text: str) -> None:
-        said = next((part for part in self._parts if isinstance(part, _Remark) and part.text == text), None)
-        if said is None:
-            self._parts.append(_Remark(text))
-        else:
-            said.times += 1
-
-    def _steered(self, event: Steered) -> None:
-        if event.state == "waiting":
-            self._waiting[event.steer_id] = event.text
-            return
-        self._waiting.pop(event.steer_id, None)
-        if event.state == "delivered":
-            self._parts.append(_Quote(event.text))
-
-    def _text(self, index: int) -> _Text:
-        text = self._streaming.get(index)
-        if text is None:
-            self._streaming[index] = text = _Text()
-            self._parts.append(text)
-        return text
-
-    def _tool(self, event: ToolStart | ToolEnd) -> None:
-        if isinstance(event, ToolEnd):
-            self._close_call(event)
-            return
-        for call in event.calls:
-            self._parts.append(line := _ToolLine(call))
-            self._calls[call.id] = line
-
-    def _close_call(self, event: ToolEnd) -> None:
-        line = self._calls.get(event.tool_use_id)
-        if line is None:
-            # refused without a start: the message it was in had been cut short
-            use = {"id": event.tool_use_id, "name": event.name, "input": {}}
-            self._parts.append(line := _ToolLine(Call(use, event.name)))
-        line.status, line.duration_ms = event.status, None if self._replayed else event.duration_ms
-        reason = str(event.error["message"]).strip() if event.error else ""
-        if event.status == "error":
-            # one line says what it was, of a traceback the last; the rest a list has no place for
-            reason = reason.rpartition("\n")[2] if line.code else reason.partition("\n")[0]
-        line.reason = " ".join(cut(reason, REASON_CHARS).split())
-        if line.code:
-            line.printed = _without(text_of(event.content), line.displayed)
-        display = event.display or {}
-        line.done_title = display["title"] if isinstance(display.get("title"), str) else ""
-        line.diff = display["diff"] if isinstance(display.get("diff"), str) else ""
-        line.plan = display["plan"] if isinstance(display.get("plan"), str) else ""
-        line.answers = display["answers"] if isinstance(display.get("answers"), Mapping) else {}
-
-    def _drop(self) -> str:
-        """Take out the text that streamed of this message, and return it."""
-        void = list(self._streaming.values())
-        self._parts = [part for part in self._parts if part not in void]
-        self._streaming.clear()
-        return "\n\n".join(filter(str.strip, ("".join(text.pieces) for text in void)))
-
-    def _break_off(self) -> None:
-        text = self._drop()
-        self._caught_up = 0
-        if self._stale is not None and len(text) < len(self._stale.text):
-            return  # what came before it was more
-        self._drop_stale()
-        if text:
-            self._stale = _Stale(text)
-            self._parts.append(self._stale)
-
-    def _catch_up(self, chars: int) -> None:
-        self._caught_up += chars
-        if self._stale is not None and self._caught_up >= len(self._stale.text):
-            self._drop_stale()
-
-    def _drop_stale(self) -> None:
-        if self._stale is not None:
-            self._parts.remove(self._stale)
-        self._stale, self._caught_up = None, 0
-
     def _facts(self) -> list[str]:
         """The run in numbers; empty where there are none."""
-        end = self._end
+        state, end = self.state, self.state.end
         if end is None:
             return []
         tools = end.tools_succeeded + end.tools_failed
-        if not (self._model or tools):  # it could not begin: there is nothing to sum up
+        if not (state.model or tools):  # it could not begin: there is nothing to sum up
             return []
-        facts = [self._model]
+        facts = [state.model]
         if tools:
             facts.append(f"{tools} tool call{'s' if tools > 1 else ''}")
-        if self._replayed:  # what follows was so when it was recorded
+        if state.replayed:  # what follows was so when it was recorded
             return [*facts, "replayed, nothing was sent"]
         facts.append(_duration(end.duration_ms))
         if end.cost_usd is not None:
             facts.append(dollars(end.cost_usd))
             if end.session_cost_usd is not None:
                 facts.append(f"session {dollars(end.session_cost_usd)}")
-        if self._context_tokens:
-            facts.append(f"{self._context_tokens:,} tokens of context")
-        if self._changed:
-            facts.append(f"{self._changed} (/undo reverts it)")
+        if state.turn is not None and state.turn.context_tokens:
+            facts.append(f"{state.turn.context_tokens:,} tokens of context")
+        if state.changes is not None and state.changes.counts:
+            facts.append(f"{state.changes.counts} (/undo reverts it)")
         return facts
 
 
@@ -484,9 +312,40 @@ def _duration(milliseconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {int(seconds % 60)} s"
 
 
-def _shows_in_the_list(line: _ToolLine) -> bool:
+def _shows_in_the_list(item: CallItem) -> bool:
     """Return whether all that the call did is in the list of todos."""
-    return line.call.name in LIST_TOOLS and line.status == "success"
+    return item.name in LIST_TOOLS and item.end is not None and item.end.status == "success"
+
+
+def _code(call: Call) -> str:
+    return str(call.tool_use["input"].get("code", "")).strip("\n") if call.name == "Python" else ""
+
+
+def _tool_line(item: CallItem) -> _ToolLine:
+    call = item.call or Call({"id": item.id, "name": item.name, "input": {}}, item.name)
+    end = item.end
+    display = (end and end.display) or {}
+    code = _code(call)
+    reason = str(end.error["message"]).strip() if end is not None and end.error else ""
+    if end is not None and end.status == "error":
+        # one line says what it was, of a traceback the last; the rest a list has no place for
+        reason = reason.rpartition("\n")[2] if code else reason.partition("\n")[0]
+
+    def said(name: str) -> str:
+        return text if isinstance(text := display.get(name), str) else ""
+
+    return _ToolLine(
+        call,
+        status="interrupted" if end is None else end.status,
+        duration_ms=0.0 if end is None else None if item.replayed else end.duration_ms,
+        reason=" ".join(cut(reason, KEPT.reason).split()),
+        done_title=said("title"),
+        diff=said("diff"),
+        plan=said("plan"),
+        answers=display["answers"] if isinstance(display.get("answers"), Mapping) else {},
+        agent=item.progress,
+        printed=_without(str(end.content), item.displayed) if code and end is not None else "",
+    )
 
 
 def _is_call(part: _Part) -> bool:
@@ -497,7 +356,7 @@ def _stays_in_sight(part: _Part) -> bool:
     """Return whether people need to see it: what they were asked, warnings, a text that is more than a remark."""
     if isinstance(part, _ToolLine):
         return bool(part.plan or part.answers)
-    return isinstance(part, _Remark) or (isinstance(part, _Text) and not is_remark("".join(part.pieces)))
+    return isinstance(part, _Remark) or (isinstance(part, _Text) and not is_remark(part.text))
 
 
 _NOT_DONE = {"failed": ("error", "timeout"), "denied": ("denied",), "stopped": ("interrupted",)}
@@ -536,7 +395,7 @@ def _tool_list(lines: Sequence[_Part], rooms: _Rooms) -> Iterator[str]:
         yield "\n".join(listed)
     for tool in tools:
         if tool.diff:
-            text, missing = rooms.diffs.take(tool.diff, DIFF_CHARS)
+            text, missing = rooms.diffs.take(tool.diff, KEPT.diff)
             more = f"\n[{left_out(missing)}]" if missing else ""
             yield folded(f"Changes: {tool.title}", fenced(visible_controls(text + more).rstrip("\n"), "diff"))
         if tool.plan:
@@ -545,7 +404,7 @@ def _tool_list(lines: Sequence[_Part], rooms: _Rooms) -> Iterator[str]:
 
 def _code_blocks(tool: _ToolLine, room: RemainingChars) -> Iterator[str]:
     """The code that ran, and what it printed."""
-    for text, most, language in ((tool.code, CODE_CHARS, "python"), (tool.printed, PRINTED_CHARS, "text")):
+    for text, most, language in ((tool.code, KEPT.code, "python"), (tool.printed, KEPT.printed, "text")):
         if text:
             kept, missing = room.take(text, most)
             more = f"\n[{left_out(missing)}]" if missing else ""
@@ -599,11 +458,11 @@ def _outcome_markdown(tool: _ToolLine) -> str:
 
 def _markdown_of(part: _Part) -> str:
     if isinstance(part, _Text):
-        return safe_markdown("".join(part.pieces))
-    if isinstance(part, _Quote):
-        words = safe_markdown(part.text)
+        return safe_markdown(part.text)
+    if isinstance(part, SaidItem):
+        words = safe_markdown(part.steered.text)
         return quoted(f"**{_who(part)}:**" + ("\n\n" if "\n" in words else " ") + words)
-    if isinstance(part, _Stale):
+    if isinstance(part, BrokenOffItem):
         return quoted(f"*{BROKEN_OFF}*\n\n{safe_markdown(part.text)}")
     assert isinstance(part, _Remark)
     text = part.text if part.times == 1 else f"{part.text} ({part.times} times)"
@@ -612,20 +471,20 @@ def _markdown_of(part: _Part) -> str:
     return f"{said}\n\n{fenced(visible_controls(more))}" if more else said
 
 
-def _who(part: _Quote) -> str:
+def _who(part: SaidItem) -> str:
     return "You" if part.delivered else "Not delivered, since the run had ended"
 
 
 def _plain_of(part: _Part) -> str:
     if isinstance(part, _Text):
-        return "".join(part.pieces).strip("\n")
+        return part.text.strip("\n")
     if isinstance(part, _ToolLine):
         answers = [f"  {question} → {answer}" for question, answer in part.answers.items()]
         outcome = f" · {part.outcome}" if part.outcome else ""
         return "\n".join([f"{part.mark} {part.title}{outcome}", *answers])
-    if isinstance(part, _Quote):
-        return f"{_who(part)}: {part.text.strip()}"
-    if isinstance(part, _Stale):
+    if isinstance(part, SaidItem):
+        return f"{_who(part)}: {part.steered.text.strip()}"
+    if isinstance(part, BrokenOffItem):
         return f"{BROKEN_OFF}\n{part.text.strip()}"
     assert isinstance(part, _Remark)
     return part.text

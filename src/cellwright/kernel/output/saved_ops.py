@@ -7,38 +7,34 @@ most some 400,000 characters. Times are relative, and a run that was played from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
+from cellwright.events import Event, TodosChanged, ToolEnd, ToolStart
+from cellwright.kernel.output.agent_ops import agent_line_op, agent_op, agent_state_op
 from cellwright.kernel.output.protocol import Op
-from cellwright.kernel.output.saved_markdown import ANSWER_CHARS, DIFF_CHARS, DIFFS_CHARS, RemainingChars, left_out
+from cellwright.kernel.output.saved_markdown import RemainingChars, left_out
+from cellwright.kernel.output.transcript_ops import QUIET_OPS, call_op, ops_of, retry_op, turn_op
+from cellwright.telemetry.agent_cards import AgentCard
+from cellwright.telemetry.run_state import (
+    CallItem,
+    CompactedItem,
+    Item,
+    NoticeItem,
+    RunState,
+    SaidItem,
+    TextItem,
+    ThinkingItem,
+)
+from cellwright.telemetry.view_limits import KEPT, KEPT_OF_RUN
 from cellwright.text import map_strings, strings_in
 
 TRANSCRIPT = "application/vnd.cellwright.transcript+json"
 VERSION = 1
 
-THINKING_CHARS = 40_000
-INPUTS_CHARS = 60_000
-RESULT_CHARS = 6_000
-"""Of one call that has run something."""
-
-FOUND_CHARS = 1_500
-"""Of one call of another tool, which has mostly read what stands in files."""
-
 RUNNING_TOOLS = frozenset({"Python", "Bash", "NotebookRun", "RunTests"})
-
-RESULTS_CHARS = 60_000
-TOLD_CHARS = 1_000
-"""Of one part of what Claude was told besides the user's words: enough to know it by."""
-
-TOLDS_CHARS = 20_000
-AGENTS_CHARS = 30_000
-REST_CHARS = 40_000
-"""Of notices, questions, errors and the user's words together."""
-
-MOST_OPS = 4_000
 
 
 CleanEach = Callable[[Iterable[str]], Mapping[str, str]]
@@ -50,32 +46,25 @@ Cleaned = TypeVar("Cleaned")
 class _Room(Struct, eq=False):
     """The room that there is left for each kind of text."""
 
-    answer: RemainingChars = field(default_factory=lambda: RemainingChars(ANSWER_CHARS))
-    thinking: RemainingChars = field(default_factory=lambda: RemainingChars(THINKING_CHARS))
-    inputs: RemainingChars = field(default_factory=lambda: RemainingChars(INPUTS_CHARS))
-    results: RemainingChars = field(default_factory=lambda: RemainingChars(RESULTS_CHARS))
-    diffs: RemainingChars = field(default_factory=lambda: RemainingChars(DIFFS_CHARS))
-    told: RemainingChars = field(default_factory=lambda: RemainingChars(TOLDS_CHARS))
-    agents: RemainingChars = field(default_factory=lambda: RemainingChars(AGENTS_CHARS))
-    rest: RemainingChars = field(default_factory=lambda: RemainingChars(REST_CHARS))
+    answer: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.answer))
+    thinking: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.thinking))
+    inputs: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.inputs))
+    results: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.results))
+    diffs: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.diffs))
+    told: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.context))
+    agents: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.agents))
+    rest: RemainingChars = field(default_factory=lambda: RemainingChars(KEPT_OF_RUN.rest))
 
 
-class _Entry(Struct, eq=False):
-    """One item of the transcript: the operations that it is drawn from, in the part where it appeared."""
-
-    part: int
-    ops: list[Op] = field(default_factory=list)
-
-
-def saved_transcripts(ops: Iterable[Op], parts: int, clean_each: CleanEach, *, replayed: bool) -> list[dict[str, Any]]:
+def saved_transcripts(
+    state: RunState, parts: int, clean_each: CleanEach, *, quiet: bool = False
+) -> list[dict[str, Any]]:
     """Build what each of an answer's `parts` keeps of its run, as the MIME type `TRANSCRIPT` holds it.
 
     `clean_each` finds secrets in texts: what was read or said stands in more places now than in the user's own.
     """
-    saved = _SavedOps(replayed)
-    for op in ops:
-        saved.take(op)
-    return cleaned(saved.transcripts(parts), clean_each)
+    transcripts = _SavedOps(state, QUIET_OPS if quiet else frozenset()).transcripts(parts)
+    return cleaned(transcripts, clean_each)
 
 
 def cleaned(value: Cleaned, clean_each: CleanEach) -> Cleaned:
@@ -85,217 +74,171 @@ def cleaned(value: Cleaned, clean_each: CleanEach) -> Cleaned:
 
 
 class _SavedOps:
-    """Takes operations in order, and joins what belongs together."""
+    """The operations that `state` is drawn from again, but for the kinds in `leave_out`."""
 
-    def __init__(self, replayed: bool) -> None:
-        self._replayed = replayed
-        self._part = 0
-        self._started = 0.0
-        self._run: Op | None = None
-        self._mode: Op | None = None
-        self._todos: Op | None = None
-        self._context: list[Op] = []
-        self._changes: Op | None = None
-        self._turn: Op | None = None
-        self._end: Op | None = None
-        self._entries: dict[tuple[str, int | str], _Entry] = {}
-        self._waiting: dict[str, Op] = {}
-        self._others = 0
-        self._dropped = self._stale = ""
-        self._caught_up = 0
-        self._retry: Op | None = None
+    def __init__(self, state: RunState, leave_out: frozenset[str]) -> None:
+        self._state = state
+        self._leave_out = leave_out
+        self._replayed = state.replayed
+        self._started = 0.0 if state.prompt is None else state.prompt.at
+        self._room = _Room()
         self._names: dict[str, str] = {}
-        self._running: set[str] = set()
-        self._cards: dict[int, str] = {}
-
-    def take(self, op: Op) -> None:  # noqa: C901  one arm for each operation
-        match op["op"]:
-            case "part":
-                self._part = op["part"]
-            case "run":
-                self._run, self._started = op, op["started"]
-            case "model" if self._run is not None:
-                self._run = {**self._run, "model": op["model"]}
-            case "mode":
-                self._mode = op
-            case "todos":
-                self._todos = op
-            case "changes":
-                self._changes = op
-            case "turn":
-                self._turn = op if self._turn is None else _sum(self._turn, op)
-                self._stale = ""
-            case "end":
-                self._end = op
-            case "text" | "thinking":
-                self._entry("block", op["block"]).ops.append(op)
-                if op["op"] == "text":
-                    self._caught_up += len(op["text"])
-            case "retry":
-                self._break_off(op)
-            case "drop":
-                self._dropped = "\n\n".join(filter(str.strip, map(self._text_of, op["blocks"])))
-                for key in (*(("block", block) for block in op["blocks"]), *(("tool", tool) for tool in op["tools"])):
-                    self._entries.pop(key, None)
-            case "tool_input" | "tool" | "output" | "tool_end":
-                self._entry("tool", op["id"]).ops.append(op)
-                if op.get("name") in RUNNING_TOOLS:
-                    self._running.add(op["id"])
-            case "decided" | "ask" | "answered":
-                self._entry("tool", op["tool"]).ops.append(op)
-            case "agent":
-                self._cards[op["card"]] = self._cards.get(op["parent"], str(op["tool"]))
-                self._entry("tool", self._cards[op["card"]]).ops.append(op)
-            case "agent_line" | "agent_state" if op["card"] in self._cards:
-                self._entry("tool", self._cards[op["card"]]).ops.append(op)
-            case "steer":
-                self._steer(op)
-            case "compacted" if op["state"] == "started":
-                pass  # its end follows
-            case "told":
-                self._context.append(op)
-            case "notice" if op.get("waits"):
-                pass  # the run has begun since, or another notice says that it did not
-            case "notice" | "compacted":
-                self._add(op)
-            case _:
-                pass  # what is drawn while the run goes on alone: live displays, code that is stuck
 
     def transcripts(self, parts: int) -> list[dict[str, Any]]:
         """One for each part; what is told of the whole run is in the last."""
-        room = _Room()
         # the last text is the answer, and goes first
-        for key, entry in reversed(self._entries.items()):
-            if key[0] == "block":
-                entry.ops = self._block(entry.ops, room)
+        blocks = [item for item in self._state.items if isinstance(item, TextItem | ThinkingItem)]
+        drawn = {item.block: list(self._block(item)) for item in reversed(blocks)}
         kept: list[list[Op]] = [[] for _ in range(parts)]
-        for key, entry in self._entries.items():
-            drawn = entry.ops if key[0] == "block" else self._item(entry.ops, room)
-            kept[min(entry.part, parts - 1)] += drawn
+        for item in self._state.items:
+            ops = drawn[item.block] if isinstance(item, TextItem | ThinkingItem) else self._item(item)
+            kept[min(item.part, parts - 1)] += (op for op in ops if op["op"] not in self._leave_out)
         last = parts - 1
-        return [self._transcript(part, ops, room, last=part == last) for part, ops in enumerate(kept)]
+        return [self._transcript(part, ops, last=part == last) for part, ops in enumerate(kept)]
 
-    def _transcript(self, part: int, ops: list[Op], room: _Room, *, last: bool) -> dict[str, Any]:
-        run = [] if self._run is None else [{**self._run, "session": "", "started": 0.0}]
-        whole: list[Op] = []
-        if last:
-            waiting = [{**op, "at": 0.0, "text": _cut(op["text"], room.rest)} for op in self._waiting.values()]
-            # what it cost and changed is the turn's that was recorded, and the context names the day and the folder
-            of_now = () if self._replayed else (*self._context_sent(room), self._changes, self._turn)
-            known = (self._mode, self._todos, *of_now)
-            whole = [*(op for op in known if op is not None), *waiting, *self._broken_off(room)]
+    def _transcript(self, part: int, ops: list[Op], *, last: bool) -> dict[str, Any]:
         return {
             "version": VERSION,
             "part": part,
             "last": last,
-            "ops": [*run, *ops[:MOST_OPS], *whole, self._ended(room)],
+            "ops": [
+                *self._begun(),
+                *ops[: KEPT_OF_RUN.operations],
+                *(self._of_the_run() if last else ()),
+                self._ended(),
+            ],
         }
 
-    def _context_sent(self, room: _Room) -> list[Op]:
-        def short(part: Op) -> Op:
-            return {**part, "text": _cut(part["text"], room.told, TOLD_CHARS)}
+    def _begun(self) -> list[Op]:
+        if self._state.prompt is None:
+            return []
+        [run] = ops_of(self._state.prompt, self._state)
+        return [{**run, "model": self._state.model, "session": "", "started": 0.0}]
 
-        return [{**op, "parts": [short(part) for part in op["parts"]]} for op in self._context]
+    def _of_the_run(self) -> Iterator[Op]:
+        state = self._state
+        events: list[Event] = [] if state.mode is None else [state.mode]
+        if state.todos:
+            events.append(TodosChanged(tuple(state.todos)))
+        # what it cost and changed is the turn's that was recorded, and the context names the day and the folder
+        if not self._replayed:
+            events += [*state.context, *([state.changes] if state.changes is not None else [])]
+        for event in events:
+            yield from (self._of_run(op) for op in ops_of(event, state) if op["op"] not in self._leave_out)
+        if state.turn is not None and not self._replayed and "turn" not in self._leave_out:
+            yield turn_op(state.turn, state.totals)
+        for words in state.waiting.values():
+            for op in ops_of(words, state):
+                yield {**op, "at": 0.0, "text": _cut(op["text"], self._room.rest)}
+        yield from self._broken_off()
 
-    def _ended(self, room: _Room) -> Op:
-        if self._end is None:
+    def _of_run(self, op: Op) -> Op:
+        if op["op"] != "told":
+            return op
+        parts = [{**part, "text": _cut(part["text"], self._room.told, KEPT.context)} for part in op["parts"]]
+        return {**op, "parts": parts}
+
+    def _ended(self) -> Op:
+        if self._state.end is None:
             return {"op": "end", "stop_reason": "", "cost_usd": None, "session_cost_usd": None, "ms": 0, "error": None}
-        end = {**self._end, "ms": self._ms(self._end["ms"]), "error": _error(self._end["error"], room)}
+        [op] = ops_of(self._state.end, self._state)
+        end = {**op, "ms": self._ms(op["ms"]), "error": _error(op["error"], self._room)}
         return {**end, "cost_usd": None, "session_cost_usd": None} if self._replayed else end
 
-    def _text_of(self, block: int) -> str:
-        entry = self._entries.get(("block", block))
-        return "".join(op["text"] for op in entry.ops if op["op"] == "text") if entry is not None else ""
-
-    def _break_off(self, retry: Op) -> None:
-        """Keep what streamed of the failed request, unless more is kept of one before it."""
-        self._retry, self._caught_up = retry, 0
-        if len(self._dropped) >= len(self._stale):
-            self._stale = self._dropped
-        self._dropped = ""
-
-    def _broken_off(self, room: _Room) -> list[Op]:
-        """Return the operations that show the text of a request that broke off, if the run ended in an error."""
-        ended_in_error = self._end is not None and self._end["error"] is not None
-        if not ended_in_error or not self._stale or self._caught_up >= len(self._stale) or self._retry is None:
-            return []
-        block = max((name for kind, name in self._entries if kind == "block" and isinstance(name, int)), default=-1) + 1
-        text = {"op": "text", "block": block, "text": _cut(self._stale, room.answer)}
-        return [text, {"op": "drop", "blocks": [block], "tools": []}, {**self._retry, "at": 0.0}]
-
-    def _entry(self, kind: str, name: int | str) -> _Entry:
-        if (kind, name) not in self._entries:
-            self._entries[kind, name] = _Entry(self._part)
-        return self._entries[kind, name]
-
-    def _add(self, op: Op) -> None:
-        self._others += 1
-        self._entry("other", self._others).ops.append(op)
-
-    def _steer(self, op: Op) -> None:
-        if op["state"] == "waiting":
-            self._waiting[op["id"]] = op
+    def _broken_off(self) -> Iterator[Op]:
+        """Yield the operations that show the text of a request that broke off, if the run ended in an error."""
+        state = self._state
+        if state.end is None or state.end.error is None or state.broken_off is None or state.retry is None:
             return
-        self._waiting.pop(op["id"], None)
-        if op["state"] == "delivered":
-            self._add(op)
+        blocks = (item.block for item in state.items if isinstance(item, TextItem | ThinkingItem))
+        block = max(blocks, default=-1) + 1
+        yield {"op": "text", "block": block, "text": _cut(state.broken_off.text, self._room.answer)}
+        yield {"op": "drop", "blocks": [block], "tools": []}
+        yield {**retry_op(state.retry), "at": 0.0}
 
-    def _block(self, ops: list[Op], room: _Room) -> list[Op]:
-        text = "".join(op["text"] for op in ops)
-        if ops[0]["op"] == "text":
-            return [{**ops[0], "text": _cut(text, room.answer)}] if text.strip() else []
-        first = {**ops[0], "text": _cut(text, room.thinking), "at": self._at(ops[0]["at"])}
-        # an empty piece says how long it took
-        return [first, {**ops[0], "text": "", "at": self._at(ops[-1]["at"])}]
+    def _block(self, item: TextItem | ThinkingItem) -> Iterator[Op]:
+        text = item.text
+        if isinstance(item, TextItem):
+            if text.strip():
+                yield {"op": "text", "block": item.block, "text": _cut(text, self._room.answer)}
+        elif "thinking" not in self._leave_out:
+            thinking = {"op": "thinking", "block": item.block}
+            yield {**thinking, "text": _cut(text, self._room.thinking), "at": self._at(item.first_at)}
+            # an empty piece says how long it took
+            yield {**thinking, "text": "", "at": self._at(item.last_at)}
 
-    def _item(self, ops: list[Op], room: _Room) -> list[Op]:
-        if ops[0]["op"] in ("notice", "compacted", "steer"):
-            return [self._other(op, room) for op in ops]
-        ended = any(op["op"] == "tool_end" for op in ops)
-        states = {op["card"]: op for op in ops if op["op"] == "agent_state"}
-        kept: list[Op] = []
-        for op in ops:
-            if op["op"] == "tool_input" or (op["op"] == "agent_state" and states[op["card"]] is not op):
-                continue
-            if op["op"] == "output" and ended:
-                continue  # the result has it
-            kept.append(self._named(self._of_call(op, room)))
-        return kept
+    def _item(self, item: Item) -> Iterator[Op]:
+        match item:
+            case CallItem():
+                for op in self._call(item):
+                    if op["op"] not in self._leave_out:
+                        yield self._named(self._of_call(op, item))
+            case NoticeItem() if not item.notice.waits:  # it has begun since, or another notice says that it did not
+                yield from map(self._other, ops_of(item.notice, self._state))
+            case SaidItem(delivered=True):
+                yield from map(self._other, ops_of(item.steered, self._state))
+            case CompactedItem():
+                if "compacted" not in self._leave_out:
+                    yield from map(self._other, ops_of(item.event, self._state))
+            case _:
+                pass  # a gap is a part's beginning, and what broke off is told of the whole run
+
+    def _call(self, item: CallItem) -> Iterator[Op]:
+        cards = iter(item.agents)
+        for fact in item.facts:
+            if isinstance(fact, ToolEnd):
+                yield from self._agents(cards)
+            if isinstance(fact, ToolStart):
+                if item.call is not None:
+                    yield call_op(item.call, fact)
+            else:
+                yield from ops_of(fact, self._state)
+        yield from self._agents(cards)
+        if text := "".join(item.output):
+            yield {"op": "output", "id": item.id, "text": text}
+
+    def _agents(self, cards: Iterable[AgentCard]) -> Iterator[Op]:
+        for card in cards:
+            yield agent_op(card)
+            yield from (agent_line_op(card, line) for line in card.lines)
+            if card.reported:
+                yield agent_state_op(card)
 
     def _named(self, op: Op) -> Op:
         """The operation with short names for calls and questions, which are the same when the run is played again."""
         ids = {name: op[name] for name in ("id", "tool", "question", "call") if op.get(name)}
         return {**op, **{name: self._names.setdefault(known, f"{len(self._names)}") for name, known in ids.items()}}
 
-    def _of_call(self, op: Op, room: _Room) -> Op:
+    def _of_call(self, op: Op, item: CallItem) -> Op:
+        room = self._room
         match op["op"]:
             case "tool":
                 fields = {"input": _short(op["input"], room.inputs), "estimate": None, "at": self._at(op["at"])}
-                return {**op, **fields, "title": _cut(op["title"], room.rest, RESULT_CHARS)}
+                return {**op, **fields, "title": _cut(op["title"], room.rest, KEPT.result)}
             case "output":
-                return {**op, "text": _cut(op["text"], room.results, RESULT_CHARS)}
+                return {**op, "text": _cut(op["text"], room.results, KEPT.result)}
             case "tool_end":
-                diff = None if op["diff"] is None else _cut(op["diff"], room.diffs, DIFF_CHARS)
-                most = RESULT_CHARS if op["id"] in self._running else FOUND_CHARS
+                diff = None if op["diff"] is None else _cut(op["diff"], room.diffs, KEPT.diff)
+                most = KEPT.result if item.name in RUNNING_TOOLS else KEPT.found
                 result = _cut(op["result"], room.results, most)
                 return {
                     **op,
                     "ms": self._ms(op["ms"]),
                     "result": result,
                     "diff": diff,
-                    "title": _cut(op.get("title", ""), room.rest, RESULT_CHARS),
+                    "title": _cut(op.get("title", ""), room.rest, KEPT.result),
                     "error": _error(op["error"], room),
                 }
             case "ask":
                 # what was asked stands in the call's input, and nobody is asked any more
                 fields = {"input": None, "detail": "", "choices": [], "at": self._at(op["at"])}
-                short = {name: _cut(op[name], room.rest, RESULT_CHARS) for name in ("title", "reason", "warning")}
+                short = {name: _cut(op[name], room.rest, KEPT.result) for name in ("title", "reason", "warning")}
                 return {**op, **fields, **short}
             case "answered":
                 answer = None if op["input"] is None else _short(op["input"], room.inputs)
-                return {**op, "reason": _cut(op["reason"], room.rest, RESULT_CHARS), "input": answer}
+                return {**op, "reason": _cut(op["reason"], room.rest, KEPT.result), "input": answer}
             case "decided":
-                return {**op, "reason": _cut(op["reason"], room.rest, RESULT_CHARS)}
+                return {**op, "reason": _cut(op["reason"], room.rest, KEPT.result)}
             case "agent":
                 return {**op, "agent": "", "at": self._at(op["at"])}
             case "agent_line":
@@ -304,10 +247,11 @@ class _SavedOps:
                 return {**op, "tokens": 0, "cost_usd": None, "ms": 0}
         return op
 
-    def _other(self, op: Op, room: _Room) -> Op:
+    def _other(self, op: Op) -> Op:
+        room = self._room
         match op["op"]:
             case "compacted":
-                return {**op, **{name: _cut(op[name], room.rest, RESULT_CHARS) for name in ("summary", "reason")}}
+                return {**op, **{name: _cut(op[name], room.rest, KEPT.result) for name in ("summary", "reason")}}
             case "steer":
                 return {**op, "id": "", "at": 0.0, "text": _cut(op["text"], room.rest)}
         return {**op, "text": _cut(op["text"], room.rest)}
@@ -319,14 +263,8 @@ class _SavedOps:
         return 0 if self._replayed else round(ms)
 
 
-def _sum(turn: Op, more: Op) -> Op:
-    costs = (turn["cost_usd"], more["cost_usd"])
-    counts = {name: turn[name] + more[name] for name in ("input_tokens", "output_tokens", "cache_read_tokens")}
-    return {**more, **counts, "cost_usd": None if None in costs else sum(costs)}
-
-
 def _error(error: Mapping[str, Any] | None, room: _Room) -> Mapping[str, Any] | None:
-    return None if error is None else {**error, "message": _cut(str(error["message"]), room.rest, RESULT_CHARS)}
+    return None if error is None else {**error, "message": _cut(str(error["message"]), room.rest, KEPT.result)}
 
 
 def _cut(text: str, room: RemainingChars, most: int | None = None) -> str:

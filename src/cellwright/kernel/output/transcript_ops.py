@@ -6,7 +6,7 @@ Bytes stay linear in what happened: a call's input and result go over once, long
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, assert_never
 
 from cellwright.conversation.user_answers import ANSWER_FIELDS, choices
@@ -40,21 +40,12 @@ from cellwright.events import (
     UserPrompt,
     step_title,
 )
-from cellwright.kernel.output.agent_ops import AGENT_OPS, AgentOps
+from cellwright.kernel.output.agent_ops import AGENT_OPS, agent_line_op, agent_op, agent_state_op
 from cellwright.kernel.output.protocol import Op
-from cellwright.model.models import limits, model_shown
+from cellwright.model.models import limits
+from cellwright.telemetry.run_state import RunState, Totals, text_of
+from cellwright.telemetry.view_limits import DRAWN
 from cellwright.text import lazy_pattern
-
-INPUT_STRING_CHARS = 4_000
-CODE_CHARS = 40_000
-"""Of code that runs in the user's namespace: it is read whole."""
-
-RESULT_CHARS = 10_000
-DIFF_CHARS = 100_000
-EDITABLE_INPUT_BYTES = 100_000
-EFFECT_CHARS = 200
-CONTEXT_CHARS = 20_000
-EFFECTS = 100
 
 DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/plain")
 
@@ -85,7 +76,7 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:limit]}\n[… {len(text) - limit:,} characters more]"
 
 
-def shortened(value: Any, limit: int = INPUT_STRING_CHARS) -> Any:
+def shortened(value: Any, limit: int = DRAWN.input) -> Any:
     """JSON with its long strings cut."""
     if isinstance(value, str):
         return cut(value, limit)
@@ -98,14 +89,7 @@ def shortened(value: Any, limit: int = INPUT_STRING_CHARS) -> Any:
 
 def shown_input(name: str, tool_input: Any) -> Any:
     """The input of a call of the tool `name` as it is shown."""
-    return shortened(tool_input, CODE_CHARS if name == "Python" else INPUT_STRING_CHARS)
-
-
-def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
-    """The text of a tool result's content."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
+    return shortened(tool_input, DRAWN.code if name == "Python" else DRAWN.input)
 
 
 def displayed(event: ToolProgress) -> dict[str, Any]:
@@ -120,99 +104,99 @@ class TranscriptOps:
 
     def __init__(self, add: Callable[[Op], None]) -> None:
         self._add = add
-        self._model = ""
-        self._first_block = 0
-        self._blocks: dict[int, None] = {}
-        self._input_chars: dict[str, int] = {}
-        self._kinds: dict[str, QuestionKind] = {}
-        self._titles: dict[str, str] = {}
-        self._agents = AgentOps(add)
+        self._state = RunState()
+        self._lines_drawn: dict[int, int] = {}
+        """The number of lines that were drawn of each agent's card."""
 
     def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
+        state = self._state
+        model = state.model
+        state.take(event)
         match event:
             case TextDelta():
-                self._add({"op": "text", "block": self._block(event.index), "text": event.text})
+                self._add({"op": "text", "block": state.streaming[event.index].block, "text": event.text})
             case ThinkingDelta():
-                block = self._block(event.index)
+                block = state.streaming[event.index].block
                 self._add({"op": "thinking", "block": block, "text": event.text, "at": event.at})
             case ToolInputDelta():
-                chars = self._input_chars.get(event.tool_use_id, 0) + len(event.partial_json)
-                self._input_chars[event.tool_use_id] = chars
+                chars = state.calls[event.tool_use_id].input_chars
                 self._add({"op": "tool_input", "id": event.tool_use_id, "name": event.name, "chars": chars})
-            case ToolProgress():
-                self._progress(event)
             case SubagentEvent():
-                self._agents.emit(event)
-            case ToolStart():
-                for call in event.calls:
-                    self._begin(call, event)
-            case ToolEnd():
-                self._add(_tool_end(event, self._titles.pop(event.tool_use_id, "")))
-            case ExtensionsLoaded():
-                pass  # notices say what is missing
-            case UserPrompt():
-                self._model = event.model
-                self._add(_plain(event))
+                self._draw_agent(event)
             case TurnEnd():
-                self._end_message(event)
+                if event.stop_reason == "refusal":
+                    self._drop()
+                if model != state.model:
+                    self._add({"op": "model", "model": state.model})
+                self._add(turn_op(event, Totals().plus(event)))
             case Retrying():
                 self._drop()
-                self._add(_retry(event))
-            case Asked():
-                self._kinds[event.question_id] = event.kind
-                self._add(ask_op(event))
-            case Answered():
-                self._add(answer_op(event, self._kinds.get(event.question_id, "permission")))
+                self._add(retry_op(event))
             case _:
-                self._add(_plain(event))
-
-    def _block(self, index: int) -> int:
-        block = self._first_block + index
-        self._blocks[block] = None
-        return block
-
-    def _begin(self, call: Call, start: ToolStart) -> None:
-        self._titles[call.id] = call.title
-        self._add(
-            {
-                "op": "tool",
-                "id": call.id,
-                "name": call.name,
-                "title": call.step,
-                "input": shown_input(call.name, call.tool_use["input"]),
-                "parallel": start.parallel,
-                # of a batch it is known for all of its calls together
-                "estimate": start.estimated_seconds if len(start.calls) == 1 else None,
-                "at": start.at,
-            }
-        )
-
-    def _progress(self, event: ToolProgress) -> None:
-        if shown := displayed(event):
-            self._add({"op": "display", "id": event.tool_use_id, "data": shown})
-        if text := event.text or (event.message and f"{event.message}\n"):
-            self._add({"op": "output", "id": event.tool_use_id, "text": text})
-
-    def _end_message(self, event: TurnEnd) -> None:
-        if event.stop_reason == "refusal":
-            self._drop()
-        if (model := model_shown(self._model, event.model)) != self._model:
-            self._model = model
-            self._add({"op": "model", "model": model})
-        self._add(_turn(event))
-        self._next_message()
+                for op in ops_of(event, state):
+                    self._add(op)
+        if isinstance(event, RunEnd):
+            self._state = RunState()  # nothing comes after it, and the log is kept for hours
 
     def _drop(self) -> None:
-        """Drop what streamed of this message: it is void."""
-        if self._blocks or self._input_chars:
-            self._add({"op": "drop", "blocks": list(self._blocks), "tools": list(self._input_chars)})
-        self._next_message()
+        void = self._state.void
+        if void.blocks or void.calls:
+            self._add({"op": "drop", "blocks": list(void.blocks), "tools": list(void.calls)})
 
-    def _next_message(self) -> None:
-        if self._blocks:
-            self._first_block = max(self._blocks) + 1
-        self._blocks.clear()
-        self._input_chars.clear()
+    def _draw_agent(self, event: SubagentEvent) -> None:
+        card = self._state.cards[(event.tool_use_id, event.agent_id)]
+        if card.number not in self._lines_drawn:
+            self._add(agent_op(card))
+        for line in card.lines[self._lines_drawn.get(card.number, 0) :]:
+            self._add(agent_line_op(card, line))
+        self._lines_drawn[card.number] = len(card.lines)
+        match event.event:
+            case TurnEnd() | RunEnd():
+                self._add(agent_state_op(card))
+            case SubagentEvent() as inner:
+                self._draw_agent(inner)
+            case _:
+                pass
+
+
+def ops_of(event: Event, state: RunState) -> Iterator[Op]:
+    """Draw an event that is no piece of what streams; `state` has taken it in."""
+    match event:
+        case ToolStart():
+            yield from (call_op(call, event) for call in event.calls)
+        case ToolEnd():
+            call = state.calls[event.tool_use_id].call
+            yield tool_end_op(event, "" if call is None else call.title)
+        case ToolProgress():
+            if shown := displayed(event):
+                yield {"op": "display", "id": event.tool_use_id, "data": shown}
+            if text := event.text or (event.message and f"{event.message}\n"):
+                yield {"op": "output", "id": event.tool_use_id, "text": text}
+        case Asked():
+            yield ask_op(event)
+        case Answered():
+            asked = state.asked(event)
+            yield answer_op(event, "permission" if asked is None else asked.kind)
+        case ExtensionsLoaded():
+            pass  # notices say what is missing
+        case TextDelta() | ThinkingDelta() | ToolInputDelta() | SubagentEvent() | TurnEnd() | Retrying():
+            pass  # pieces of what streams
+        case _:
+            yield _plain(event)
+
+
+def call_op(call: Call, start: ToolStart) -> Op:
+    return {
+        "op": "tool",
+        "id": call.id,
+        "name": call.name,
+        "title": call.step,
+        "input": shown_input(call.name, call.tool_use["input"]),
+        "parallel": start.parallel,
+        # of a batch it is known for all of its calls together
+        "estimate": start.estimated_seconds if len(start.calls) == 1 else None,
+        "at": start.at,
+    }
 
 
 def _plain(  # noqa: C901  one arm for each event
@@ -293,8 +277,8 @@ def compacted_op(event: ContextCompacted) -> Op:
         "before": event.tokens_before,
         "after": event.tokens_after,
         "cost_usd": event.cost_usd,
-        "summary": cut(event.summary, CONTEXT_CHARS),
-        "reason": cut(event.reason, RESULT_CHARS),
+        "summary": cut(event.summary, DRAWN.context),
+        "reason": cut(event.reason, DRAWN.result),
     }
 
 
@@ -304,7 +288,7 @@ def _changes(event: TurnChanged) -> Op:
         "turn": event.turn,
         "files": [_changed(file) for file in event.files],
         "cells": [_changed(cell) for cell in event.cells],
-        "effects": [cut(effect, EFFECT_CHARS) for effect in event.effects[:EFFECTS]],
+        "effects": [cut(effect, DRAWN.effect) for effect in event.effects[: DRAWN.number_of_effects]],
         "not_kept": list(event.not_kept),
     }
 
@@ -318,7 +302,7 @@ def _context_op(event: ContextAttached) -> Op:
         {
             "title": part.title,
             "kind": part.kind,
-            "text": cut(part.text, CONTEXT_CHARS),
+            "text": cut(part.text, DRAWN.context),
             "chars": part.chars,
             "tokens": part.tokens,
         }
@@ -329,7 +313,7 @@ def _context_op(event: ContextAttached) -> Op:
 
 def ask_op(event: Asked) -> Op:
     tool_input = event.tool_use["input"]
-    editable = len(json.dumps(tool_input)) <= EDITABLE_INPUT_BYTES
+    editable = len(json.dumps(tool_input)) <= DRAWN.editable_input_bytes
     return {
         "op": "ask",
         "question": event.question_id,
@@ -377,7 +361,7 @@ def answer_op(event: Answered, kind: QuestionKind) -> Op:
     }
 
 
-def _tool_end(event: ToolEnd, title: str) -> Op:
+def tool_end_op(event: ToolEnd, title: str) -> Op:
     display = event.display or {}
     diff = display.get("diff")
     return {
@@ -385,8 +369,8 @@ def _tool_end(event: ToolEnd, title: str) -> Op:
         "id": event.tool_use_id,
         "status": event.status,
         "ms": event.duration_ms,
-        "result": cut(text_of(event.content), RESULT_CHARS),
-        "diff": cut(diff, DIFF_CHARS) if isinstance(diff, str) else None,
+        "result": cut(text_of(event.content), DRAWN.result),
+        "diff": cut(diff, DRAWN.diff) if isinstance(diff, str) else None,
         "lines": changed_lines(diff) if isinstance(diff, str) else None,
         "error": _code_and_message(event.error),
         "title": end_title(event.name, display.get("title") or title, event.status),
@@ -422,20 +406,21 @@ def changed_lines(diff: str) -> dict[str, int]:
     return {"added": added, "removed": removed}
 
 
-def _turn(event: TurnEnd) -> Op:
-    usage, model = event.usage, limits(event.model)
+def turn_op(event: TurnEnd, totals: Totals) -> Op:
+    """Draw the end of a message that took `totals`, or of the last of several that did together."""
+    model = limits(event.model)
     return {
         "op": "turn",
-        "cost_usd": event.cost_usd,
+        "cost_usd": totals.cost_usd,
         "context_tokens": event.context_tokens,
         "context_window": model.context_window if model.known else None,
-        "input_tokens": (usage.get("input_tokens") or 0) + (usage.get("cache_creation_input_tokens") or 0),
-        "output_tokens": usage.get("output_tokens") or 0,
-        "cache_read_tokens": usage.get("cache_read_input_tokens") or 0,
+        "input_tokens": totals.input_tokens,
+        "output_tokens": totals.output_tokens,
+        "cache_read_tokens": totals.cache_read_tokens,
     }
 
 
-def _retry(event: Retrying) -> Op:
+def retry_op(event: Retrying) -> Op:
     return {
         "op": "retry",
         "attempt": event.attempt,
@@ -448,4 +433,4 @@ def _retry(event: Retrying) -> Op:
 
 
 def _code_and_message(error: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return None if error is None else {"code": error["code"], "message": cut(str(error["message"]), RESULT_CHARS)}
+    return None if error is None else {"code": error["code"], "message": cut(str(error["message"]), DRAWN.result)}

@@ -16,7 +16,6 @@ from msgspec import Struct
 from cellwright.agent.structured_output.typed_answer import AnswerProblem, AnswerType
 from cellwright.errors import ErrorCode
 from cellwright.events import (
-    Call,
     ContextCompacted,
     Event,
     Notice,
@@ -26,11 +25,11 @@ from cellwright.events import (
     ThinkingDelta,
     ToolEnd,
     ToolInputDelta,
-    ToolStart,
     TurnEnd,
     UserPrompt,
 )
 from cellwright.model.models import limits
+from cellwright.telemetry.run_state import RunState
 from cellwright.terminal.views.plain_view import Unseen
 
 Message = dict[str, Any]
@@ -66,10 +65,7 @@ class ClaudeMessages:
 
     def __init__(self, output: ClaudeOutput) -> None:
         self._output = output
-        self._session_id = ""
-        self._model = ""
-        self._calls: dict[str, Call] = {}
-        self._denials: list[Message] = []
+        self._state = RunState()
         self._models: dict[str, Message] = {}
         self._open_block: int | None = None
         self._streams = False
@@ -78,13 +74,14 @@ class ClaudeMessages:
 
     def messages(self, event: Event) -> Iterator[Message]:
         """The messages that `event` comes to."""
+        self._state.take(event)
         for message in self._of(event):
             yield {**message, "session_id": self._session_id, "uuid": str(uuid.uuid4())}
 
     def _of(self, event: Event) -> Iterator[Message]:  # noqa: C901  one arm for each event
         match event:
             case UserPrompt():
-                self._session_id, self._model, self._asked_at = event.session_id, event.model, event.at
+                self._asked_at = event.at
                 facts = dict(self._output.facts())
                 mode = {"permissionMode": event.mode}
                 yield {"type": "system", "subtype": "init", **facts, "model": event.model, **mode}
@@ -99,12 +96,8 @@ class ClaudeMessages:
             case Retrying():
                 self._streams, self._open_block = False, None
                 yield _retry(event)
-            case ToolStart():
-                self._calls |= {call.id: call for call in event.calls}
             case ToolEnd():
                 self._asked_at = event.at
-                if event.status == "denied":
-                    self._denials.append(self._denial(event))
                 yield {"type": "user", "message": _tool_result(event), "parent_tool_use_id": None}
             case Notice():
                 level = "info" if event.level == "info" else "warning"
@@ -119,10 +112,28 @@ class ClaudeMessages:
             case _:
                 pass  # nothing that Claude Code has a message for
 
-    def _denial(self, event: ToolEnd) -> Message:
-        call = self._calls.get(event.tool_use_id)
-        tool_input = dict(call.tool_use["input"]) if call is not None else {}
-        return {"tool_name": event.name, "tool_use_id": event.tool_use_id, "tool_input": tool_input}
+    @property
+    def _session_id(self) -> str:
+        begun, end = self._state.prompt, self._state.end
+        return begun.session_id if begun is not None else end.session_id if end is not None else ""
+
+    @property
+    def _model(self) -> str:
+        """The model that was asked."""
+        return "" if self._state.prompt is None else self._state.prompt.model
+
+    def _denials(self) -> list[Message]:
+        """The calls that were denied, in the order in which they were."""
+        ends = [(item.end, item.call) for item in self._state.calls.values() if item.end is not None]
+        denied = [(end, call) for end, call in ends if end.status == "denied"]
+        return [
+            {
+                "tool_name": end.name,
+                "tool_use_id": end.tool_use_id,
+                "tool_input": dict(call.tool_use["input"]) if call is not None else {},
+            }
+            for end, call in sorted(denied, key=lambda each: each[0].seq)
+        ]
 
     def _count(self, turn: TurnEnd) -> None:
         self._api_seconds += max(turn.at - self._asked_at, 0.0)
@@ -149,7 +160,12 @@ class ClaudeMessages:
         """The API's own events, made again: what a message is before it begins to stream is not known here."""
         if not self._streams:
             self._streams = True
-            started = {"type": "message", "role": "assistant", "model": self._model, "content": []}
+            started = {
+                "type": "message",
+                "role": "assistant",
+                "model": self._model,
+                "content": [],
+            }
             usage = {"input_tokens": 0, "output_tokens": 0}
             empty = {"stop_reason": None, "stop_sequence": None, "usage": usage}
             yield {"type": "message_start", "message": {**started, **empty}}
@@ -173,7 +189,6 @@ class ClaudeMessages:
         yield {"type": "message_stop"}
 
     def _result(self, end: RunEnd) -> Message:
-        self._session_id = self._session_id or end.session_id
         cost = end.session_cost_usd if end.session_cost_usd is not None else end.cost_usd
         return {
             "type": "result",
@@ -185,7 +200,7 @@ class ClaudeMessages:
             "total_cost_usd": cost,
             "usage": {**_NO_USAGE, **end.usage},
             "modelUsage": self._models,
-            "permission_denials": self._denials,
+            "permission_denials": self._denials(),
         }
 
     def _outcome(self, end: RunEnd) -> Message:

@@ -9,7 +9,7 @@ being written, the calls that run, what is waited for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TextIO
 
 from msgspec import Struct, field
@@ -20,16 +20,12 @@ from rich.segment import Segment
 from rich.text import Text
 
 from cellwright.agent.context.summary import compacted_line
-from cellwright.agent.subagent import AgentProgress, progress_of
+from cellwright.agent.subagent import progress_of
 from cellwright.commands.command import CommandPage
 from cellwright.events import (
-    Answered,
-    Asked,
-    Call,
     ContextAttached,
     ContextCompacted,
     Event,
-    Json,
     ModeChanged,
     Notice,
     Retrying,
@@ -47,7 +43,8 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.model.models import model_shown
+from cellwright.telemetry.run_state import CallItem, RunState
+from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.diff_view import DiffView
 from cellwright.terminal.views.look import DEFAULT_LOOK, Look
@@ -112,22 +109,21 @@ class MarkdownBlocks:
 DRAW_SECONDS = 0.08
 """Drawn more often, nobody would see the difference."""
 
-OUTPUT_LINES = 3
-OUTPUT_CHARS = 4_000
 TODO_MARKS = {"completed": "✓", "in_progress": "▸", "pending": "○"}
 TODO_STYLES: dict[str, Style] = {"✓": "dim", "▸": "title", "○": ""}
 MARKS = {"success": "✓", "error": "✗", "timeout": "✗", "denied": "⊘", "interrupted": "■"}
 
 
 class _Running(Struct):
-    """A call that runs: since when, how long it may take, and the end of what it has printed."""
+    """A call that runs: since when, how long it may take, and the end of what it has printed.
 
-    call: Call
+    If an agent works for it, its steps are the output.
+    """
+
+    item: CallItem
     since: float
     estimated_seconds: float | None = None
     output: str = ""
-    agent: AgentProgress | None = None
-    """The progress of the agent that works for it; its steps are the output then."""
 
 
 class _Block(Struct, frozen=True):
@@ -173,14 +169,11 @@ class LiveView(Struct):
     _thinking: run_lines.Thinking = field(default_factory=run_lines.Thinking)
     _folded: list[str] = field(default_factory=list)
     _draft: str = ""
-    _model: str = ""
+    _state: RunState = field(default_factory=RunState)
     _blocks: MarkdownBlocks = field(default_factory=MarkdownBlocks)
     _running: dict[str, _Running] = field(default_factory=dict)
-    _asked_diffs: run_lines.AskedDiffs = field(default_factory=run_lines.AskedDiffs)
-    _todos: Sequence[Json] = ()
     _doing: str = "waiting for the answer"
     _since: float = field(default_factory=time.monotonic)
-    _notices: run_lines.RepeatedNotices = field(default_factory=run_lines.RepeatedNotices)
     _printed_text: bool = False
     _finished: bool = False
     _live: Live | None = None
@@ -188,11 +181,11 @@ class LiveView(Struct):
     _drawn: str = ""
 
     def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
+        self._state.take(event)
         if isinstance(event, TextDelta | ToolInputDelta | ToolStart | TurnEnd | Retrying | RunEnd):
             self._end_thinking(void=isinstance(event, Retrying))
         match event:
             case UserPrompt():
-                self._model = event.model
                 self._now("waiting for the answer")
             case ContextAttached() if run_lines.context_line(event):
                 self._print(run_lines.context_line(event), "dim")
@@ -211,14 +204,11 @@ class LiveView(Struct):
             case SubagentEvent():
                 self._agent(event)
             case TurnEnd():
-                self._model = model_shown(self._model, event.model)
                 self._end_text()
                 self._printed_text = False
                 self._now("waiting for the answer")
             case TodosChanged():
-                self._todos_changed(event)
-            case Asked() | Answered():
-                self._asked_diffs.note(event)
+                self._todos_changed()
             case ModeChanged():
                 self._print(f"Mode: {event.mode}", "hunk")
             case Steered(state="waiting"):
@@ -227,9 +217,8 @@ class LiveView(Struct):
                 self._print(f"You: {visible_line(event.text, 1_000)}", "hunk")
             case Retrying():
                 self._retry(event)
-            case Notice():
-                if self._notices.is_first(event):
-                    self._notice(event)
+            case Notice() if self._state.is_first(event):
+                self._notice(event)
             case ContextCompacted() if event.state != "failed":  # an error or a notice says why
                 self._print(visible_line(compacted_line(event), 1_000), "dim")
             case TurnChanged() if event.counts:
@@ -290,53 +279,47 @@ class LiveView(Struct):
         match event:
             case ToolStart():
                 now = time.monotonic()
-                self._running |= {call.id: _Running(call, now, event.estimated_seconds) for call in event.calls}
+                items = [self._state.calls[call.id] for call in event.calls]
+                self._running |= {item.id: _Running(item, now, event.estimated_seconds) for item in items}
             case ToolProgress():
                 if (running := self._running.get(event.tool_use_id)) is not None:
-                    running.output = (running.output + harmless(event.text or event.message))[-OUTPUT_CHARS:]
+                    running.output = (running.output + harmless(event.text or event.message))[-ON_TERMINAL.output :]
             case ToolEnd():
                 self._call_ended(event)
 
     def _agent(self, event: SubagentEvent) -> None:
-        running = self._running.get(event.tool_use_id)
-        if running is None:
-            return  # it goes on in the background
-        running.agent = running.agent or AgentProgress()
-        running.agent.take(event.event)
-        if (steps := progress_of(event)) is not None:
+        # one whose call has ended goes on in the background
+        if event.tool_use_id in self._running and (steps := progress_of(event)) is not None:
             self._tool(steps)
 
     def _call_ended(self, event: ToolEnd) -> None:
-        running = self._running.pop(event.tool_use_id, None)
+        running, item = self._running.pop(event.tool_use_id, None), self._state.calls[event.tool_use_id]
         if not self._running:
             self._now("waiting for the answer")
         if run_lines.shows_in_the_list(event):
             return
         _, style = run_lines.STATUS[event.status]
         line = Text.assemble((f"{MARKS[event.status]} ", self.theme.styles[style]))
-        line.append(run_lines.ended_title(running.call, event) if running else event.name, "bold")
+        line.append(run_lines.ended_title(item.call, event) if item.call else event.name, "bold")
         told: Style = "dim" if event.status == "success" else style
         line.append(f" · {run_lines.outcome(event)}", self.theme.styles[told])
-        agent = running.agent if running is not None else None
-        if agent is not None:
-            line.append(f" · {agent.facts()}", self.theme.styles["dim"])
+        if item.progress is not None:
+            line.append(f" · {item.progress.facts()}", self.theme.styles["dim"])
         lines: list[RenderableType] = [line]
         if what := run_lines.complaint(event):
             lines.append(Text(f"  {what}", self.theme.styles[style]))
-        if self.details and running is not None and agent is not None:
+        if self.details and running is not None and item.progress is not None:
             lines += [Text(f"  {step}", "dim") for step in running.output.splitlines()]
         if self.details:
             lines += [Text(f"  {line}", "dim") for line in run_lines.result_lines(event)]
-        diff = "" if self._asked_diffs.have(event) else run_lines.diff_of(event)
-        if diff:
-            path = run_lines.path_of(running.call) if running is not None else ""
-            limit = run_lines.MAX_DIFF_LINES
+        if diff := run_lines.diff_of(event, item):
+            path = run_lines.path_of(item.call) if item.call else ""
+            limit = ON_TERMINAL.diff_lines
             lines.append(DiffView(diff, self.theme, path, max_lines=limit, compact=self.compact))
         self._print_above(Group(*lines))
 
-    def _todos_changed(self, event: TodosChanged) -> None:
-        head, *lines = run_lines.todo_lines(self._todos, event.todos, TODO_MARKS)
-        self._todos = event.todos
+    def _todos_changed(self) -> None:
+        head, *lines = run_lines.todo_lines(self._state, TODO_MARKS)
         styled = [Text(line, self.theme.styles[TODO_STYLES[line.lstrip()[0]]]) for line in lines]
         self._print_above(Group(Text(head, self.theme.styles["title"]), *styled))
 
@@ -355,9 +338,9 @@ class LiveView(Struct):
         self._end_text()
         self._finished = True
         self.pause()
-        for notice in self._notices.repeated():
+        for notice in run_lines.repeated(self._state):
             self._notice(notice)
-        self._print(run_lines.footer(event, self._model), "dim")
+        self._print(run_lines.footer(event, self._state.model), "dim")
 
     def _notice(self, notice: Notice) -> None:
         self._print(visible_line(notice.message, 1_000), "dim" if notice.level == "info" else notice.level)
@@ -431,12 +414,14 @@ class LiveView(Struct):
 
 def _running_lines(running: _Running, now: float, details: bool) -> list[Text]:
     expected = run_lines.estimate(running.estimated_seconds, now - running.since)
-    lines = [Text(f"● {run_lines.call_title(running.call)} {now - running.since:.0f} s{expected}", "bold")]
-    if running.agent is not None:
-        lines[0].append(f" · {running.agent.facts()} · {running.agent.doing}".removesuffix(" · "), "dim")
+    call, agent = running.item.call, running.item.progress
+    title = run_lines.call_title(call) if call else running.item.name
+    lines = [Text(f"● {title} {now - running.since:.0f} s{expected}", "bold")]
+    if agent is not None:
+        lines[0].append(f" · {agent.facts()} · {agent.doing}".removesuffix(" · "), "dim")
         if not details:
             return lines
-    shown = [line for line in running.output.splitlines() if line.strip()][-OUTPUT_LINES:]
+    shown = [line for line in running.output.splitlines() if line.strip()][-ON_TERMINAL.output_lines :]
     return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
 
 

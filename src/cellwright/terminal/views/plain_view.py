@@ -7,20 +7,13 @@ end, and what happens on the way goes to stderr.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Protocol, TextIO
-
-from msgspec import structs
 
 from cellwright.agent.context.summary import compacted_line
 from cellwright.events import (
-    Answered,
-    Asked,
-    Call,
     ContextAttached,
     ContextCompacted,
     Event,
-    Json,
     ModeChanged,
     Notice,
     Retrying,
@@ -35,8 +28,8 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.model.models import model_shown
 from cellwright.telemetry.json_lines import JsonLines, Line, whole_run
+from cellwright.telemetry.run_state import CallItem, RunState
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.terminal_text import harmless
 from cellwright.text import visible_line
@@ -109,7 +102,6 @@ class PlainView(Unseen):
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._lines = CallLines(out)
-        self._asked_diffs = run_lines.AskedDiffs()
         self._open_line = False
         self._shown = False
         self._thinking = run_lines.Thinking()
@@ -129,12 +121,7 @@ class PlainView(Unseen):
                 self._shown = True
             case ThinkingDelta():
                 self._thinking.add(event.text)
-            case Asked() | Answered():
-                self._end_line()
-                self._asked_diffs.note(event)
             case _:
-                if isinstance(event, ToolEnd) and self._asked_diffs.have(event):
-                    event = structs.replace(event, display=None)
                 if not isinstance(event, UserPrompt):
                     self._end_line()
                 if isinstance(event, Retrying) and self._shown:
@@ -153,25 +140,16 @@ class CallLines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._calls: dict[str, Call] = {}
-        self._notices = run_lines.RepeatedNotices()
-        self._todos: Sequence[Json] = ()
-        self._model = ""
+        self._state = RunState()
 
     def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
+        self._state.take(event)
         match event:
-            case UserPrompt():
-                self._model = event.model
-            case TurnEnd():
-                self._model = model_shown(self._model, event.model)
-            case ToolStart():
-                self._calls |= {call.id: call for call in event.calls}
             case ToolEnd():
-                self._call_ended(event)
+                self._call_ended(event, self._state.calls[event.tool_use_id])
             case TodosChanged():
-                for line in run_lines.todo_lines(self._todos, event.todos, MARKS):
+                for line in run_lines.todo_lines(self._state, MARKS):
                     self._print(line)
-                self._todos = event.todos
             case ModeChanged():
                 self._print(f"Mode: {event.mode}")
             case Steered(state="delivered"):
@@ -180,31 +158,30 @@ class CallLines:
                 self._print(run_lines.context_line(event))
             case Retrying():
                 self._print(run_lines.retry(event))
-            case Notice():
-                if self._notices.is_first(event):
-                    self._notice(event)
+            case Notice() if self._state.is_first(event):
+                self._notice(event)
             case ContextCompacted() if event.state != "failed":  # an error or a notice says why
                 self._print(visible_line(compacted_line(event), 1_000))
             case TurnChanged() if event.counts:
                 self._print(run_lines.changed(event))
             case RunEnd():
-                for notice in self._notices.repeated():
+                for notice in run_lines.repeated(self._state):
                     self._notice(notice)
-                self._print(run_lines.footer(event, self._model))
+                self._print(run_lines.footer(event, self._state.model))
             case _:
                 pass  # no news for somebody who reads a log
 
     def _notice(self, notice: Notice) -> None:
         self._print(f"{notice.level}: {visible_line(notice.message, 1_000)}")
 
-    def _call_ended(self, event: ToolEnd) -> None:
-        call = self._calls.pop(event.tool_use_id, None)
+    def _call_ended(self, event: ToolEnd, item: CallItem) -> None:
         if run_lines.shows_in_the_list(event):
             return
-        self._print(f"* {run_lines.ended_title(call, event) if call else event.name}: {run_lines.outcome(event)}")
+        title = run_lines.ended_title(item.call, event) if item.call else event.name
+        self._print(f"* {title}: {run_lines.outcome(event)}")
         if what := run_lines.complaint(event):
             self._print(f"  {what}")
-        for line in run_lines.diff_lines(event):
+        for line in run_lines.diff_lines(run_lines.diff_of(event, item)):
             self._print(f"  {line}")
 
     def _print(self, line: str) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from cellwright.events import (
-    Answered,
-    Asked,
     Call,
     ContextAttached,
     Notice,
@@ -19,6 +16,8 @@ from cellwright.events import (
     ToolStatus,
     TurnChanged,
 )
+from cellwright.telemetry.run_state import CallItem, RunState
+from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.views.terminal_text import Style
 from cellwright.text import counted, dollars, visible_line
 from cellwright.tools.planning.todos import LIST_TOOLS, describe_progress
@@ -31,7 +30,6 @@ STATUS: dict[ToolStatus, tuple[str, Style]] = {
     "interrupted": ("interrupted", "warning"),
 }
 
-MAX_DIFF_LINES = 60
 MAX_TITLES = 5
 
 
@@ -60,45 +58,10 @@ def estimate(expected: float | None, since: float = 0.0) -> str:
     return f" of about {seconds(expected)} (estimated from earlier calls)"
 
 
-class RepeatedNotices:
-    """The notices of a run: each is shown when it is said first, and at the end those that were said again."""
-
-    def __init__(self) -> None:
-        self._times: Counter[Notice] = Counter()
-
-    def is_first(self, notice: Notice) -> bool:
-        """Count the notice; False for one that was shown already."""
-        # when it was said is no difference
-        self._times[same := Notice(notice.message, notice.level)] += 1
-        return self._times[same] == 1
-
-    def repeated(self) -> list[Notice]:
-        """Each that was said again, with how often it was said."""
-        again = [(said, times) for said, times in self._times.items() if times > 1]
-        return [Notice(f"{visible_line(said.message, 1_000)} ({times} times)", said.level) for said, times in again]
-
-
-class AskedDiffs:
-    """The changes that the user has seen in a question: they are not shown again when they are made."""
-
-    def __init__(self) -> None:
-        self._calls: dict[str, str] = {}
-
-    def note(self, event: Asked | Answered) -> None:
-        """Take in a question, or an answer: a change that was edited there is another one than was shown."""
-        if isinstance(event, Asked):
-            if event.preview.kind == "diff":
-                self._calls[event.question_id] = str(event.tool_use["id"])
-        elif event.edited:
-            self._calls.pop(event.question_id, None)
-
-    def have(self, end: ToolEnd) -> bool:
-        """Return whether the call made the change that was shown."""
-        return end.status == "success" and end.tool_use_id in self._calls.values()
-
-
-MAX_THOUGHT_CHARS = 50_000
-"""Of one stretch of thinking that can be unfolded."""
+def repeated(state: RunState) -> list[Notice]:
+    """Each notice that was said again, with how often it was said."""
+    again = [(item.notice, item.times) for item in state.notices.values() if item.times > 1]
+    return [Notice(f"{visible_line(said.message, 1_000)} ({times} times)", said.level) for said, times in again]
 
 
 class Thinking:
@@ -112,7 +75,7 @@ class Thinking:
         """Take in more of it."""
         if not self._text:
             self._since = time.monotonic()
-        self._text += text[: max(0, MAX_THOUGHT_CHARS - len(self._text))]
+        self._text += text[: max(0, ON_TERMINAL.thought - len(self._text))]
 
     @property
     def last_line(self) -> str:
@@ -213,9 +176,9 @@ def complaint(end: ToolEnd) -> str:
     return visible_line(shown[0], 200) if shown else ""
 
 
-def diff_of(end: ToolEnd) -> str:
-    """The change that the call made, as a unified diff; "" for none."""
-    return str((end.display or {}).get("diff") or "")
+def diff_of(end: ToolEnd, item: CallItem) -> str:
+    """The change that the call made, as a unified diff; "" for none, and for one that the user has seen in a question."""
+    return "" if item.change_was_shown else str((end.display or {}).get("diff") or "")
 
 
 def path_of(call: Call) -> str:
@@ -224,26 +187,23 @@ def path_of(call: Call) -> str:
     return str(tool_input.get("file_path") or tool_input.get("notebook_path") or "")
 
 
-def diff_lines(end: ToolEnd) -> list[str]:
-    """The lines of the change that the call made, at most `MAX_DIFF_LINES`, and how many more there are."""
-    lines = [visible_line(line, 1_000) if line.strip() else line for line in diff_of(end).splitlines()]
-    if len(lines) > MAX_DIFF_LINES:
-        lines = [*lines[:MAX_DIFF_LINES], f"… {len(lines) - MAX_DIFF_LINES} more lines"]
+def diff_lines(diff: str) -> list[str]:
+    """The lines of the change that a call made, at most `ON_TERMINAL.diff_lines`, and how many more there are."""
+    lines = [visible_line(line, 1_000) if line.strip() else line for line in diff.splitlines()]
+    if len(lines) > ON_TERMINAL.diff_lines:
+        lines = [*lines[: ON_TERMINAL.diff_lines], f"… {len(lines) - ON_TERMINAL.diff_lines} more lines"]
     return lines
 
 
-MAX_RESULT_LINES = 200
-
-
 def result_lines(end: ToolEnd) -> list[str]:
-    """The text of a result, at most `MAX_RESULT_LINES`, and how many more there are."""
+    """The text of a result, at most `ON_TERMINAL.result_lines`, and how many more there are."""
     blocks = [{"type": "text", "text": end.content}] if isinstance(end.content, str) else end.content
     texts = [
         str(block.get("text", "")) if block.get("type") == "text" else f"[{block.get('type')}]" for block in blocks
     ]
     lines = [visible_line(line, 1_000) if line.strip() else "" for line in "\n".join(texts).splitlines()]
-    if len(lines) > MAX_RESULT_LINES:
-        lines = [*lines[:MAX_RESULT_LINES], f"… {len(lines) - MAX_RESULT_LINES} more lines"]
+    if len(lines) > ON_TERMINAL.result_lines:
+        lines = [*lines[: ON_TERMINAL.result_lines], f"… {len(lines) - ON_TERMINAL.result_lines} more lines"]
     return lines
 
 
@@ -252,10 +212,9 @@ def shows_in_the_list(end: ToolEnd) -> bool:
     return end.name in LIST_TOOLS and end.status == "success"
 
 
-def todo_lines(
-    before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]], marks: Mapping[str, str]
-) -> list[str]:
+def todo_lines(state: RunState, marks: Mapping[str, str]) -> list[str]:
     """The todos as lines: how far it is, and below it those that changed; all of them when it is another list."""
+    before, now = state.earlier_todos, state.todos
     same = [todo["content"] for todo in before] == [todo["content"] for todo in now]
     changed = [todo for index, todo in enumerate(now) if not same or todo["status"] != before[index]["status"]]
     lines = [f"  {marks[todo['status']]} {visible_line(str(todo['content']), 500)}" for todo in changed]
