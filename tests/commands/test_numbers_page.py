@@ -15,7 +15,9 @@ from cellwright.testing import say, use
 
 def numbers_of(conversation: Conversation) -> CommandPage:
     command, text = command_of("/numbers")
-    return conversation.thread.submit(answer_of(command, CommandCall(conversation, RunOptions(), text))).future.result(60)
+    return conversation.thread.submit(answer_of(command, CommandCall(conversation, RunOptions(), text))).future.result(
+        60
+    )
 
 
 def test_the_last_answers_numbers_with_their_sources(messages_server: Any, tmp_path: Path, own_place: Path) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.features.numbers.seen import SeenNumbers
-from cellwright.features.numbers.trace import Number, is_marked, trace
+from cellwright.features.numbers.trace import Number, Verdict, is_marked, trace
 from cellwright.sessions.session import Session
 from cellwright.text import counted
 
-VERDICTS = {
+VERDICTS: Mapping[Verdict, str] = {
     "seen": "with a source",
     "derived": "could be computed from one",
     "weak": "too short to trace",

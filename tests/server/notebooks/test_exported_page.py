@@ -27,5 +27,8 @@ def test_code_of_an_answer_is_set_as_code_and_other_notebooks_are_left_alone() -
     style = exported[exported.index(rule) :]
     assert "font-family: var(--jp-code-font-family, monospace)" in style[: style.index("}")]
     # what is printed has all steps
-    assert "@media print {\n  .jp-RenderedMarkdown details::details-content {\n    content-visibility: visible;" in exported
+    assert (
+        "@media print {\n  .jp-RenderedMarkdown details::details-content {\n    content-visibility: visible;"
+        in exported
+    )
     assert rule not in page({})
