@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class AgentFeatures:
-    """What an agent can do besides talking to the model. A base class of no-ops, called on the agent's loop."""
+    """The abilities of an agent besides talking to the model. A base class of no-ops, called on the agent's loop."""
 
     def tools(self) -> Sequence[Tool]:
         """The tools that come and go while it works (those of MCP servers), as they are now, besides `AgentSetup.tools`."""

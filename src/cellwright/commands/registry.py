@@ -32,7 +32,7 @@ from cellwright.commands.model_and_mode import (
     output_style_page,
     plan_page,
 )
-from cellwright.commands.numbers import numbers_page
+from cellwright.commands.sessions.numbers import numbers_page
 from cellwright.commands.sandbox import sandbox_page
 from cellwright.commands.sessions.btw_and_goal import BTW, GOAL, btw_page, goal_page
 from cellwright.commands.sessions.compact import AUTOCOMPACT, COMPACT, autocompact_page, compact_page

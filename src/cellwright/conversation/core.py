@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 class Host(Struct, frozen=True, kw_only=True):
-    """Where a conversation runs: its folder, its environment, and what the process has that hosts it.
+    """The place of a conversation: its folder, its environment, and what the process has that hosts it.
 
     `interface` says for Claude where the user is. `inline_settings` gives the settings that are in no file, the files of
     `setting_scopes` count besides, and `trusts_folder` is as in `SettingsInForce`. `more_tools` makes the tools that this
@@ -90,7 +90,7 @@ class Host(Struct, frozen=True, kw_only=True):
 
 
 class Core:
-    """What every conversation has. `complete` gives it its features, and with them its tools and session."""
+    """The parts that every conversation has. `complete` gives it its features, and with them its tools and session."""
 
     tools: ConversationTools
     sessions: ConversationSessions

@@ -45,7 +45,7 @@ class PromptCall(Struct, frozen=True):
 
 
 class Feature:
-    """What a conversation can do besides talking to the model. A base class of no-ops: a feature overrides what it needs.
+    """An ability of a conversation besides talking to the model. A base class of no-ops: a feature overrides what it needs.
 
     Features are asked in the order of `standard.py`. A run is resolved on a thread that may wait for files; the `async`
     methods, and what `context` and `after_summary` return, are called on the agent's loop.
@@ -61,10 +61,10 @@ class Feature:
     """Its context is instructions: after a summary they come first, and also if no run asks for the summary."""
 
     trust_checks: Sequence[TrustCheck] = ()
-    """What may have to be asked before a run, if the run is kept."""
+    """The questions that may have to be asked before a run, if the run is kept."""
 
     observer: Observer | None = None
-    """Who looks on at the conversation for it."""
+    """The observer that looks on at the conversation for it."""
 
     @property
     def works_on(self) -> bool:
@@ -99,11 +99,11 @@ class Feature:
         return ()
 
     def listed(self, agent: AgentSetup) -> str:
-        """What Claude could load or start, as a list that stands with where it works; "" for nothing."""
+        """The things that Claude could load or start, as a list that stands with where it works; "" for nothing."""
         return ""
 
     def notices(self, run: RunInfo) -> Sequence[str]:
-        """What the user must know with this run; each is shown once in a conversation."""
+        """The facts that the user must know with this run; each is shown once in a conversation."""
         return ()
 
     def call(self, run: RunInfo, prompt: PromptContext) -> PromptCall | None:

@@ -51,7 +51,7 @@ class ReplayDecision(Protocol):
 
 
 class TakesPart(Protocol):
-    """What a feature says of the kinds of run in which it takes part, besides live ones."""
+    """A feature's word on the kinds of run in which it takes part, besides live ones."""
 
     in_dry_runs: bool
     in_replays: bool

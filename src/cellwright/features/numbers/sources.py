@@ -1,4 +1,4 @@
-"""What a conversation has seen: texts with their numbers, indexed so that a number is looked up without reading them."""
+"""Sources, the texts that a conversation has seen: their numbers are indexed, so that one is looked up without reading them."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def prose_of(text: str) -> str:
     """Return `text`, as long as it is, with all that is no prose hidden, each character by HIDDEN.
 
     >>> prose_of("See `x = 3` and https://a.b/7 now").replace(HIDDEN, "_")
-    'See _______ and ______________ now'
+    'See _______ and _____________ now'
     """
     lines = text.split("\n")
     fence = ""
@@ -424,7 +424,7 @@ def _number(
         text=line[start : match.end()],
         start=offset + start,
         end=offset + match.end(),
-        value=value * unit,
+        value=round(value * unit, 6) if unit > 1 else value,
         resolution=resolution * unit,
         digits=len(digits),
         form=form,

@@ -16,21 +16,25 @@ from traitlets import Enum, Float, HasTraits, List, TraitError, Unicode, validat
 
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.permissions.modes import MODES
-from cellwright.permissions.tools_by_name import chosen_names
-from cellwright.permissions.written_tools import written_tools
 
 Choice = Literal["user-choice", "force-on", "force-off"]
 CHOICES: tuple[Choice, ...] = get_args(Choice)
 
-_TOOLS_OF = {
-    "bash": chosen_names(["@shell"]),
-    "python": tuple(
-        name for kind in ("python", "cells") for name, tool in written_tools().items() if tool.access.kind == kind
-    ),
-    "web_tools": chosen_names(["@web"]),
-    "mcp": ("mcp__*",),
-}
-"""The tools that are not there where a feature is forced off."""
+_WITH_TOOLS = ("bash", "python", "web_tools", "mcp")
+"""The features that are tools, which are not there if the feature is forced off."""
+
+
+def _tools_of(feature: str) -> tuple[str, ...]:
+    from cellwright.permissions.written_tools import written_tools  # few servers force a feature off
+
+    if feature == "mcp":
+        return ("mcp__*",)
+    tools = written_tools().items()
+    if feature == "python":
+        return tuple(name for kind in ("python", "cells") for name, tool in tools if tool.access.kind == kind)
+    category = "shell" if feature == "bash" else "web"
+    return tuple(name for name, tool in tools if tool.category == category)
+
 
 _SETTINGS_OF: Mapping[tuple[str, Choice], tuple[tuple[str, ...], Any]] = {
     ("bypass_permissions", "force-off"): (("permissions", "disableBypassPermissionsMode"), "disable"),
@@ -43,7 +47,7 @@ _SETTINGS_OF: Mapping[tuple[str, Choice], tuple[tuple[str, ...], Any]] = {
 }
 """The settings of a kernel that each choice stands for; its administrator's layer is made of them."""
 
-FEATURES = tuple(dict.fromkeys([*_TOOLS_OF, *(feature for feature, _ in _SETTINGS_OF)]))
+FEATURES = tuple(dict.fromkeys([*_WITH_TOOLS, *(feature for feature, _ in _SETTINGS_OF)]))
 
 
 class AdminPolicy(Struct, frozen=True, kw_only=True):
@@ -66,7 +70,7 @@ class AdminPolicy(Struct, frozen=True, kw_only=True):
         for feature, choice in self.choices.items():
             if (said := _SETTINGS_OF.get((feature, choice))) is not None:
                 _put(settings, *said)
-        denied = [tool for feature in _TOOLS_OF if self.is_off(feature) for tool in _TOOLS_OF[feature]]
+        denied = [tool for feature in _WITH_TOOLS if self.is_off(feature) for tool in _tools_of(feature)]
         lists = {
             "allowedModels": self.allowed_models,
             "allowedModes": self.allowed_modes,
@@ -156,7 +160,7 @@ class PolicyTraits(HasTraits):
     def _has_that_switch(self, proposal: Any) -> Any:
         name, value = proposal["trait"].name, proposal["value"]
         feature = name.removesuffix("_policy")
-        is_off_switch = value == "force-off" and feature in _TOOLS_OF
+        is_off_switch = value == "force-off" and feature in _WITH_TOOLS
         if value != "user-choice" and not is_off_switch and (feature, value) not in _SETTINGS_OF:
             why = "nobody is made to let Claude do more than they want" if value == "force-on" else "it protects them"
             raise TraitError(f"{name} cannot be {value!r}: {why}.")

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from cellwright.conversation.conversation import Conversation
-    from cellwright.conversation.core import Host
     from cellwright.conversation.runs.served_calls import ServedCalls
 
 logger = logging.getLogger(__name__)
@@ -56,6 +55,7 @@ class _UsersServer:
             from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
         from cellwright.conversation.conversation import Conversation
+        from cellwright.conversation.core import Host
         from cellwright.conversation.runs.run_options import RunOptions
         from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
         from cellwright.tools.mcp.mcp_server import SERVED_TOOLS, make_server

@@ -69,7 +69,7 @@ class McpServers(ServerConnections, Feature):
         return [replace(tool, defer_loading=False) for tool in found]
 
     def notices(self, run: RunInfo) -> Sequence[str]:
-        """What is wrong with the configuration, as `question` found it."""
+        """The faults of the configuration, as `question` found it."""
         return self._found.notices
 
     def call(self, run: RunInfo, prompt: PromptContext) -> PromptCall | None:

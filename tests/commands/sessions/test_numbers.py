@@ -8,6 +8,7 @@ from typing import Any
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.testing import say, use
@@ -26,7 +27,7 @@ def test_the_last_answers_numbers_with_their_sources(messages_server: Any, tmp_p
         [use("Read", file_path=str(tmp_path / "churn.txt")), say("Of 7,043 customers 26.5 % left, 31.8 % in 2019.")]
     )
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    conversation = Conversation(cwd=tmp_path, interface="a test", environ=environ)
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
     try:
         assert "no numbers" in numbers_of(conversation).plain()
         conversation.start(RunRequest(prompt="How many left?"), RunSurface()).future.result(60)
