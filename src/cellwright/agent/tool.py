@@ -460,7 +460,8 @@ def tool(
     what it touches, so that the user's rules for files hold for it: `ToolAccess("read", "path")` is judged like Read.
     `category` and `best_for` ("questions about our tickets") are how the system prompt lists it. `name` stands in place of
     the function's, `limits` bounds each call, `examples` are inputs that the model is shown; `asks`, `asks_together`,
-    `rarely_used`, `has_effects` and `other_names` are as in `Tool`. Raises `CellwrightError` CONFIG_INVALID for a function that cannot be a tool.
+    `rarely_used`, `has_effects` and `other_names` are as in `Tool`. Raises `CellwrightError` CONFIG_INVALID for a function
+    that cannot be a tool.
 
     For a typed input, `prepare`, `facts`, `title` and `preview` (see `Tool`) get that input; `fields` changes keywords of
     its schema, by field; `offered` is what Claude may send where the function's own input also holds the user's answer.

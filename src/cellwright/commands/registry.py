@@ -32,12 +32,12 @@ from cellwright.commands.model_and_mode import (
     output_style_page,
     plan_page,
 )
-from cellwright.commands.sessions.numbers import numbers_page
 from cellwright.commands.sandbox import sandbox_page
 from cellwright.commands.sessions.btw_and_goal import BTW, GOAL, btw_page, goal_page
 from cellwright.commands.sessions.compact import AUTOCOMPACT, COMPACT, autocompact_page, compact_page
 from cellwright.commands.sessions.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.sessions.folders import ADD_DIR, add_dir_page
+from cellwright.commands.sessions.numbers import numbers_page
 from cellwright.commands.sessions.sessions import (
     FORK,
     RENAME,

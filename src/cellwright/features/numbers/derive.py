@@ -43,7 +43,7 @@ class Term(Struct, frozen=True):
 
 
 class Derivation(Struct, frozen=True):
-    """A way in which a number could have come about: `formula` says it in signs, `chance` how likely any number is met this way."""
+    """A way in which a number could have come about: `formula` in signs, `chance` that any number is met this way."""
 
     formula: str
     terms: tuple[Term, ...]

@@ -1,4 +1,4 @@
-"""Sources, the texts that a conversation has seen: their numbers are indexed, so that one is looked up without reading them."""
+"""Sources: the texts that a conversation has seen, their numbers indexed for being looked up."""
 
 from __future__ import annotations
 
