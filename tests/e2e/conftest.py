@@ -11,7 +11,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +143,24 @@ def notebook(page: Any, tab: LabTab, request: pytest.FixtureRequest) -> Any:
         return book
 
     return make
+
+
+@pytest.fixture
+def widen(page: Any) -> Callable[[int], None]:
+    """`widen(width)`: drags the edge of the sidebar."""
+
+    def drag(width: int) -> None:
+        panel = page.locator(".cellwright-panel")
+        page.locator("#jp-main-split-panel > .lm-SplitPanel-handle:visible").last.hover()  # it stands still then
+        page.mouse.down()
+        box = panel.bounding_box()
+        page.mouse.move(box["x"] + box["width"] - width, 400, steps=5)
+        page.mouse.up()
+        page.wait_for_function(
+            "width => Math.abs(document.querySelector('.cellwright-panel').clientWidth - width) < 20", arg=width
+        )
+
+    return drag
 
 
 def folder_of(lab: Lab, item: pytest.Item) -> Path:

@@ -203,7 +203,7 @@ describe("what is asked", () => {
       action: { name: "fix", label: "cell [3]", error: "KeyError", words: "" },
     });
     expect(scene.strip?.parentElement).toBe(cell?.node);
-    expect(scene.strip?.textContent).toContain("Fix the KeyError in cell [3]Claude is working…");
+    await vi.waitFor(() => { expect(scene.strip?.textContent).toContain("Fix the KeyError in cell [3]Claude is working…"); });
     expect(scene.cells).toHaveLength(2);
     expect(scene.panel.content.mode).toBe("command");
   });

@@ -93,7 +93,7 @@ def test_questions_are_answered_by_keys_alone(notebook, model):
         "- Which gauges belong into the report? → Harbour, Lighthouse"
     )
     saved = "".join(book.save()["cells"][1]["outputs"][0]["data"]["text/markdown"])
-    assert "`Which gauges belong into the report?` → `Harbour, Lighthouse`" in saved
+    assert "Which gauges belong into the report? → Harbour, Lighthouse" in saved
 
 
 def test_a_question_is_answered_by_mouse_and_in_ones_own_words(notebook, model):

@@ -45,7 +45,7 @@ def test_a_prompt_is_inserted_written_with_completions_and_run(notebook, model, 
     check_accessible(page.locator(".cellwright-prompt-list"), "cellwright-palette")
     page.keyboard.press("Tab")
     page.keyboard.type("), see @cell:")
-    rows(page).filter(has_text="cell:1").wait_for()
+    rows(page).filter(has_text="cell:[1]").wait_for()
     expect(rows(page).filter(has_text="cell:2")).to_have_count(0)  # the prompt itself
     page.keyboard.press("Enter")
     page.keyboard.type("and @")

@@ -85,24 +85,6 @@ class Composer:
         self.runs.nth(index).locator("footer[data-state='done']").wait_for()
 
 
-@pytest.fixture
-def widen(page):
-    """`widen(width)`: drags the edge of the sidebar."""
-
-    def drag(width):
-        panel = page.locator(".cellwright-panel")
-        page.locator("#jp-main-split-panel > .lm-SplitPanel-handle:visible").last.hover()  # it stands still then
-        page.mouse.down()
-        box = panel.bounding_box()
-        page.mouse.move(box["x"] + box["width"] - width, 400, steps=5)
-        page.mouse.up()
-        page.wait_for_function(
-            "width => Math.abs(document.querySelector('.cellwright-panel').clientWidth - width) < 20", arg=width
-        )
-
-    return drag
-
-
 def milliseconds_to_list(composer):
     """From the key to the list; the prompt is empty again afterwards."""
     composer.page.evaluate(WATCH)
@@ -197,7 +179,7 @@ def test_a_pasted_picture_and_the_cell_go_along_in_the_mode_that_was_chosen(note
     (picture,) = [block for block in blocks if block["type"] == "image"]
     assert Image.open(io.BytesIO(base64.b64decode(picture["source"]["data"]))).size == (1300, 1300)
     texts = [block["text"] for block in blocks if block["type"] == "text"]
-    assert any("prices = [3, 4, 5]" in text and 'what="cell cell-1, number 2' in text for text in texts)
+    assert any("prices = [3, 4, 5]" in text and "id cell-1" in text for text in texts)
     assert any(text.startswith("Plan mode") for text in texts)
     assert any("No discounts." in text for text in texts)
     expect(composer.node.locator(".cellwright-attached li")).to_have_count(0)

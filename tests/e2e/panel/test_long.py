@@ -99,7 +99,7 @@ def test_fifty_long_runs_are_all_there_and_nothing_waits_for_them(notebook, mode
     first = panel.locator(".run .answer").first
     page.wait_for_function(LEFT_OUT)
 
-    composer = panel.locator(".composer textarea")
+    composer = panel.locator(".cellwright-prompt")
     composer.click()
     expect(composer).to_be_focused()
     before = cpu(metrics)

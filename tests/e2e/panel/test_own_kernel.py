@@ -39,7 +39,7 @@ def test_it_changes_the_notebook_that_is_open_and_not_a_file_with_unsaved_change
         turn(use("Edit", file_path="tides.py", old_string="level = 1", new_string="level = 2")),
         turn(say("Done.")),
     )
-    area = panel.locator(".composer textarea")
+    area = panel.locator(".cellwright-prompt")
     area.click()
     expect(area).to_be_focused()
     page.keyboard.type("Change both")
@@ -61,7 +61,7 @@ def ask_in_new_tab(lab, context, prompt):
     expect(page.locator("#jupyterlab-splash")).to_have_count(0)
     page.locator(".jp-LauncherCard", has_text="Ask Claude").click()
     panel = page.locator(".cellwright-panel")
-    panel.locator(".composer textarea").fill(prompt)
+    panel.locator(".cellwright-prompt").fill(prompt)
     expect(panel.locator(".cellwright-send")).to_be_enabled()
     panel.locator(".cellwright-send").click()
     expect(panel.locator(".run", has_text=prompt).locator("footer[data-state='done']")).to_be_visible()

@@ -51,7 +51,7 @@ class Panel:
     def __init__(self, page):
         self.page = page
         self.node = page.locator(".cellwright-panel")
-        self.area = self.node.locator(".composer textarea")
+        self.area = self.node.locator(".cellwright-prompt")
 
     def wait(self, connection):
         self.page.locator(f".cellwright-panel .kernel[data-connection='{connection}']").wait_for()
