@@ -159,7 +159,6 @@ class ManageView implements Disposable {
   }
 
   private draw(): void {
-    const { trans } = this.deps;
     const key = (document.activeElement as HTMLElement | null)?.dataset.key;
     const inBody = this.body.contains(document.activeElement);
     const tab = this.tabs[this.tab];
@@ -172,10 +171,10 @@ class ManageView implements Disposable {
   }
 
   private withoutKernel(): HTMLElement[] {
-    const { trans, startKernel } = this.deps;
+    const { trans } = this.deps;
     const about = element("p", { class: "about" }, trans.__("Rules, servers, skills and plugins belong to a folder, and a kernel there reads them."));
     // one that is on its way needs no second
-    return this.chat.connection === "connecting" ? [about] : [about, button(trans.__("Start a kernel in this folder"), () => { startKernel(); }, { class: "primary" })];
+    return this.chat.connection === "connecting" ? [about] : [about, button(trans.__("Start a kernel in this folder"), () => { this.deps.startKernel(); }, { class: "primary" })];
   }
 
   private notices(): HTMLElement[] {

@@ -47,10 +47,15 @@ export function overviewNotices(feed: OverviewFeed, deps: OverviewNoticeDeps): O
         if (isNew && !seenEnds.has(row.id, run, feed.skew) && !isSeen(row, run, feed, deps)) tellOf(row, run, deps);
       }
     }
-    for (const key of known.keys()) if (!here.has(key)) known.delete(key);
+    keepOnly(known, here);
     seenEnds.keepOf(feed.rows);
   };
   return { look, sawEnd: (kernel, run) => { seenEnds.add(kernel, run); } };
+}
+
+/** Forgets what is not in `here`. */
+function keepOnly(known: Map<string, unknown>, here: ReadonlySet<string>): void {
+  for (const key of known.keys()) if (!here.has(key)) known.delete(key);
 }
 
 /**

@@ -31,17 +31,19 @@ export function watchRuns(chat: Chat, deps: RunNotificationDeps): () => void {
     for (const { run } of chat.runs) {
       const before = known.get(run.id);
       known.set(run.id, run.state);
-      if (!isNews(run, before)) continue;
-      const kernel = chat.kernelInfo?.kernelId ?? "";
-      const news = notificationFor(run.state, run.prompt, run.id, kernel, deps.trans);
-      if (ENDED_STATES.includes(run.state)) deps.ended?.(kernel, run.id);
-      if (news && isUnseen(run, deps.visibility(), deps.isAtCell(kernel, run.id))) deps.tell(news);
+      if (isNews(run, before)) tellOf(run, chat.kernelInfo?.kernelId ?? "", deps);
     }
     const here = new Set(chat.runs.map(({ run }) => run.id));
     for (const id of known.keys()) if (!here.has(id)) known.delete(id);
   };
   look();
   return chat.subscribe(look);
+}
+
+function tellOf(run: Run, kernel: string, deps: RunNotificationDeps): void {
+  const news = notificationFor(run.state, run.prompt, run.id, kernel, deps.trans);
+  if (ENDED_STATES.includes(run.state)) deps.ended?.(kernel, run.id);
+  if (news && isUnseen(run, deps.visibility(), deps.isAtCell(kernel, run.id))) deps.tell(news);
 }
 
 /** A replay is none, nor is what was over when it was seen first. */

@@ -123,8 +123,8 @@ describe("notices of other kernels", () => {
     vi.useFakeTimers({ now: NOW * 1000, toFake: ["Date"] });
     const server = new OneServer();
     const told: RunNotification[] = [];
-    const { look, sawEnd } = overviewNotices(server.feed, { trans, panelKernel: () => "own", isSeen: () => seen, isAtCell: (kernel) => kernel === "asked-at-cell", tell: (news) => void told.push(news) });
-    return { server, told, sawEnd, begin: async () => { server.feed.use(look, false); await settled(); } };
+    const notices = overviewNotices(server.feed, { trans, panelKernel: () => "own", isSeen: () => seen, isAtCell: (kernel) => kernel === "asked-at-cell", tell: (news) => void told.push(news) });
+    return { server, told, sawEnd: (kernel: string, run: string) => { notices.sawEnd(kernel, run); }, begin: async () => { server.feed.use(() => { notices.look(); }, false); await settled(); } };
   };
 
   it("come once for a question and an end, and say which notebook", async () => {
