@@ -304,7 +304,12 @@ EXITS: Mapping[str, Callable[[Exits], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", EXITS)
+THOROUGH = {"embedding"}  # it makes an index of code for each kind
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough if name in THOROUGH else ()) for name in EXITS]
+)
 def test_no_secret_of_any_kind_leaves(name: str, exits: Exits) -> None:
     text = EXITS[name](exits)
     assert text

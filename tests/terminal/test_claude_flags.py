@@ -236,6 +236,7 @@ PLAYS: dict[str, Play] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1_200)  # a process for each row
 def test_every_flag_of_the_table_does_what_it_says(
     messages_server: Server, shell_for: For, own_place: Path, tmp_path: Path

@@ -156,7 +156,7 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Day:
     return Day(home, project)
 
 
-@pytest.mark.parametrize("means", ["Landlock", "bubblewrap"])
+@pytest.mark.parametrize("means", ["Landlock", pytest.param("bubblewrap", marks=pytest.mark.thorough)])
 def test_everyday_reading_asks_next_to_nothing_and_changes_nothing(
     day: Day, means: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,7 +170,7 @@ def test_everyday_reading_asks_next_to_nothing_and_changes_nothing(
     assert day.state() == before
 
 
-@pytest.mark.parametrize("means", ["Landlock", "bubblewrap"])
+@pytest.mark.parametrize("means", ["Landlock", pytest.param("bubblewrap", marks=pytest.mark.thorough)])
 def test_everyday_changes_ask_seldom_in_accept_edits(day: Day, means: str, capsys: pytest.CaptureFixture[str]) -> None:
     commands = changing()
     assert len(commands) == len(set(commands)) == 50

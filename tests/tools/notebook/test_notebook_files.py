@@ -78,6 +78,7 @@ def name(content: dict[str, Any], number: int) -> str:
     return content["cells"][number].get("id", f"cell-{number}")
 
 
+@pytest.mark.thorough
 @for_each_row("style", STYLES)
 @for_each_row("minor", range(6))
 @for_each_row("end", ["\n", ""])
