@@ -40,6 +40,7 @@ def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags))
 
 
+LONGEST_WORD = 400
 LONG_BLANK = 40
 """More spaces in a row than this push the rest of a line out of sight."""
 MANY_EMPTY_LINES = 4
@@ -214,6 +215,23 @@ def _add_strings(value: Any, found: list[str]) -> None:
     elif isinstance(value, list | tuple):
         for item in value:
             _add_strings(item, found)
+
+
+def word_end(text: str, limit: int) -> int:
+    """Return where to cut `text` so that at most `limit` characters stay and no word of up to LONGEST_WORD is cut in two.
+
+    Half a secret would not be recognised as one by what looks for them later.
+
+    >>> text = "the key sk-123456"
+    >>> text[: word_end(text, 12)], text[: word_end(text, 99)]
+    ('the key ', 'the key sk-123456')
+    """
+    if not 0 < limit < len(text):
+        return max(0, min(limit, len(text)))
+    for at in range(limit, max(limit - LONGEST_WORD, 0), -1):
+        if text[at].isspace() or text[at - 1].isspace():
+            return at
+    return limit
 
 
 def counted(number: int, noun: str) -> str:

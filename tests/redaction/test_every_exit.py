@@ -222,7 +222,8 @@ def saved_notebook(exits: Exits) -> str:
     state = RunState()
     state.take(UserPrompt("", "m"))
     state.take(TextDelta(TEXT))
-    for number, text in enumerate(TEXT.split("\n\n")):  # in one, they would be longer than what is shown of an input
+    # whole, where it is cut in the middle, and each example by itself
+    for number, text in enumerate([TEXT, *TEXT.split("\n\n")]):
         call = Call({"id": f"{number}", "name": "Bash", "input": {"command": text}}, text)
         state.take(ToolStart((call,)))
         state.take(ToolEnd(call.id, call.name, "success", text, 1.0))

@@ -36,7 +36,7 @@ from cellwright.telemetry.run_state import (
     TextItem,
 )
 from cellwright.telemetry.view_limits import KEPT, KEPT_OF_RUN
-from cellwright.text import dollars
+from cellwright.text import dollars, word_end
 from cellwright.tools.planning.todos import LIST_TOOLS, MARKS, describe_progress
 
 
@@ -48,9 +48,9 @@ class RemainingChars:
 
     def take(self, text: str, most: int | None = None) -> tuple[str, int]:
         """As much of `text` as there is room for, at most `most`, and how many characters that leaves out."""
-        end = min(self._left, len(text) if most is None else most)
-        self._left -= min(end, len(text))
-        return text[:end], max(len(text) - end, 0)
+        end = word_end(text, min(self._left, len(text) if most is None else most))
+        self._left -= end
+        return text[:end], len(text) - end
 
 
 def left_out(chars: int) -> str:
@@ -63,8 +63,9 @@ def short_plain(text: str) -> str:
     if len(text) <= KEPT_OF_RUN.plain:
         return text
     tail = KEPT_OF_RUN.plain // 4
-    head = KEPT_OF_RUN.plain - tail
-    return f"{text[:head]}\n[{left_out(len(text) - KEPT_OF_RUN.plain)}]\n{text[-tail:]}"
+    head = word_end(text, KEPT_OF_RUN.plain - tail)
+    rest = word_end(text, len(text) - tail)
+    return f"{text[:head]}\n[{left_out(rest - head)}]\n{text[rest:]}"
 
 
 WORKING = "*Claude is working…*"

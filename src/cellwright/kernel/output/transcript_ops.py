@@ -45,7 +45,7 @@ from cellwright.kernel.output.protocol import Op
 from cellwright.model.models import limits
 from cellwright.telemetry.run_state import RunState, Totals, text_of
 from cellwright.telemetry.view_limits import DRAWN
-from cellwright.text import lazy_pattern
+from cellwright.text import lazy_pattern, word_end
 
 DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/plain")
 
@@ -73,7 +73,8 @@ def cut(text: str, limit: int) -> str:
     """`text`, or its beginning and what is missing."""
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}\n[… {len(text) - limit:,} characters more]"
+    end = word_end(text, limit)
+    return f"{text[:end]}\n[… {len(text) - end:,} characters more]"
 
 
 def shortened(value: Any, limit: int = DRAWN.input) -> Any:
