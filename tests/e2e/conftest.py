@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,7 @@ def widen(page: Any) -> Callable[[int], None]:
 def folder_of(lab: Lab, item: pytest.Item) -> Path:
     """The folder of a scene, empty at first; its name is seen in the pictures."""
     if FOLDER not in item.stash:
-        name = item.name.replace("[", "-").rstrip("]")
+        name = f"project-{zlib.crc32(item.name.encode()) % 90 + 10}"
         taken = len(list(lab.root.glob(f"{name}*")))  # a scene may be played again
         item.stash[FOLDER] = lab.root / (f"{name}-{taken + 1}" if taken else name) / "tides"
         item.stash[FOLDER].mkdir(parents=True)

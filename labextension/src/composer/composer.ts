@@ -172,7 +172,7 @@ class PanelComposer {
     setText(this.sendWords, sends);
     this.sendButton.title = `${sends} (${this.deps.settings().sendKey})`;
     this.stopButton.hidden = !isRunning;
-    this.area.placeholder = isRunning ? trans.__("Add a message…") : trans.__("Ask Claude…  / commands, @ files, $ variables");
+    this.area.placeholder = isRunning ? trans.__("Add a message…") : trans.__("Ask Claude…  / commands, @ files");
   }
 
   private get how(): "steer" | "queue" {

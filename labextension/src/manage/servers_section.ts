@@ -70,7 +70,7 @@ function isScope(scope: string): scope is Scope {
 
 function editForm(screen: Screen, name: string, scope: Scope, entry: string, close: () => void): HTMLElement {
   const { trans } = screen;
-  const text = areaField(trans.__("Entry. What is hidden (••••••) stays as it is unless you replace it."), entry, Math.min(14, entry.split("\n").length + 1));
+  const text = areaField(trans.__("Configuration (JSON). Leave •••••• to keep a secret."), entry, Math.min(14, entry.split("\n").length + 1));
   return form(screen, {
     label: trans.__("Edit the server %1", name), fields: [text], submit: trans.__("Save"), close,
     writes: () => screen.report().server_files[scope],

@@ -26,9 +26,9 @@ export function panelSection(screen: Pick<Screen, "trans" | "deps">): HTMLElemen
     trans.__("This panel"),
     choose("density", trans.__("Density"), [["comfortable", trans.__("Comfortable")], ["compact", trans.__("Compact")]]),
     choose("sendKey", trans.__("Key that sends"), [["Enter", "Enter"], ["Shift+Enter", "Shift+Enter"]]),
-    choose("whileRunning", trans.__("A prompt while Claude works"), [["steer", trans.__("Send now")], ["queue", trans.__("Send when done")]]),
+    choose("whileRunning", trans.__("Messages while Claude works"), [["steer", trans.__("Send now")], ["queue", trans.__("Send when done")]]),
     choose("notifications", trans.__("Notifications"), [["away", trans.__("When I look elsewhere")], ["never", trans.__("Never")]]),
-    flag("desktopNotifications", trans.__("Notify me on the desktop when Claude waits or ends out of sight")),
+    flag("desktopNotifications", trans.__("Desktop notifications when Claude needs you or finishes out of sight")),
     flag("followNotebook", trans.__("Follow the active notebook")),
     element("p", { class: "about" }, trans.__("Saved in JupyterLab's settings. "), button(trans.__("All settings of the panel…"), () => { void deps.run("settingeditor:open", { query: "Claude" }); }, { class: "link", "data-key": "panel all" })),
   );

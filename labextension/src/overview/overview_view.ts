@@ -42,7 +42,7 @@ class OverviewView implements Disposable {
         this.status,
         this.problem,
         this.list,
-        element("label", { class: "desktop" }, this.desktop, trans.__("Notify me on the desktop when Claude waits or ends out of sight")),
+        element("label", { class: "desktop" }, this.desktop, trans.__("Desktop notifications when Claude needs you or finishes out of sight")),
       ),
     );
     heading.focus();

@@ -177,3 +177,8 @@ class SlashCommand(Struct, frozen=True):
     help: str
     takes: str = ""
     asks: bool = False
+
+    @property
+    def brief(self) -> str:
+        """The beginning of `help`, for lists with little room."""
+        return re.split("[;:]|, ", self.help, maxsplit=1)[0]

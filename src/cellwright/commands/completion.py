@@ -201,7 +201,7 @@ def commands(text: str, skills: Mapping[str, Skill], prompts: ServerPrompts | No
     from cellwright.commands.registry import COMMANDS  # what does them is heavy
     from cellwright.commands.support.aliases import OTHER_NAMES
 
-    known = {name: (command.takes, command.help) for name, command in COMMANDS.items()}
+    known = {name: (command.takes, command.brief) for name, command in COMMANDS.items()}
     for name, skill in skills.items():
         if skill.by_user:
             known.setdefault(name, (skill.argument_hint, skill.description))

@@ -159,7 +159,9 @@ COMMANDS: dict[str, SlashCommand] = {
     "mcp": SlashCommand(mcp_page, "the MCP servers: their state, their tools; approve, reconnect, switch off", MCP),
     "plugin": SlashCommand(plugin_page, "plugins: installed, switched on and off, updated, removed", PLUGIN, asks=True),
     "hooks": SlashCommand(hooks_page, "the hooks in force, by event, and where they come from"),
-    "permissions": SlashCommand(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
+    "permissions": SlashCommand(
+        permissions_page, "the permission rules, with where each comes from, the mode, trust and folders"
+    ),
     "add-dir": SlashCommand(add_dir_page, "the folders Claude works in; with one, that folder as well", ADD_DIR),
     "sandbox": SlashCommand(sandbox_page, "how commands are confined, and what they may read, write and reach"),
     "index": SlashCommand(
@@ -199,7 +201,9 @@ COMMANDS: dict[str, SlashCommand] = {
     "doctor": SlashCommand(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
     "upgrade": SlashCommand(upgrade_page, "how to upgrade this installation, and what to restart afterwards"),
     "bug": SlashCommand(bug_page, "a report about this installation in a file, without the conversation", BUG),
-    "status": SlashCommand(status_page, "session, model, where the key comes from, tools, versions"),
+    "status": SlashCommand(
+        status_page, "the state of this conversation: session, model, where the key comes from, tools, versions"
+    ),
 }
 
 NEED_SESSIONS = frozenset({"resume", "fork", "rename", "tag", "clear"})

@@ -241,7 +241,7 @@ def test_a_command_that_was_tried_is_asked_about_below_its_output(notebook, mode
     book = loaded(notebook, "%%claude\nTrain", "%%claude\nTrain it all the same", files={"train.py": TRAINING})
     book.run(1)
     card = book.asked_by_keys(1)
-    expect(card).to_contain_text("Confined to reading, it was refused writing model.json")
+    expect(card).to_contain_text("The sandbox allowed only reading and blocked writing model.json")
     expect(book.output(1)).to_contain_text("epoch 2: loss 0.31")
     check_accessible(book.output(1), ".ask")
     book.reel("command-tried-card", card)

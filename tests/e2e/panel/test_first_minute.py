@@ -93,15 +93,15 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     page.evaluate("id => window.jupyterapp.commands.execute('apputils:dismiss-notification', {id})", toast_id)
     # a cloud is asked for what it needs, and says what is missing here
     card.get_by_role("button", name="Use a cloud").click()
-    card.get_by_label("Where").select_option(label="A gateway or a server of your own")
+    card.get_by_label("Provider").select_option(label="A gateway or a server of your own")
     card.get_by_label("Address").fill(model.url)
     card.get_by_label("Key", exact=True).fill("sk-ant-wrong-key")
     check_accessible(card, "Test and save")
     picture(book, "use-a-cloud")
-    for where in card.get_by_label("Where").locator("option").all_inner_texts():
-        card.get_by_label("Where").select_option(label=where)
+    for where in card.get_by_label("Provider").locator("option").all_inner_texts():
+        card.get_by_label("Provider").select_option(label=where)
         check_accessible(card, "Test and save")
-    card.get_by_label("Where").select_option(label="A gateway or a server of your own")
+    card.get_by_label("Provider").select_option(label="A gateway or a server of your own")
     card.get_by_label("Address").fill(model.url)
     card.get_by_label("Key", exact=True).fill("sk-ant-wrong-key")
     card.get_by_role("button", name="Test and save").click()
@@ -129,7 +129,7 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     book.cell(0).get_by_role("button", name="Not now").click()
     expect(book.cell(0)).to_contain_text("There is none yet.")
     book.cell(0).get_by_role("button", name="Use a cloud").click()
-    expect(card.get_by_label("Where")).to_be_focused()
+    expect(card.get_by_label("Provider")).to_be_focused()
     book.cell(0).get_by_role("button", name="Enter a key").click()
     expect(field).to_be_focused()
     # a key that the panel gives to the server counts in the kernel that runs

@@ -128,9 +128,9 @@ def test_a_refused_trial_asks_once_and_runs_again_with_a_yes(scene: Scene) -> No
     assert (scene.project / "out.csv").read_text("utf-8") == "x"
     assert result["content"] == "first\ndone"
     (asked,) = scene.of(Asked)
-    assert asked.reason.startswith("Confined to reading, it was refused writing")
+    assert asked.reason.startswith("The sandbox allowed only reading and blocked writing")
     assert "out.csv (it ran for 0." in asked.reason
-    assert asked.reason.endswith("With a yes it runs again.")
+    assert asked.reason.endswith("If you allow it, it runs again.")
     # one call: one decision, one start, one end, and the question between the runs
     order = [
         type(event) for event in scene.events if isinstance(event, Decided | ToolStart | Asked | Answered | ToolEnd)
@@ -176,7 +176,7 @@ def test_the_network_is_asked_about(scene: Scene) -> None:
     code = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9/')"
     scene.play(f'python -c "{code}"', answer=Deny("no"))
     (asked,) = scene.asked
-    assert "it was refused" in asked.decision.reason
+    assert "The sandbox allowed only" in asked.decision.reason
 
 
 def test_rules_and_hooks_come_before_a_trial(scene: Scene) -> None:
@@ -237,7 +237,7 @@ def test_a_staged_trial_that_needs_more_leaves_nothing_without_a_yes(staged: Sce
         (result,) = staged.play(f'python -c "{code}"', mode="acceptEdits", answer=Deny("no"))
         assert len(staged.asked) == 1, more
         assert said in staged.asked[0].decision.reason
-        assert "Confined to the session's folders" in staged.asked[0].decision.reason
+        assert "only changes in the session's folders" in staged.asked[0].decision.reason
         # whoever only sees the output, as of a command that has gone on in the background, sees it there
         shown = "".join(event.text for event in staged.of(ToolProgress))
         assert "none of its changes were made" in shown or "Nothing was changed" in shown
@@ -275,7 +275,7 @@ def test_hooks_hear_of_one_call(
     scene.play("python writes.py", answer=answer, hooks={event: [HookMatcher("", [hear])] for event in events})
     assert heard == told_of
     assert len(scene.asked) == asks
-    refused = any("it was refused" in asked.decision.reason for asked in scene.asked)
+    refused = any("The sandbox allowed only" in asked.decision.reason for asked in scene.asked)
     assert refused is first_runs
 
 

@@ -22,7 +22,7 @@ export function cloudPart(deps: CloudFormDeps): CloudPart {
   const choice = element("select", { id: `${ID}-choice`, class: "jp-mod-styled" });
   const body = element("div", { class: "fields" });
   const save = element("button", { type: "submit", class: "primary" }, trans.__("Test and save"));
-  const form = element("form", {}, element("label", { for: choice.id }, trans.__("Where")), choice, body);
+  const form = element("form", {}, element("label", { for: choice.id }, trans.__("Provider")), choice, body);
   const node = element(
     "div",
     { class: "part", id: "cellwright-key-cloud", hidden: "" },

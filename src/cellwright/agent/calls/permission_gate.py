@@ -156,7 +156,7 @@ class PermissionGate(Struct):
             return Verdict(Allow(by="policy"), tool_input, confinement=decision.confinement, facts=facts)
         # that a command like it asks is no news by now; that a rule or a firm reason does, is
         why = f"{decision.reason} " if decision.rule or decision.firm else ""
-        asked = replace(decision, reason=f"{why}{refused} With a yes it runs again.")
+        asked = replace(decision, reason=f"{why}{refused} If you allow it, it runs again.")
         answer = await self._ask(tool, {**tool_use, "input": tool_input}, asked, forced=False, trials=False)
         return await self._answered(tool, tool_input, answer, decision, trials=False)
 

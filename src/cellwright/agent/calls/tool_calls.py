@@ -655,9 +655,9 @@ def _text_of(content: Sequence[Mapping[str, Any]]) -> str:
 
 def _what_was_refused(outcome: Outcome, *, changed_files: bool) -> str:
     """Say what a call that was tried in bounds needs, and how long the trial took."""
-    bounds = "Confined to the session's folders" if changed_files else "Confined to reading"
+    bounds = "changes in the session's folders" if changed_files else "reading"
     needs = visible_line("; ".join(outcome.refused), MAX_REFUSED)
-    return f"{bounds}, it was refused {needs} (it ran for {outcome.duration_ms / 1000:.1f} s)."
+    return f"The sandbox allowed only {bounds} and blocked {needs} after {outcome.duration_ms / 1000:.1f} s."
 
 
 def _not_run_again(outcome: Outcome, refused: str, reason: str) -> Outcome:
