@@ -100,7 +100,7 @@ def _sentence(text: str) -> str:
 def _magics() -> str:
     options = [
         (
-            f"`--{name} {option.placeholder}`".replace(" `", "`"),
+            f"`--{name} {option.kind.placeholder}`".replace(" `", "`"),
             _sentence(option.help),
             "may be given again" if option.repeats else "",
         )

@@ -129,7 +129,7 @@ def test_a_refused_trial_asks_once_and_runs_again_with_a_yes(scene: Scene) -> No
     assert result["content"] == "first\ndone"
     (asked,) = scene.of(Asked)
     assert asked.reason.startswith("The sandbox allowed only reading and blocked writing")
-    assert "out.csv (it ran for 0." in asked.reason
+    assert "out.csv after 0." in asked.reason
     assert asked.reason.endswith("If you allow it, it runs again.")
     # one call: one decision, one start, one end, and the question between the runs
     order = [
@@ -146,7 +146,7 @@ def test_a_no_gives_claude_the_first_result_and_changes_nothing(scene: Scene) ->
     assert not (scene.project / "out.csv").exists()
     assert result["is_error"]
     assert "first" in result["content"]
-    assert "was refused" in result["content"]
+    assert "blocked writing" in result["content"]
     assert "did not run again: not now" in result["content"]
 
 
