@@ -103,6 +103,7 @@ def test_a_changed_input_fails_where_replay_is_strict(folder: Path, server: Mess
         execute(path)
 
 
+@pytest.mark.thorough
 def test_the_recordings_are_made_by_a_script(folder: Path, tmp_path: Path) -> None:
     """What is shipped is what the script makes, but for the ids and times of its sessions."""
     done = subprocess.run(

@@ -64,7 +64,7 @@ def with_random_numbers(answer: str, chance: random.Random) -> str:
 def test_true_answers_trace_and_random_numbers_do_not() -> None:
     true: list[Number] = []
     invented: list[Number] = []
-    for seed in range(24):
+    for seed in range(10):
         answer, seen = analysis(seed)
         true += trace(answer, seen)
         invented += trace(with_random_numbers(answer, random.Random(-seed)), seen)
@@ -80,7 +80,7 @@ def test_true_answers_trace_and_random_numbers_do_not() -> None:
 def test_one_wrong_digit_is_noticed() -> None:
     chance = random.Random(5)
     noticed = wrong = 0
-    for seed in range(24):
+    for seed in range(10):
         answer, seen = analysis(seed)
         for number in written_numbers(answer):
             places = [at for at in range(number.start, number.end) if answer[at].isdigit()]
@@ -121,8 +121,8 @@ HOSTILE = ["a-1", "1.", "1,", "1 000 ", "1/", "1", "<a ", "`", "``` ", "$ x", "]
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_text_takes_little_time(piece: str) -> None:
     """About 0.1 s of the processor; patterns that read a text again and again take minutes."""
-    for text in (piece * (200_000 // len(piece)), ((piece * (3_990 // len(piece))) + "\n") * 50):
+    for text in (piece * (60_000 // len(piece)), ((piece * (3_990 // len(piece))) + "\n") * 15):
         began = time.thread_time()
         seen = source("output", "Python, call 1", text)
         trace(text, [seen])
-        assert time.thread_time() - began < 4
+        assert time.thread_time() - began < 2
