@@ -61,6 +61,7 @@ OPERATIONS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("operation_id", OPERATIONS)
 def test_the_server_does_what_it_says(server, schema, operation_id):
     """Random requests that fit the description, and such that do not: each answer is one that the description has."""

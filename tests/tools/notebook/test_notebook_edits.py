@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tool_groups import file_tools, notebook_tools
@@ -270,6 +271,7 @@ EDITS = st.fixed_dictionaries(
 
 
 @settings(max_examples=250, deadline=None)
+@pytest.mark.thorough
 @given(
     content=notebooks(),
     edits=st.lists(EDITS, min_size=1, max_size=4),

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of resident memory from /proc")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of resident memory from /proc"),
+]
 
 MAX_MB = 100
 
