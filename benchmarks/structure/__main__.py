@@ -47,7 +47,7 @@ FEATURES = (
 )
 """The places of what users bring or switch on."""
 
-HELD: frozenset[str] = frozenset()
+HELD: frozenset[str] = frozenset({"lines of Conversation.__init__", "parameters of Conversation.__init__"})
 """The rows whose goal was reached: `--check` fails if one of them is lost, and names those that could stand here."""
 
 

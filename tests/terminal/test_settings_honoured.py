@@ -177,11 +177,10 @@ def test_a_question_in_the_terminal_does_not_wait_for_ever(
 
 
 def test_what_has_no_effect_is_named_once(messages_server: Server, command_for: For, own_place: Path) -> None:
-    users(own_place, tui="fullscreen", worktree={"baseRef": "x"}, statusLine={"type": "command"}, nonsense=1)
+    users(own_place, tui="fullscreen", worktree={"baseRef": "x"}, statusLine={"type": "command"}, modle="x")
     shown = command_for(messages_server([])).run("/config").stdout
-    assert "Known, without effect here\n  statusLine.type, tui, worktree.baseRef" in shown
-    assert "nonsense" in shown
-    assert "no setting that is known" in shown
+    names = "modle (did you mean model?), statusLine.type, tui, worktree.baseRef"
+    assert f"Not known here, without effect\n  {names}" in shown
 
 
 def test_without_tools_a_block_is_written_where_the_mode_allows_it(

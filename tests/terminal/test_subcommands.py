@@ -80,7 +80,7 @@ def test_settings_are_set_listed_and_taken_out_again(command_for: For, own_place
     assert command.run("config", "get", "model").stdout == "sonnet\n"
     assert json.loads(command.run("config", "get", "permissions.deny").stdout) == ["Bash(rm *)"]
     listed = command.run("config").stdout
-    assert "Known, without effect here\n  tui" in listed
+    assert "Not known here, without effect\n  tui" in listed
     rows = {row["key"]: row["value"] for row in json.loads(command.run("config", "list", "--json").stdout)}
     assert rows == {"model": "sonnet", "permissions.deny": "Bash(rm *)", "cellwright.redactSecrets": "false"}
     for key in ("model", "permissions.deny", "cellwright.redactSecrets", "tui"):

@@ -608,7 +608,6 @@ class AgentRun:
             self._end_record,
             note_end,
             self.session.settle,
-            self.session.call_times.save,
             self.session.flush,
         ):
             try:

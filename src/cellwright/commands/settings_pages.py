@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.config.settings.known_settings import KEYS, WITHOUT_EFFECT
+from cellwright.config.settings.known_settings import KEYS, is_known, near_key
 from cellwright.config.settings.layers import Layer, SettingsEntry
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.conversation import Conversation
@@ -29,30 +29,25 @@ def config_page(call: CommandCall) -> CommandPage:
     rules = ("permissions.allow", "permissions.ask", "permissions.deny")
     rows = [*in_force, *(row for row in setting_rows(settings) if row[0] not in rules)]
     sections = [Section("Settings", rows, "The topmost place that sets a value wins; lists are joined.")]
-    return CommandPage([*sections, *without_effect(settings), *_quarantined(conversation), *_problems(settings)])
+    return CommandPage([*sections, *unknown_settings(settings), *_quarantined(conversation), *_problems(settings)])
 
 
 def setting_rows(settings: Settings) -> list[tuple[str, str, str]]:
-    """Each setting that has an effect, or is not known: its key, its value, and where that is from."""
+    """Each setting that has an effect: its key, its value, and where that is from."""
     rows: list[tuple[str, str, str]] = []
     for path, entries in sorted(settings.merged.entries.items()):
-        if _has_no_effect(path):
+        if not is_known(path):
             continue
         for entry in entries if entries[-1].element else entries[-1:]:
-            remark = "" if path in KEYS or path[:-1] in KEYS else " (no setting that is known)"
-            rows.append((".".join(path), _shown(path, entry.value), f"{layer_label(entry.layer)}{remark}"))
+            rows.append((".".join(path), _shown(path, entry.value), layer_label(entry.layer)))
     return rows
 
 
-def _has_no_effect(path: tuple[str, ...]) -> bool:
-    begins = (".".join(path[:length]) for length in range(1, len(path) + 1))
-    return path not in KEYS and path[:-1] not in KEYS and any(name in WITHOUT_EFFECT for name in begins)
-
-
-def without_effect(settings: Settings) -> list[Section]:
-    """Name, once, the settings of Claude Code's that are set and change nothing here."""
-    names = [".".join(path) for path in sorted(settings.merged.entries) if _has_no_effect(path)]
-    return [Section("Known, without effect here", [], ", ".join(names))] if names else []
+def unknown_settings(settings: Settings) -> list[Section]:
+    """Name, once, the keys in the files that change nothing here, with what may have been meant."""
+    names = [".".join(path) for path in sorted(settings.merged.entries) if not is_known(path)]
+    shown = [f"{name} (did you mean {near}?)" if (near := near_key(name)) else name for name in names]
+    return [Section("Not known here, without effect", [], ", ".join(shown))] if names else []
 
 
 def _in_force(conversation: Conversation, options: RunOptions) -> list[Row]:

@@ -16,7 +16,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.calls.call_times import CallTimes, call_times_file
+from cellwright.sessions.calls.call_times import CallTimes
 from cellwright.sessions.calls.rate_limit import CallRate
 from cellwright.sessions.cut_answer import faults_text, keep_cut_answer, recovered_answer, recovered_results
 from cellwright.sessions.file_changes import forget_outcomes, outcomes
@@ -72,7 +72,7 @@ class Session:
         """The agent that works in this session itself, by its name; kept with the end of each turn."""
         self.started_by = "startup"
         self.call_rate = CallRate()
-        self.call_times = CallTimes(call_times_file(cwd) if folder else None)
+        self.call_times = CallTimes()
         self.next_seq = 1
         self.lowered_effort: tuple[str, str | None] | None = None
         """The model and the effort that it lacks which the user was last told of."""

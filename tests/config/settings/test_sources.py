@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import cellwright.config
-from cellwright.config.settings.known_settings import KEYS, WITHOUT_EFFECT
+from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.layers import SCOPES, Layer, entries_of
 from cellwright.config.settings.settings_files import read_all, start_folder, watched_files
 from cellwright.errors import CellwrightError, ErrorCode
@@ -380,11 +379,3 @@ def test_the_document_names_every_key():
     document = (Path(__file__).parents[3] / "docs" / "settings.md").read_text("utf-8")
     for path in KEYS:
         assert f"`{path[-1]}`" in document or f"`{'.'.join(path)}`" in document
-
-
-def test_the_document_names_every_key_without_effect_and_no_other():
-    document = (Path(__file__).parents[3] / "docs" / "settings.md").read_text("utf-8")
-    table = document[document.index("## Keys without effect here") :]
-    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
-    assert {name for row in rows for name in re.findall(r"`([\w.]+)`", row)} == WITHOUT_EFFECT
-    assert not [name for name in WITHOUT_EFFECT if tuple(name.split(".")) in KEYS]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from cellwright.config.settings.known_settings import KEYS, MODE_NAMES, WITHOUT_EFFECT, Key
+from cellwright.config.settings.known_settings import KEYS, MODE_NAMES, Key, near_key
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.rules.rule import grant_problem, parse_rule
 
@@ -26,13 +26,10 @@ def checked_value(key: str, value: Any) -> Any:
     """The value, if the key may have it in the user's own file. Raises CellwrightError CONFIG_INVALID."""
     path = tuple(key.split("."))
     known = KEYS.get(path) or KEYS.get(path[:-1])
-    if known is None and key not in WITHOUT_EFFECT:
-        import difflib  # only for the sake of a typing error
-
-        close = difflib.get_close_matches(key, [each.name for each in KEYS.values()], n=1)
-        hint = f" Did you mean `{close[0]}`?" if close else " docs/settings.md lists them."
+    if known is None:
+        hint = f" Did you mean `{near}`?" if (near := near_key(key)) else " docs/settings.md lists them."
         raise CellwrightError(ErrorCode.CONFIG_INVALID, f"There is no setting `{key}`.{hint} Nothing was changed.")
-    if known is not None and (problem := _problem(known, path, value)):
+    if problem := _problem(known, path, value):
         raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{problem} Nothing was changed.")
     return value
 

@@ -313,34 +313,19 @@ MODE_NAMES = (*MODES, "manual", "auto")
 OBJECTS = {path[:length] for path in KEYS for length in range(1, len(path))}
 """Keys that hold others."""
 
-_WITHOUT_EFFECT = """
-advisorModel attribution.sessionUrl agentPushNotifEnabled allowAllClaudeAiMcps allowedChannelPlugins
-allowManagedMcpServersOnly autoConnectIde autoContinueAtUsageLimit autoDreamEnabled autoInstallIdeExtension autoMode
-autoScrollEnabled autoUpdatesChannel awaySummaryEnabled awsAuthRefresh awsCredentialExport axScreenReader
-bashEditDiffEnabled browserExternalPageTools channelsEnabled claudeMd companyAnnouncements crossSessionInbound
-defaultShell dialogExpiry diffTool disableAgentView disableArtifact disableAutoMode disableBrowserExternalNavigation
-disableClaudeAiConnectors disableCommandPluginSources disableDeepLinkRegistration disableMobileSimulatorTools
-disableRemoteControl disableSideloadFlags disableWorkflows editorMode emojiCompletionEnabled enableArtifact
-enableWorkflows externalEditorContext fastMode fastModePerSessionOptIn feedbackSurveyRate fileSuggestion
-footerLinksRegexes forceLoginGatewayUrl forceLoginMethod forceLoginOrgUUID forceRemoteSettingsRefresh gcpAuthRefresh
-idleCompaction includeGitInstructions inputNeededNotifEnabled isolatePeerMachines keybindingFlavor managedMcpServers
-managedSourcesBehavior minimumVersion modelOverrides modelPicker modelPricing modelSettings otelHeadersHelper
-parentSettingsBehavior permissionExplainerEnabled permissions.disableAutoMode
-pluginSuggestionMarketplaces pluginTrustMessage policyHelper precomputeCompactionEnabled preferredNotifChannel
-prefersReducedMotion processWrapper promptSuggestionEnabled proxyAuthHelper prUrlTemplate remote remoteControlAtStartup
-requiredMaximumVersion requiredMinimumVersion respondToBashCommands sandbox.allowAppleEvents sandbox.bwrapPath
-sandbox.credentials sandbox.enableWeakerNestedSandbox sandbox.enableWeakerNetworkIsolation sandbox.ignoreViolations
-sandbox.network.allowAllUnixSockets sandbox.network.allowLocalBinding sandbox.network.allowMachLookup
-sandbox.network.allowUnixSockets sandbox.network.httpProxyPort sandbox.network.socksProxyPort
-sandbox.network.tlsTerminate sandbox.ripgrep sandbox.socatPath showClearContextOnPlanAccept showMessageTimestamps
-showTurnDuration skillListingBudgetFraction skillListingMaxDescChars skipAutoPermissionPrompt
-skipDangerousModePermissionPrompt skipWebFetchPreflight spellcheck spinnerTipsEnabled spinnerTipsOverride spinnerVerbs
-sshConfigs sshHostAllowlist statusLine strictPluginOnlyCustomization subagentPromptCacheTtl subagentStatusLine
-switchModelsOnFlag syncClaudeAiSkills syntaxHighlightingDisabled teammateDefaultModel teammateMode
-terminalProgressBarEnabled terminalTitleFromRename timeFormat timeZone todoFeatureEnabled tui ultracode
-useAutoModeDuringPlan verbose viewMode vimInsertModeRemaps voice voiceEnabled wheelScrollAccelerationEnabled
-workflowKeywordTriggerEnabled workflowSizeGuideline worktree wslInheritsWindowsSettings
-"""
 
-WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
-"""Settings of Claude Code's that change nothing here; a name stands for all below it. docs/settings.md says why."""
+def is_known(path: tuple[str, ...]) -> bool:
+    """Say whether a setting of this path has an effect here: it is a key, or a member of one."""
+    return path in KEYS or path[:-1] in KEYS
+
+
+def near_key(name: str) -> str:
+    """The key that somebody who wrote `name` most likely meant; "" if none is near.
+
+    >>> near_key("permissions.alow"), near_key("spinnerVerbs")
+    ('permissions.allow', '')
+    """
+    import difflib  # only for the sake of a typing error
+
+    return next(iter(difflib.get_close_matches(name, [each.name for each in KEYS.values()], n=1, cutoff=0.8)), "")
+

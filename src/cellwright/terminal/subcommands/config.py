@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cellwright.commands.command import CommandPage, Section
-from cellwright.commands.settings_pages import setting_rows, without_effect
+from cellwright.commands.settings_pages import setting_rows, unknown_settings
 from cellwright.config.settings.checked_value import checked_value, parsed_value
 from cellwright.config.settings.edit import set_value
 from cellwright.config.settings.layers import Merged
@@ -72,7 +72,7 @@ def _list(options: argparse.Namespace) -> int:
             [Section("Problems", [("",), *((notice,) for notice in settings.notices)])] if settings.notices else []
         )
         head = ("setting", "value", "from")
-        sections = [Section("Settings", [head, *rows_or_none]), *without_effect(settings), *problems]
+        sections = [Section("Settings", [head, *rows_or_none]), *unknown_settings(settings), *problems]
         print(CommandPage(sections).plain())
     return ExitCode.OK
 
