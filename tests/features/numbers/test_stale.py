@@ -5,9 +5,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from cellwright.features.numbers.notebook_texts import notebook_sources
+from cellwright.features.numbers.notebook_texts import RECORD, TRANSCRIPT, notebook_sources
 from cellwright.features.numbers.seen import SeenNumbers
-from cellwright.features.numbers.stale import answer_record, refresh_prompt, stale_numbers
+from cellwright.features.numbers.stale import answer_record, refresh_prompt, stale_answers, stale_numbers
 from cellwright.features.numbers.trace import trace
 from cellwright.tools.notebook.open_notebook import Cell
 
@@ -144,3 +144,22 @@ def test_a_computed_number_is_stale_if_the_number_it_begins_with_changed() -> No
     record = record_of([cell("sales", "print(sales)", "before 2012\nafter 2310\n")], answer)
     [stale] = stale_numbers(record, answer, [cell("sales", "print(sales)", "before 2012\nafter 2500\n", 2)])
     assert stale.because == "it was computed from 2,310 of cell [2], which is 2,500 now"
+
+
+def test_a_reopened_notebook_s_answers_are_marked_by_what_they_keep() -> None:
+    answer = "The mean is 2.41, so 2.41 minutes over 812 visits."
+    output = {
+        "output_type": "display_data",
+        "data": {TRANSCRIPT: {"ops": [{"op": "text", "block": 0, "text": answer}]}},
+        "metadata": {"cellwright": {RECORD: record_of([WAITING], answer)}},
+    }
+    asked = Cell(id="ask", cell_type="code", source="%%claude\nHow long?", position=1, outputs=(output,))
+    assert stale_answers([WAITING, asked]) == {}
+    again = cell("wait", "print(wait)", "visits 812\nmean 2.6312\n", 7)
+    operation = stale_answers([again, asked])["ask"]
+    assert operation["op"] == "stale"
+    assert operation["numbers"] == [
+        {"text": "2.41", "from_end": 1, "words": "cell [7] gave 2.4123 then, 2.6312 now"},
+        {"text": "2.41", "from_end": 0, "words": "cell [7] gave 2.4123 then, 2.6312 now"},
+    ]
+    assert "cell [7] gave 2.4123 then, 2.6312 now" in operation["refresh"]

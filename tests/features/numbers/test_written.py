@@ -67,6 +67,7 @@ def test_places_are_those_of_the_text() -> None:
 
 
 def test_attributes_of_tags_over_lines_and_numbers_of_bold_headings_are_no_claims() -> None:
-    text = '<img src="https://a.b/c.jpg?w=990"\n   width=693 height=420>\n\n### **3.2**. Predictions\n\nThe price is 693 when a <b and c> 420.'
+    tag = '<img src="https://a.b/c.jpg?w=990"\n   width=693 height=420>'
+    text = f"{tag}\n\n### **3.2**. Predictions\n\nThe price is 693 when a <b and c> 420."
     found = [(number.text, number.why) for number in written_numbers(text)]
     assert found == [("3.2", "heading number"), ("693", ""), ("420", "")]

@@ -36,6 +36,8 @@ from cellwright.tools.notebook.open_notebook import Cell, Output
 NEAR_CELLS = 3
 """Cells with outputs before a text, whose numbers it is likeliest to state."""
 NAME_CHARS = 60
+NEARLY = 0.02
+"""The relative distance at which a value of the same words is likely to be meant."""
 
 _MARKUP = lazy_pattern(r"<[^<>]{0,1000}>|^[#>\s|-]{1,20}|[*_`]{1,3}")
 
@@ -276,8 +278,9 @@ def _hint(number: Number, statement: Statement, sources: Sequence[Source]) -> st
             value = each.values[index]
             shared = len(near & words_of_place(each, each.starts[index]))
             slip = sorted(digits) == sorted(re.sub(r"\D", "", short(value)))
-            if shared >= 2 or (shared and slip):
-                rank = (shared + 2 * slip, -abs(value - number.value))
-                if best is None or rank > best:
+            close = abs(value - number.value) <= NEARLY * number.value
+            if shared >= 2 or (shared and (slip or close)):
+                rank = (shared + 2 * slip + 2 * close, -abs(value - number.value))
+                if best is None or rank >= best:
                     best, hint = rank, f"no output has it; {each.name} has {short(value)}"
     return hint or "no output of the notebook has it"

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cellwright.features.numbers.notebook_texts import FILE_BYTES, name_of, output_text
+from cellwright.features.numbers.notebook_texts import FILE_BYTES, name_of, output_text, statements
 from cellwright.features.numbers.places import (
     Lines,
     Place,
@@ -29,6 +29,7 @@ from cellwright.features.numbers.places import (
 )
 from cellwright.features.numbers.sources import Source
 from cellwright.features.numbers.trace import Number
+from cellwright.features.numbers.written import prose_of
 from cellwright.tools.notebook.open_notebook import Cell
 
 VERSION = 1
@@ -194,6 +195,29 @@ def stale_numbers(
         if stale is not None:
             found.append(stale)
     return tuple(found)
+
+
+def stale_answers(cells: Sequence[Cell], folder: Path | None = None) -> dict[str, dict[str, Any]]:
+    """Return what a page marks in the saved answers of a notebook as it is now: an operation by the answer's cell id.
+
+    Each is `{"op": "stale", "numbers": [{"text", "from_end", "words"}, …], "refresh": PROMPT}`; `from_end` counts equal
+    texts behind the number in the answer's prose. Cells without a stale number are left out.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for statement in statements(cells):
+        if statement.record is not None and (stale := stale_numbers(statement.record, statement.text, cells, folder)):
+            found[statement.cell.id] = stale_op(stale, statement.text)
+    return found
+
+
+def stale_op(stale: Sequence[StaleNumber], answer: str) -> dict[str, Any]:
+    """Return the operation by which a page marks the stale numbers of `answer` and offers to refresh them."""
+    prose = prose_of(answer)
+    numbers = [
+        {"text": number.text, "from_end": prose.count(number.text, number.end), "words": number.because}
+        for number in stale
+    ]
+    return {"op": "stale", "numbers": numbers, "refresh": refresh_prompt(stale)}
 
 
 def _read(record: Mapping[str, Any] | None, answer: str) -> tuple[_Kept, ...]:
