@@ -1,4 +1,4 @@
-"""What an answer states besides numbers and can be looked up: names of columns, files, functions and cells, and test runs.
+"""Statements of an answer besides numbers that can be looked up: names of columns, files, functions, cells; test runs.
 
 Few things are judged, so that what is said is right: a name counts only in code style and beside the word that says what it
 names, a file by its ending, and nothing in a sentence that is about what could be or is to be made.

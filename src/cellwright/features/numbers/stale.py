@@ -1,4 +1,4 @@
-"""What a saved answer keeps of its numbers, so that they can be told stale when their cell or file has changed.
+"""The record that a saved answer keeps of its numbers: it shows which are stale when a cell or file has changed.
 
     {"v": 1, "text": HASH, "n": [{"at": 120, "text": "2.4", "cell": ID, "place": {"line": HASH, "value": 2.41, …}, …}]}
 
