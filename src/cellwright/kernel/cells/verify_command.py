@@ -43,7 +43,7 @@ class _Verified(Struct, frozen=True):
 
     @property
     def ended_early(self) -> bool:
-        """Return whether the run has an end that the notebook does not show: an error that is new, a limit, a dead kernel."""
+        """Return whether the run has an end that the notebook does not show: a new error, a limit, a dead kernel."""
         if self.run is None:
             return False
         failed = {self.run.cells[index].id for index in self.run.result.failed}
