@@ -15,7 +15,7 @@ SECTIONS = {
     "Guides": GUIDES,
     "In the notebook": (
         "notebooks", "panel", "permissions", "context", "undo", "sessions", "costs", "background", "cell-actions",
-        "typed-answers", "numbers", "replay", "completion", "code-intelligence",
+        "typed-answers", "numbers", "verify", "replay", "completion", "code-intelligence",
     ),
     "Your own ways": ("memory", "skills", "agents", "hooks", "mcp", "plugins", "output-styles", "examples/README"),
     "Without a notebook": (

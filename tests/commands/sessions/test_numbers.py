@@ -41,3 +41,20 @@ def test_the_last_answers_numbers_with_their_sources(messages_server: Any, tmp_p
         "not in any result of this conversation (!)",
     ]
     assert section.text.startswith("3 numbers · 2 with a source · 1 not found.")
+
+
+def test_names_that_nothing_has_and_statements_about_tests(
+    messages_server: Any, tmp_path: Path, own_place: Path
+) -> None:
+    (tmp_path / "churn.csv").write_text("customers,churn_rate\n7043,0.26536\n")
+    answer = "The column `churn_rate` of `churn.csv` is a share, the column `churn_prob` a forecast. All tests pass."
+    server = messages_server([use("Read", file_path=str(tmp_path / "churn.csv")), say(answer)])
+    environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
+    try:
+        conversation.start(RunRequest(prompt="What is in it?"), RunSurface()).future.result(60)
+        _, names, tests = numbers_of(conversation).sections
+    finally:
+        conversation.close()
+    assert names.rows[1:] == [("churn_prob", "no column of this name in anything that this conversation saw (!)")]
+    assert tests.rows[1:] == [("All tests pass", "no tests ran in this turn (!)")]

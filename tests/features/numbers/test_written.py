@@ -64,3 +64,10 @@ def test_places_are_those_of_the_text() -> None:
     text = "`12` says\n\n1. It is 41.7 %, or **3,117** of 7,475."
     for number in written_numbers(text):
         assert text[number.start : number.end] == number.text
+
+
+def test_attributes_of_tags_over_lines_and_numbers_of_bold_headings_are_no_claims() -> None:
+    tag = '<img src="https://a.b/c.jpg?w=990"\n   width=693 height=420>'
+    text = f"{tag}\n\n### **3.2**. Predictions\n\nThe price is 693 when a <b and c> 420."
+    found = [(number.text, number.why) for number in written_numbers(text)]
+    assert found == [("3.2", "heading number"), ("693", ""), ("420", "")]

@@ -297,3 +297,27 @@ def test_the_examples_of_the_notebooks_tools_fit(place: Place) -> None:
         assert not tool.read_only
         assert len(tool.description) < 1_500
         assert tool.limits.result_chars <= 200_000
+
+
+def test_stale_numbers_of_the_text_are_listed(place: Place) -> None:
+    place.write(("print('mean', 2.6312)", [printed("mean 2.4123\n")]))
+    notebook = nbformat.read(place.path, 4)
+    notebook.cells.append(v4.new_markdown_cell("The mean is 2.412, the maximum 97.25, of 2.4123.", id="text"))
+    nbformat.write(notebook, place.path)
+    text = place.verify()
+    assert "Numbers in Markdown cells and answers (3 numbers · " in text
+    assert "): 2.412: cell [1] gave 2.4123 then, 2.6312 now (id text)" in text.replace(", line 1: ", "): ")
+    assert [(each["kind"], each["text"]) for each in place.output.numbers] == [
+        ("stale", "2.412"),
+        ("not_found", "97.25"),
+        ("stale", "2.4123"),
+    ]
+
+
+def test_a_text_that_the_run_bears_out_is_not_mentioned(place: Place) -> None:
+    place.write(("print('mean', 2.6312)", [printed("mean 2.6312\n")]))
+    notebook = nbformat.read(place.path, 4)
+    notebook.cells.append(v4.new_markdown_cell("The mean is 2.63.", id="text"))
+    nbformat.write(notebook, place.path)
+    assert "Numbers in" not in place.verify()
+    assert place.output.numbers == ()

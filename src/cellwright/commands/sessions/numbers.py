@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.features.numbers.claims import claims_of_tests, seen_texts, stated_names
 from cellwright.features.numbers.seen import SeenNumbers
 from cellwright.features.numbers.trace import Number, Verdict, is_marked, trace
 from cellwright.sessions.session import Session
@@ -21,15 +23,35 @@ VERDICTS: Mapping[Verdict, str] = {
 
 
 def numbers_page(call: CommandCall) -> CommandPage:
-    """List the numbers of the last answer: where each was seen, or that no result of the conversation holds it."""
+    """List the numbers of the last answer: where each was seen, or that no result of the conversation holds it.
+
+    Names of columns, files, functions and cells that nothing has follow, and statements that tests pass.
+    """
     session = call.conversation.sessions.current
-    numbers = trace(last_answer(session), SeenNumbers().of(session.story))
+    answer = last_answer(session)
+    numbers = trace(answer, SeenNumbers().of(session.story))
+    others = _other_claims(answer, session, call.conversation.cwd)
     if not numbers:
-        return CommandPage([Section("Numbers", text="The last answer states no numbers that can be traced.")])
+        return CommandPage([Section("Numbers", text="The last answer states no numbers that can be traced."), *others])
     rows: list[Row] = [("number", "source", "line")]
     rows += [(number.text, _source(number, numbers), _line(number)) for number in numbers]
     text = "A source says where a number was seen, not that the sentence around it is right."
-    return CommandPage([Section("Numbers", rows, f"{summary(numbers)}. {text}")])
+    return CommandPage([Section("Numbers", rows, f"{summary(numbers)}. {text}"), *others])
+
+
+def _other_claims(answer: str, session: Session, folder: Path) -> list[Section]:
+    """List the names that nothing has, and what the answer says of tests; nothing if there is neither."""
+    missing = [name for name in stated_names(answer, seen_texts(session.story), folder) if not name.found]
+    tests = claims_of_tests(answer, session.story)
+    sections: list[Section] = []
+    if missing:
+        rows: list[Row] = [("name", "what is known"), *((name.text, f"{name.words} (!)") for name in missing)]
+        sections.append(Section("Names", rows))
+    if tests:
+        rows = [("statement", "what is known")]
+        rows += [(claim.text, claim.words if claim.verdict == "borne_out" else f"{claim.words} (!)") for claim in tests]
+        sections.append(Section("Tests", rows))
+    return sections
 
 
 def last_answer(session: Session) -> str:

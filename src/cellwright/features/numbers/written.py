@@ -60,7 +60,7 @@ _DATES = lazy_pattern(
 _VERSION = lazy_pattern(r"\bv?\d{1,6}(?:\.\d{1,6}){2,5}(?:[a-z]\d{0,4})?\b(?!,\d)|\bv\d{1,4}(?:\.\d{1,6})?\b")
 _PHONE = lazy_pattern(r"\+\d{1,3}[ -]\d{1,4}(?:[ -]\d{2,6}){1,4}|\(\d{3}\) ?\d{3}-\d{4}|\b\d{3}-\d{3}-\d{4}\b")
 _SPLIT = lazy_pattern(r"(?<![\d/.])(\d{1,2})/(\d{1,2})(?:/(\d{1,2}))?(?![\d/])")
-_HEADING = lazy_pattern(r" {0,3}#{1,6}\s+(?:\d{1,4}\.){0,6}\d{1,4}[.):]?(?=\s)")
+_HEADING = lazy_pattern(r" {0,3}#{1,6}\s+(?:\*\*|__)?(?:\d{1,4}\.){0,6}\d{1,4}(?:\*\*|__)?[.):]?(?=\s)")
 _MARKER = lazy_pattern(r"\s{0,40}(?:>\s?){0,8}(?:\*\*)?\d{1,6}[.)](?=\s|\*\*)")
 _REFERENCE = lazy_pattern(
     r"(?:\b(?:cells?|steps?|fig(?:ure|s|ures)?\.?|tables?|rows?|lines?|clusters?|folds?|sections?|chapters?|equations?|eqs?\.?|"
@@ -107,7 +107,11 @@ _FILE_ENDING = lazy_pattern(
     re.IGNORECASE,
 )
 _ADDRESS = lazy_pattern(r"(?:https?|ftp|file|s3|gs)://[^\s\0)>\]]{1,2000}|\bwww\.[^\s\0)>\]]{1,2000}")
-_TAG = lazy_pattern(r"</?[A-Za-z][^<>\n]{0,1000}>")
+_TAG = lazy_pattern(
+    r"</?[A-Za-z][^<>\n]{0,1000}>"
+    r"|<[A-Za-z][\w-]{0,30}"  # over several lines, so with what attributes look like
+    r"(?:\s{1,200}[\w:-]{1,60}(?:=(?:\"[^\"<>]{0,1000}\"|'[^'<>]{0,1000}'|[^\s\"'<>]{1,200}))?){1,30}\s{0,200}/?>"
+)
 _FENCE = lazy_pattern(r" {0,3}(?:> ?){0,4}(`{3,40}|~{3,40})")
 _FORMULA_SIGNS = frozenset("\\^_={")
 _PATH_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./\\~")
@@ -159,14 +163,18 @@ def prose_of(text: str) -> str:
         elif len(line) > LINE_CHARS:
             lines[number] = line[:LINE_CHARS] + HIDDEN * (len(line) - LINE_CHARS)
     prose = _without_pairs(_without_comments("\n".join(lines)))
-    prose = _ADDRESS.sub(_hide, prose)
+    prose = _TAG.sub(_hide_lines, prose)
+    prose = _ADDRESS.sub(_hide, prose)  # it would take a quote or a bracket of a tag along
     prose = _without_link_targets(prose)
-    prose = _TAG.sub(_hide, prose)
     return _without_file_names(prose)
 
 
 def _hide(match: re.Match[str]) -> str:
     return HIDDEN * len(match[0])
+
+
+def _hide_lines(match: re.Match[str]) -> str:
+    return "".join("\n" if char == "\n" else HIDDEN for char in match[0])
 
 
 def _without_comments(text: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct, field
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
@@ -20,6 +20,7 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
+from cellwright.features.numbers.in_notebook import Finding, NotebookNumbers, finding_line, notebook_numbers
 from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import hidden_state, hidden_state_text
 from cellwright.text import counted, lazy_pattern
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from cellwright.kernel.namespace.cell_log import CellLog
 
 LISTED = 10
+NUMBERS_LISTED = 30
 _WORD = lazy_pattern(r"\w+")
 
 WHY = {
@@ -48,13 +50,17 @@ WHY = {
 
 
 class NotebookVerifyOutput(ToolOutput):
-    """The comparison's outcome: how many code cells ran, and the first that differs, by its `id` and `what` differs."""
+    """The comparison's outcome: how many code cells ran, and the first that differs, by its `id` and `what` differs.
+
+    `numbers` are those of Markdown cells and answers that are stale or not found: `kind`, `cell`, `line`, `text`, `because`.
+    """
 
     notebook: str
     reproduces: bool
     ran: int
     seconds: float
     first_difference: dict[str, str] | None
+    numbers: tuple[dict[str, Any], ...] = ()
 
 
 class CellDifference(Struct, frozen=True):
@@ -82,6 +88,13 @@ class Verification(Struct, frozen=True):
     hidden: str = ""
     not_run: Sequence[Cell] = field(default=())
     withheld: Sequence[str] = ()
+    numbers: NotebookNumbers | None = None
+
+    @property
+    def fresh(self) -> dict[str, Sequence[Mapping[str, Any]]]:
+        """The outputs of the fresh run by cell id, but for those too large to be compared."""
+        found = {self.cells[index].id: outputs for index, outputs in self.result.outputs.items()}
+        return {cell_id: outputs for cell_id, outputs in found.items() if outputs is not None}
 
     @property
     def reproduces(self) -> bool:
@@ -104,6 +117,7 @@ class Verification(Struct, frozen=True):
             ran=len(self.result.outputs),
             seconds=round(self.result.seconds, 3),
             first_difference=None if first is None else {"id": first.cell.id, "what": first.difference.what},
+            numbers=() if self.numbers is None else tuple(map(_listed_number, self.numbers.findings)),
         )
 
     def _lines(self) -> Iterator[str]:
@@ -136,6 +150,21 @@ class Verification(Struct, frozen=True):
         yield from _listed("Left out, since they ask Claude", list(map(_named, self.prompts)))
         if self.hidden:
             yield f"What the kernel of the notebook hides:\n{self.hidden}"
+        yield from self._of_numbers()
+
+    def _of_numbers(self) -> Iterator[str]:
+        """Yield the numbers of texts that are stale, or that no output holds."""
+        if self.numbers is None or not self.numbers.findings:
+            return
+        yield f"Numbers in Markdown cells and answers ({self.numbers.summary}):"
+        found = self.numbers.findings
+        yield from (f"- {finding_line(each)} (id {each.cell})" for each in found[:NUMBERS_LISTED])
+        if len(found) > NUMBERS_LISTED:
+            yield f"… and {len(found) - NUMBERS_LISTED} more"
+
+
+def _listed_number(found: Finding) -> dict[str, Any]:
+    return {"kind": found.kind, "cell": found.cell, "line": found.line, "text": found.text, "because": found.because}
 
 
 def verified(
@@ -323,7 +352,7 @@ class Verifier(Struct):
         if asked is not None and asked.key != plan.key:
             raise ToolError("The notebook was changed after it was asked whether it may run. Call again.")
         hidden = await self._hidden(plan)
-        kernel = await in_thread(lambda _: _kernel_of(plan.notebook.path))
+        kernel = await in_thread(lambda _: named_kernel(plan.notebook.path))
         runs = {cell.id: source for cell in plan.code if (source := self._source(plan, cell)) is not None}
         cells = [cell for cell in plan.code if cell.id in runs]
 
@@ -331,33 +360,22 @@ class Verifier(Struct):
             message = f"Cell {cells[index].position + 1} ({index + 1} of {len(cells)})"
             ctx.progress(message=message, fraction=index / len(cells))
 
-        from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh
-
-        result = await run_fresh(
-            [FreshCell(runs[cell.id], _may_fail(cell)) for cell in cells],
+        verification = await run_and_compare(
+            shown_path(self.cwd, plan.notebook.path),
+            cells,
+            left_out=[cell for cell in plan.code if cell.id not in runs],
+            sources=runs,
             kernel=kernel,
             cwd=plan.notebook.path.parent,
             environ=self.environ,
             cell_seconds=input.cell_timeout_seconds,
             seconds=input.timeout_seconds,
             begins=begins,
+            hidden=hidden,
         )
-        left_out = [cell for cell in plan.code if cell.id not in runs]
-        display_path = shown_path(self.cwd, plan.notebook.path)
-        # pictures are decoded
-        verification = await in_thread(
-            lambda _: verified(
-                display_path,
-                kernel,
-                cells,
-                left_out,
-                result,
-                seconds=input.timeout_seconds,
-                cell_seconds=input.cell_timeout_seconds,
-                hidden=hidden,
-                withheld=sorted(self.environ.keys() - child_environment(self.environ).keys()),
-            )
-        )
+        folder = plan.notebook.path.parent
+        numbers = await in_thread(lambda _: notebook_numbers(plan.cells, folder=folder, fresh=verification.fresh))
+        verification = replace(verification, numbers=numbers)
         return ToolResult(verification.text(), structured=verification.output())
 
     def _source(self, plan: _Plan, cell: Cell) -> str | None:
@@ -402,6 +420,52 @@ class Verifier(Struct):
         return await in_thread(lambda _: hidden_state_text(hidden_state(plan.cells, self.log, names)))
 
 
+async def run_and_compare(
+    display_path: str,
+    cells: Sequence[Cell],
+    *,
+    left_out: Sequence[Cell],
+    kernel: str,
+    cwd: Path,
+    environ: Mapping[str, str],
+    cell_seconds: float,
+    seconds: float,
+    begins: Callable[[int], object],
+    sources: Mapping[str, str] | None = None,
+    hidden: str = "",
+) -> Verification:
+    """Run `cells` in a fresh `kernel` in the folder `cwd`, with other `sources` by id if given; compare their outputs.
+
+    Raises ToolError if there is no such kernel.
+    """
+    from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh
+
+    source_of = {cell.id: cell.source for cell in cells} if sources is None else sources
+    result = await run_fresh(
+        [FreshCell(source_of[cell.id], _may_fail(cell)) for cell in cells],
+        kernel=kernel,
+        cwd=cwd,
+        environ=environ,
+        cell_seconds=cell_seconds,
+        seconds=seconds,
+        begins=begins,
+    )
+    # pictures are decoded
+    return await in_thread(
+        lambda _: verified(
+            display_path,
+            kernel,
+            cells,
+            left_out,
+            result,
+            seconds=seconds,
+            cell_seconds=cell_seconds,
+            hidden=hidden,
+            withheld=sorted(environ.keys() - child_environment(environ).keys()),
+        )
+    )
+
+
 def notebook_verify_tool(verifier: Verifier) -> Tool:
     """NotebookVerify for one kernel."""
 
@@ -427,8 +491,8 @@ def notebook_verify_tool(verifier: Verifier) -> Tool:
     return notebook_verify
 
 
-def _kernel_of(path: Path) -> str:
-    """The kernel that the notebook's file names."""
+def named_kernel(path: Path) -> str:
+    """Return the name of the kernel that the notebook's file wants."""
     try:
         content = json.loads(path.read_bytes())
         name = content["metadata"]["kernelspec"]["name"]

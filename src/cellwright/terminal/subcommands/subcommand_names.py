@@ -26,6 +26,7 @@ SUBCOMMANDS = {
     "trust-recording": "cellwright.terminal.subcommands.trust:trust_recordings",
     "update": "cellwright.terminal.subcommands.update:update",
     "upgrade": "cellwright.terminal.subcommands.update:update",
+    "verify": "cellwright.kernel.cells.verify_command:verify",
 }
 
 INSTEAD = {

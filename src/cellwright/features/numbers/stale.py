@@ -1,0 +1,292 @@
+"""The record that a saved answer keeps of its numbers: it shows which are stale when a cell or file has changed.
+
+    {"v": 1, "text": HASH, "n": [{"at": 120, "text": "2.4", "cell": ID, "place": {"line": HASH, "value": 2.41, …}, …}]}
+
+No text of what was seen is kept: the lines are hashes, and a value is one that the answer states or computes with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cellwright.features.numbers.notebook_texts import FILE_BYTES, name_of, output_text, statements
+from cellwright.features.numbers.places import (
+    Lines,
+    Place,
+    changed_words,
+    find_place,
+    lines_of,
+    numbers_in,
+    rank_in_line,
+    still_says,
+    value_at,
+)
+from cellwright.features.numbers.sources import Source
+from cellwright.features.numbers.trace import Number
+from cellwright.features.numbers.written import prose_of
+from cellwright.tools.notebook.open_notebook import Cell
+
+VERSION = 1
+MOST_KEPT = 100
+"""Numbers of an answer whose places are kept: some 12 KB."""
+
+
+class StaleNumber(Struct, frozen=True, kw_only=True):
+    """A number of an answer, from `start` to `end` in its characters, whose source has another value now.
+
+    `cell` is the source's id or `path` the file; `now` is None if its line is gone or the cell was edited and not run.
+    """
+
+    text: str
+    start: int
+    end: int
+    because: str
+    then: float
+    now: float | None = None
+    cell: str = ""
+    path: str = ""
+
+
+class _Kept(Struct, frozen=True, kw_only=True):
+    at: int
+    text: str
+    value: float
+    resolution: float
+    place: Place
+    derived: bool = False
+    cell: str = ""
+    path: str = ""
+    run: int | None = None
+    source: str = ""
+
+
+class _Record(Struct, frozen=True, kw_only=True):
+    v: int
+    text: str
+    n: tuple[_Kept, ...]
+
+
+def answer_record(
+    answer: str,
+    numbers: Sequence[Number],
+    sources: Sequence[Source],
+    cells: Sequence[Cell],
+    folder: Path | None = None,
+) -> dict[str, Any] | None:
+    """Return what is kept with `answer`, for its output's metadata; None if none of its numbers came from a cell or file.
+
+    `numbers` are those that `trace(answer, sources)` gave. A number is linked with the cell (or the file below `folder`)
+    whose outputs hold the line it was seen in.
+    """
+    places = _Places(cells, folder)
+    by_name = {(str(each.kind), each.name): each for each in sources}
+    kept: list[_Kept] = []
+    for number in numbers:
+        seen = number.source
+        if len(kept) >= MOST_KEPT or seen is None or number.verdict not in ("seen", "derived"):
+            continue
+        origin = by_name.get((seen.kind, seen.name))
+        if origin is None or seen.kind in ("code", "prompt"):
+            continue
+        line = origin.text.split("\n")[seen.line - 1]
+        rank = rank_in_line(number, line)
+        if rank is not None and (found := places.find(line, rank, seen.id, seen.path)) is not None:
+            kept.append(_kept(number, *found))
+    if not kept:
+        return None
+    record: dict[str, Any] = msgspec.to_builtins(_Record(v=VERSION, text=_hash(answer), n=tuple(kept)))
+    return record
+
+
+def _kept(number: Number, cell: Cell | None, path: str, place: Place) -> _Kept:
+    return _Kept(
+        at=number.start,
+        text=number.text,
+        value=number.value,
+        resolution=number.resolution,
+        place=place,
+        derived=number.verdict == "derived",
+        cell="" if cell is None else cell.id,
+        path=path,
+        run=None if cell is None else cell.execution_count,
+        source="" if cell is None else cell.sha256[:12],
+    )
+
+
+class _Places:
+    """The lines of cells' outputs and of files, read once each."""
+
+    def __init__(self, cells: Sequence[Cell], folder: Path | None) -> None:
+        self._folder = folder
+        self._cells = [(cell, lines_of(output_text(cell.outputs))) for cell in cells if cell.outputs]
+        self._files: dict[str, Lines | None] = {}
+
+    def find(self, line: str, rank: int, cell_id: str, path: str) -> tuple[Cell | None, str, Place] | None:
+        """Return the cell, else the file, that holds the line with the same numbers."""
+        looked_for = lines_of(line)
+        own = [pair for pair in self._cells if pair[0].id == cell_id]
+        for cell, lines in own or reversed(self._cells):
+            if (index := _index(lines, looked_for, line)) is not None:
+                return cell, "", find_place(lines, index, rank)
+        in_file = self._file(path) if path and not path.endswith(".ipynb") else None
+        index = None if in_file is None else _index(in_file, looked_for, line)
+        if in_file is None or index is None or self._folder is None:
+            return None
+        below = (self._folder.resolve() / path).resolve().relative_to(self._folder.resolve())
+        return None, below.as_posix(), find_place(in_file, index, rank)
+
+    def _file(self, path: str) -> Lines | None:
+        if path not in self._files:
+            self._files[path] = read_lines(self._folder, path)
+        return self._files[path]
+
+
+def _index(lines: Lines, looked_for: Lines, line: str) -> int | None:
+    values = numbers_in(line)
+    for index, found in enumerate(lines.hashes):
+        if found == looked_for.hashes[0] and numbers_in(lines.texts[index]) == values:
+            return index
+    return None
+
+
+def read_lines(folder: Path | None, path: str) -> Lines | None:
+    """Return the lines of a small text file below `folder`; None if it is elsewhere, large, gone or unreadable."""
+    if folder is None:
+        return None
+    root = folder.resolve()
+    file = (root / path).resolve()
+    try:
+        if not file.is_relative_to(root) or not file.is_file() or file.stat().st_size > FILE_BYTES:
+            return None
+        return lines_of(file.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def stale_numbers(
+    record: Mapping[str, Any] | None, answer: str, cells: Sequence[Cell], folder: Path | None = None
+) -> tuple[StaleNumber, ...]:
+    """Return the numbers of `answer` whose cell or file has another value now, in order, by what was kept with it.
+
+    Nothing if the answer is not the one that the record was made of: it was edited, or the record is not ours.
+    """
+    kept = _read(record, answer)
+    by_id = {cell.id: cell for cell in cells}
+    texts: dict[str, Lines] = {}
+    files: dict[str, Lines | None] = {}
+    found: list[StaleNumber] = []
+    for number in kept:
+        if number.path:
+            if number.path not in files:
+                files[number.path] = read_lines(folder, number.path)
+            stale = _of_file(number, files[number.path]) if folder is not None else None
+        else:
+            stale = _of_cell(number, by_id.get(number.cell), texts)
+        if stale is not None:
+            found.append(stale)
+    return tuple(found)
+
+
+def stale_answers(cells: Sequence[Cell], folder: Path | None = None) -> dict[str, dict[str, Any]]:
+    """Return what a page marks in the saved answers of a notebook as it is now: an operation by the answer's cell id.
+
+    Each is `{"op": "stale", "numbers": [{"text", "from_end", "words"}, …], "refresh": PROMPT}`; `from_end` counts equal
+    texts behind the number in the answer's prose. Cells without a stale number are left out.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for statement in statements(cells):
+        if statement.record is not None and (stale := stale_numbers(statement.record, statement.text, cells, folder)):
+            found[statement.cell.id] = stale_op(stale, statement.text)
+    return found
+
+
+def stale_op(stale: Sequence[StaleNumber], answer: str) -> dict[str, Any]:
+    """Return the operation by which a page marks the stale numbers of `answer` and offers to refresh them."""
+    prose = prose_of(answer)
+    numbers = [
+        {"text": number.text, "from_end": prose.count(number.text, number.end), "words": number.because}
+        for number in stale
+    ]
+    return {"op": "stale", "numbers": numbers, "refresh": refresh_prompt(stale)}
+
+
+def _read(record: Mapping[str, Any] | None, answer: str) -> tuple[_Kept, ...]:
+    try:
+        read = msgspec.convert(record, _Record)
+    except msgspec.ValidationError:
+        return ()  # no record, or not ours
+    if read.v != VERSION or read.text != _hash(answer):
+        return ()
+    return tuple(number for number in read.n if answer.startswith(number.text, number.at))
+
+
+def _of_file(number: _Kept, lines: Lines | None) -> StaleNumber | None:
+    now = None if lines is None else value_at(number.place, lines)
+    if now is not None and _holds(number, now):
+        return None
+    if lines is None:
+        return _stale(number, None, f"{number.path} is gone")
+    return _stale(number, now, _words(number, number.path, now))
+
+
+def _of_cell(number: _Kept, cell: Cell | None, texts: dict[str, Lines]) -> StaleNumber | None:
+    if cell is None:
+        return _stale(number, None, "the cell that gave it is gone")
+    name = name_of(cell)
+    if cell.id not in texts:
+        texts[cell.id] = lines_of(output_text(cell.outputs))
+    now = value_at(number.place, texts[cell.id])
+    if now is not None and _holds(number, now):
+        edited = cell.sha256[:12] != number.source and cell.execution_count == number.run
+        return _stale(number, None, f"{name} was edited since, and has not run again") if edited else None
+    return _stale(number, now, _words(number, name, now))
+
+
+def _holds(number: _Kept, now: float) -> bool:
+    if number.derived:
+        return now == number.place.value
+    return still_says(number.value, number.resolution, number.place.value, now)
+
+
+def _words(number: _Kept, name: str, now: float | None) -> str:
+    return changed_words(name, number.place.value, now, derived=number.derived)
+
+
+def _stale(number: _Kept, now: float | None, because: str) -> StaleNumber:
+    return StaleNumber(
+        text=number.text,
+        start=number.at,
+        end=number.at + len(number.text),
+        because=because,
+        then=number.place.value,
+        now=now,
+        cell=number.cell,
+        path=number.path,
+    )
+
+
+def refresh_prompt(stale: Sequence[StaleNumber]) -> str:
+    """Return the prompt by which Claude updates the prose of its answer above.
+
+    >>> print(refresh_prompt([StaleNumber(text="2.4", start=0, end=3, because="cell [3] gave 2.4 then, 2.6 now", then=2.4)]))
+    Numbers in your last answer are out of date:
+    - "2.4": cell [3] gave 2.4 then, 2.6 now
+    Read these cells or files again, and write the answer anew with the current values. Keep its structure and change only \
+what follows from them; if a conclusion no longer holds, say so first. Run nothing that changes data or files.
+    """
+    listed = "\n".join(f'- "{number.text}": {number.because}' for number in stale)
+    return (
+        f"Numbers in your last answer are out of date:\n{listed}\n"
+        "Read these cells or files again, and write the answer anew with the current values. Keep its structure and change "
+        "only what follows from them; if a conclusion no longer holds, say so first. Run nothing that changes data or files."
+    )

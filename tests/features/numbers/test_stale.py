@@ -1,0 +1,165 @@
+"""Numbers of answers whose cell or file has changed: what is kept with the answer is enough to say so."""
+
+import json
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from cellwright.features.numbers.notebook_texts import RECORD, TRANSCRIPT, notebook_sources
+from cellwright.features.numbers.seen import SeenNumbers
+from cellwright.features.numbers.stale import answer_record, refresh_prompt, stale_answers, stale_numbers
+from cellwright.features.numbers.trace import trace
+from cellwright.tools.notebook.open_notebook import Cell
+
+ANSWER = "The mean waiting time is 2.41 minutes over 812 visits, so 26.5 % of the budget."
+
+
+def cell(id: str, source: str, printed: str, count: int = 1, position: int = 0) -> Cell:
+    return Cell(
+        id=id,
+        cell_type="code",
+        source=source,
+        position=position,
+        execution_count=count,
+        outputs=({"output_type": "stream", "name": "stdout", "text": printed},),
+    )
+
+
+WAITING = cell("wait", "print(wait)", "visits 812\nmean 2.4123\n", 3)
+SHARE = cell("share", "print(share)", "share 0.26536\n", 4, 1)
+
+
+def record_of(cells: list[Cell], answer: str = ANSWER) -> dict:
+    sources = notebook_sources(cells)
+    record = answer_record(answer, trace(answer, sources), sources, cells)
+    assert record is not None
+    return json.loads(json.dumps(record))  # as a notebook keeps it
+
+
+def test_a_cell_that_ran_again_makes_its_numbers_stale_and_no_others() -> None:
+    record = record_of([WAITING, SHARE])
+    assert stale_numbers(record, ANSWER, [WAITING, SHARE]) == ()
+    again = cell("wait", "print(wait)", "rows 900 of 900\nvisits 812\nmean 2.6312\n", 7)
+    [stale] = stale_numbers(record, ANSWER, [again, SHARE])
+    assert (stale.text, ANSWER[stale.start : stale.end], stale.cell) == ("2.41", "2.41", "wait")
+    assert stale.because == "cell [7] gave 2.4123 then, 2.6312 now"
+    assert (stale.then, stale.now) == (2.4123, 2.6312)
+    assert '- "2.41": cell [7] gave 2.4123 then, 2.6312 now\n' in refresh_prompt([stale])
+
+
+def test_a_value_that_rounds_to_the_same_is_not_stale() -> None:
+    record = record_of([WAITING, SHARE])
+    again = cell("wait", "print(wait)", "visits 812\nmean 2.4131\n", 7)
+    assert stale_numbers(record, ANSWER, [again, SHARE]) == ()
+
+
+def test_an_edited_cell_is_stale_until_it_runs() -> None:
+    record = record_of([WAITING, SHARE])
+    edited = cell("wait", "print(wait * 2)", "visits 812\nmean 2.4123\n", 3)
+    found = stale_numbers(record, ANSWER, [edited, SHARE])
+    assert {stale.because for stale in found} == {"cell [3] was edited since, and has not run again"}
+    ran = replace(edited, execution_count=9)
+    assert stale_numbers(record, ANSWER, [ran, SHARE]) == ()
+
+
+def test_a_cell_that_is_gone_or_says_it_no_more() -> None:
+    record = record_of([WAITING, SHARE])
+    assert [stale.because for stale in stale_numbers(record, ANSWER, [WAITING])] == ["the cell that gave it is gone"]
+    silent = cell("share", "pass", "", 5, 1)
+    [stale] = stale_numbers(record, ANSWER, [WAITING, silent])
+    assert stale.because == "cell [5] gave 0.26536 then, and has no such line now"
+
+
+def test_an_answer_that_was_edited_or_a_record_that_is_not_ours_says_nothing() -> None:
+    record = record_of([WAITING, SHARE])
+    assert stale_numbers(record, ANSWER + " Edited.", []) == ()
+    for foreign in (None, {}, {"v": 2}, {"v": 1, "text": 3, "n": []}, {**record, "n": [{"at": "x"}]}):
+        assert stale_numbers(foreign, ANSWER, []) == ()
+
+
+def messages(tool: str, values: dict, result: str) -> list[bytes]:
+    return [
+        json.dumps(message).encode()
+        for message in (
+            {"role": "user", "content": "How long?"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": tool, "input": values}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": result}]},
+        )
+    ]
+
+
+def test_numbers_that_a_conversation_read_in_a_file_or_a_cell_are_linked_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "waits.csv"
+    file.parent.mkdir()
+    file.write_text("place,minutes\nharbour,48.25\nstation,17.5\n")
+    answer = "The harbour waits 48.25 minutes."
+    read = messages(
+        "Read", {"file_path": str(file)}, "     1\tplace,minutes\n     2\tharbour,48.25\n     3\tstation,17.5\n"
+    )
+    sources = SeenNumbers().of(read)
+    record = answer_record(answer, trace(answer, sources), sources, [], tmp_path)
+    assert record is not None
+    assert str(tmp_path) not in json.dumps(record)
+    assert "harbour" not in json.dumps(record)
+    assert stale_numbers(record, answer, [], tmp_path) == ()
+    file.write_text("place,minutes\nstation,17.5\nharbour,51\n")
+    [stale] = stale_numbers(record, answer, [], tmp_path)
+    assert (stale.path, stale.because) == ("data/waits.csv", "data/waits.csv gave 48.25 then, 51 now")
+    file.unlink()
+    assert [each.because for each in stale_numbers(record, answer, [], tmp_path)] == ["data/waits.csv is gone"]
+
+    notebook = messages(
+        "NotebookRead",
+        {"notebook_path": "a.ipynb"},
+        '<cell id="wait" number="1" type="code">\nprint(wait)\n</cell>\n<output type="stream">\nmean 2.4123\n</output>\n',
+    )
+    sources = SeenNumbers().of(notebook)
+    answer = "The mean is 2.41."
+    record = answer_record(answer, trace(answer, sources), sources, [WAITING])
+    again = cell("wait", "print(wait)", "visits 812\nmean 2.6312\n", 7)
+    [stale] = stale_numbers(record, answer, [again])
+    assert stale.because == "cell [7] gave 2.4123 then, 2.6312 now"
+
+
+def test_files_outside_the_folder_are_neither_kept_nor_read(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.csv"
+    outside.write_text("harbour,48.25\n")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    read = messages("Read", {"file_path": str(outside)}, "     1\tharbour,48.25\n")
+    sources = SeenNumbers().of(read)
+    answer = "The harbour waits 48.25 minutes."
+    assert answer_record(answer, trace(answer, sources), sources, [], folder) is None
+
+
+def test_the_record_of_a_long_answer_is_small() -> None:
+    printed = "".join(f"row{index} {1000.5 + index * 7.25}\n" for index in range(300))
+    rows = cell("rows", "print(rows)", printed)
+    answer = "\n".join(f"- row{index} has {1000.5 + index * 7.25}" for index in range(300))
+    assert len(json.dumps(record_of([rows], answer))) <= 40_000
+
+
+def test_a_computed_number_is_stale_if_the_number_it_begins_with_changed() -> None:
+    answer = "It grew by 14.8 %."
+    record = record_of([cell("sales", "print(sales)", "before 2012\nafter 2310\n")], answer)
+    [stale] = stale_numbers(record, answer, [cell("sales", "print(sales)", "before 2012\nafter 2500\n", 2)])
+    assert stale.because == "it was computed from 2,310 of cell [2], which is 2,500 now"
+
+
+def test_a_reopened_notebook_s_answers_are_marked_by_what_they_keep() -> None:
+    answer = "The mean is 2.41, so 2.41 minutes over 812 visits."
+    output = {
+        "output_type": "display_data",
+        "data": {TRANSCRIPT: {"ops": [{"op": "text", "block": 0, "text": answer}]}},
+        "metadata": {"cellwright": {RECORD: record_of([WAITING], answer)}},
+    }
+    asked = Cell(id="ask", cell_type="code", source="%%claude\nHow long?", position=1, outputs=(output,))
+    assert stale_answers([WAITING, asked]) == {}
+    again = cell("wait", "print(wait)", "visits 812\nmean 2.6312\n", 7)
+    operation = stale_answers([again, asked])["ask"]
+    assert operation["op"] == "stale"
+    assert operation["numbers"] == [
+        {"text": "2.41", "from_end": 1, "words": "cell [7] gave 2.4123 then, 2.6312 now"},
+        {"text": "2.41", "from_end": 0, "words": "cell [7] gave 2.4123 then, 2.6312 now"},
+    ]
+    assert "cell [7] gave 2.4123 then, 2.6312 now" in operation["refresh"]
