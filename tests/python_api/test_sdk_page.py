@@ -22,7 +22,7 @@ from cellwright.testing.server.script import Part
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "coming-from-claude-agent-sdk.md").read_text("utf-8")
 AGENT = PAGE.partition("## Two programs")[2]
-"""What the page says of `cellwright.Agent`; of the other import, tests/claude_agent_sdk reads it."""
+"""The part about `cellwright.Agent`; of the other import, tests/python_api reads it."""
 BLOCKS = re.findall(r"^```python[^\n]*\n(.*?)^```", AGENT, re.DOTALL | re.MULTILINE)
 OURS = [block for block in BLOCKS if "claude_agent_sdk" not in block]
 OPTIONS = {*inspect.signature(cellwright.ask).parameters, *inspect.signature(cellwright.Agent).parameters}

@@ -72,7 +72,7 @@ def _trio() -> Any:
 
 
 class Inbox(Generic[T]):
-    """What arrives for a loop, in order. `put` may be called from any thread, `get` on that loop."""
+    """Items that arrive for a loop, in order. `put` may be called from any thread, `get` on that loop."""
 
     def __init__(self, loop: CallersLoop) -> None:
         self._loop = loop

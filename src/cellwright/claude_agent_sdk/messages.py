@@ -32,7 +32,7 @@ _SYSTEM: dict[str, type[SystemMessage]] = {
 }
 
 _REASONS = {"error_max_turns": "max_turns", "error_max_budget_usd": "max_budget", "success": "api_error"}
-"""Why a run ended that failed, by the subtype of its result."""
+"""The reason why a run ended that failed, by the subtype of its result."""
 
 _BLOCKS: dict[str, Callable[[Json], ContentBlock]] = {
     "text": lambda block: TextBlock(block["text"]),

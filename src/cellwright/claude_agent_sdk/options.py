@@ -24,11 +24,11 @@ from cellwright.claude_agent_sdk.types import (
     PermissionUpdate,
     ToolPermissionContext,
 )
-from cellwright.tools.sdk_tools import server_tools
+from cellwright.config.sdk_tools import server_tools
 
 
 class Option(NamedTuple):
-    """What becomes of an option: it works, it has no effect (and warns), or it is refused; `how` says more of it."""
+    """The state of an option: it works, it has no effect (and warns), or it is refused; `how` says more of it."""
 
     becomes: Literal["works", "warns", "refused"]
     how: str

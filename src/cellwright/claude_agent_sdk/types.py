@@ -260,7 +260,7 @@ class HookEffort(TypedDict):
 
 
 class BaseHookInput(TypedDict):
-    """What every hook is told."""
+    """The fields that every hook is told."""
 
     session_id: str
     transcript_path: str
@@ -903,7 +903,7 @@ class SystemInitData(TypedDict):
 
 
 class TaskUsage(TypedDict):
-    """What an agent's work has taken."""
+    """The use that an agent's work has made."""
 
     total_tokens: int
     tool_uses: int
@@ -983,7 +983,7 @@ class DeferredToolUse:
 
 
 class ModelUsage(TypedDict):
-    """What a model was used for."""
+    """The use of one model."""
 
     inputTokens: int
     outputTokens: int
@@ -1118,7 +1118,7 @@ class SessionStoreListEntry(TypedDict):
 
 
 class SessionSummaryEntry(TypedDict):
-    """What a store knows of a session without reading it."""
+    """The facts that a store keeps of a session."""
 
     session_id: str
     mtime: int

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.tool import Tool
-from cellwright.tools.sdk_tools import as_tool, is_sdk_tool
+from cellwright.config.sdk_tools import as_tool, is_sdk_tool
 
 GROUP = "cellwright.tools"
 

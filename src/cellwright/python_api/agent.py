@@ -426,7 +426,7 @@ def conversation_of(agent: Agent) -> Conversation:
 
 
 def agents_request(agent: Agent, prompt: Prompt) -> tuple[RunRequest, AnswerType | None, CanUseTool | None]:
-    """What `agent` starts for `prompt`: the request, the type of its answer, who is asked. Raises as `Agent.ask`."""
+    """The start of a run of `prompt`: the request, the type of its answer, who is asked. Raises as `Agent.ask`."""
     return request_of(agent._here, prompt, agent._for_prompt({}))
 
 

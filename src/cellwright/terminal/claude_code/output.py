@@ -26,7 +26,7 @@ class ClaudeOutput(Struct, frozen=True, kw_only=True):
     partial_messages: bool = False
 
     def messages(self) -> ClaudeMessages:
-        """What turns a run's events into messages."""
+        """Make the projection of a run's events."""
         return ClaudeMessages(self.facts, self.answer_type, partial_messages=self.partial_messages)
 
 
