@@ -19,6 +19,7 @@ from cellwright.testing.server.script import Part
 
 SOURCES = Path(__file__).parents[2] / "src"
 PLAYED = {
+    "cellwright.claude_agent_sdk.client",
     "cellwright.conversation.ask",
     "cellwright.conversation.prompt_map.map_result",
     "cellwright.conversation.prompt_map.prompt_map",

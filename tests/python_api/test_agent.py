@@ -338,7 +338,7 @@ def test_what_is_meant_otherwise_is_said_by_its_name(program: Program) -> None:
             program.agent(**{name: value})
     with pytest.raises(TypeError, match="unknown option: modell"):
         program.agent(modell="opus")
-    with pytest.raises(cellwright.CellwrightError, match=r"go into `tools=`"):
+    with pytest.raises(cellwright.CellwrightError, match="mine is no server in this process"):
         program.agent(mcp_servers={"mine": {"type": "sdk", "name": "mine"}})
     assert not program.server.requests
 

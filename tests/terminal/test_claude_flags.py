@@ -176,6 +176,14 @@ PLAYS: dict[str, Play] = {
         lambda scene: scene.body["model"] == "claude-opus-5-5" and "permission" not in scene.done.stderr,
         before=('mkdir .claude; echo \'{"permissions": {"deny": ["Bash("]}}\' > .claude/settings.json',),
     ),
+    "--plugin-dir": Play(
+        lambda scene: "demo:look" in json.dumps(scene.body["messages"]),
+        before=(
+            "mkdir -p demo/.claude-plugin demo/skills/look",
+            """echo '{"name": "demo"}' > demo/.claude-plugin/plugin.json""",
+            "printf -- '---\\nname: look\\ndescription: Looks.\\n---\\nLook.\\n' > demo/skills/look/SKILL.md",
+        ),
+    ),
     "--bare": Play(
         lambda scene: not scene.made and "the instructions" not in json.dumps(scene.body["messages"]),
         before=(

@@ -1,8 +1,8 @@
 """Tools that others bring: packages by the entry point `cellwright.tools`, trusted folders by `.claude/tools/*.py`.
 
 An entry point of the group `cellwright.tools` gives a `Tool`, a list of them, or a function without parameters that
-returns either. A file's tools are the `Tool` values at its top level (`@tool` makes them). A tool whose name is taken
-is left out: no package and no folder can put itself in the place of another tool.
+returns either. A file's tools are the `Tool` values at its top level (`@tool` makes them); a tool of claude-agent-sdk is
+one, too. A tool whose name is taken is left out: no package and no folder can put itself in the place of another tool.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from msgspec import Struct, field
 
 from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.tool import Tool
+from cellwright.config.sdk_tools import as_tool, is_sdk_tool
 
 GROUP = "cellwright.tools"
 
@@ -84,23 +85,27 @@ def _may_bring(folder: str) -> bool:
 
 
 def _tools_in(value: object) -> Iterator[Tool]:
-    if isinstance(value, Tool):
-        yield value
+    if _is_tool(value):
+        yield as_tool(value)
     elif isinstance(value, types.ModuleType):
-        yield from (item for item in vars(value).values() if isinstance(item, Tool))
+        yield from (as_tool(item) for item in vars(value).values() if _is_tool(item))
     elif isinstance(value, list | tuple):
         for item in value:
-            if not isinstance(item, Tool):
+            if not _is_tool(item):
                 raise TypeError(f"{item!r} is not a Tool")
-            yield item
+            yield as_tool(item)
     elif callable(value):
         yield from _tools_in(_checked(value()))
     else:
         raise TypeError(f"{value!r} is not a Tool, a list of Tools, or a function that makes them")
 
 
+def _is_tool(value: object) -> bool:
+    return isinstance(value, Tool) or is_sdk_tool(value)
+
+
 def _checked(made: object) -> object:
-    if not isinstance(made, Tool | list | tuple):
+    if not _is_tool(made) and not isinstance(made, list | tuple):
         raise TypeError(f"the function returned {made!r}, which is not a Tool or a list of Tools")
     return made
 

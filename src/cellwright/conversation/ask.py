@@ -186,7 +186,7 @@ def interrupt() -> bool:
 
 def ask_in(here: ProcessConversation, prompt: Prompt, options: Mapping[str, Any]) -> Result:
     """Do what `ask` says in the conversation `here`."""
-    request, typed, can_use_tool = _request(here, prompt, options)
+    request, typed, can_use_tool = request_of(here, prompt, options)
     events: list[Event] = []
     jobs = here.conversation.jobs
     request = replace(request, origin=here.origin)
@@ -217,7 +217,7 @@ def ask_in(here: ProcessConversation, prompt: Prompt, options: Mapping[str, Any]
 async def stream_in(here: ProcessConversation, prompt: Prompt, options: Mapping[str, Any]) -> AsyncGenerator[Event]:
     """Do what `stream` says in the conversation `here`."""
     conversation = here.conversation
-    request, _, can_use_tool = _request(here, prompt, options)
+    request, _, can_use_tool = request_of(here, prompt, options)
     # Python closes the iterator of a run that was left in the loop's next rounds
     await conversation.runs.until_stopping_ended(ROUNDS_UNTIL_CLOSED)
     async with contextlib.aclosing(stream_events(conversation, request, can_use_tool)) as events:
@@ -225,10 +225,10 @@ async def stream_in(here: ProcessConversation, prompt: Prompt, options: Mapping[
             yield event
 
 
-def _request(
+def request_of(
     here: ProcessConversation, prompt: Prompt, options: Mapping[str, Any]
 ) -> tuple[RunRequest, AnswerType | None, CanUseTool | None]:
-    """The request, what its answer has to be, and who is asked for permissions. Raises TypeError and CellwrightError."""
+    """The request of a prompt, the type of its answer, and who is asked for permissions. Raises as `ask`."""
     check_options(options, ASK_DEFAULTS)
     conversation = here.conversation
     typed, session = answer_type_of(options), options.get("session", SHARED)

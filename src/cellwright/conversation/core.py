@@ -66,12 +66,13 @@ if TYPE_CHECKING:
 class Host(Struct, frozen=True, kw_only=True):
     """The place of a conversation: its folder, its environment, and what the process has that hosts it.
 
-    `interface` says for Claude where the user is. `inline_settings` gives the settings that are in no file, the files of
-    `setting_scopes` count besides, and `trusts_folder` is as in `SettingsInForce`. `more_tools` makes the tools that this
-    process adds to the built-in ones (the kernel's `Python`). `is_unsaved` says of a file whether an editor holds changes
-    of it; `open_notebooks` are the notebooks that are open in its front ends; `live_definitions` says of a name what this
-    process itself has by it; `checks` are what `/doctor` looks at besides the usual; `find_sandbox` says what can confine
-    commands, and is asked with the first run; `notebook` is the file that this process runs, if it runs one.
+    `interface` says for Claude where the user is. `inline_settings` gives the settings that are in no file, the files
+    of `setting_scopes` count besides, and `trusts_folder` and `plugin_folders` are as in `SettingsInForce`.
+    `more_tools` makes the tools that this process adds to the built-in ones (the kernel's `Python`). `is_unsaved` says
+    of a file whether an editor holds changes of it; `open_notebooks` are the notebooks that are open in its front ends;
+    `live_definitions` says of a name what this process itself has by it; `checks` are what `/doctor` looks at besides
+    the usual; `find_sandbox` says what can confine commands, and is asked with the first run; `notebook` is the file
+    that this process runs, if it runs one.
     """
 
     cwd: Path
@@ -80,6 +81,7 @@ class Host(Struct, frozen=True, kw_only=True):
     inline_settings: Callable[[], tuple[InlineSettings, ...]] = tuple
     setting_scopes: Container[Scope] = SCOPES
     trusts_folder: bool = False
+    plugin_folders: Sequence[Path] = ()
     more_tools: ToolMaker | None = None
     is_unsaved: Callable[[Path], bool] = never_unsaved
     open_notebooks: OpenNotebooks | None = None
@@ -114,6 +116,7 @@ class Core:
             inline_settings=with_choices(host.inline_settings, self.choices),
             scopes=host.setting_scopes,
             trusts_folder=host.trusts_folder,
+            plugin_folders=host.plugin_folders,
         )
         self.model = ModelConnection(self.in_force, provider)
         self.redaction = Redaction(lambda: {**secret_values(self.in_force.environment), **self.model.keys})

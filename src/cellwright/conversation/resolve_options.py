@@ -22,7 +22,7 @@ from cellwright.config.trust.trust import HOW_TO_TRUST
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggestion
-from cellwright.model.models import EFFORTS, Thinking
+from cellwright.model.models import EFFORTS, Thinking, canonical
 from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.rule import Rule, parse_rule
@@ -234,6 +234,19 @@ def compaction_settings(settings: Settings, environ: Mapping[str, str]) -> Compa
         window=window if window is None or window > 0 else None,
         own_api=settings.compaction == "api",
     )
+
+
+SMALL_WINDOW = 64_000
+"""Tokens: in a smaller window the definitions of all tools take too much."""
+
+
+def has_small_window(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> bool:
+    """Return whether a model that is not Claude is given a window below `SMALL_WINDOW`, which only the variable can."""
+    window = environ.get("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "")  # looked at first: every prompt asks
+    if not window.isdecimal() or int(window) >= SMALL_WINDOW:
+        return False
+    name = full_name(_requested(options, settings, environ) or DEFAULT_MODEL, environ)
+    return not canonical(name).startswith("claude-")
 
 
 def policy_of(

@@ -125,7 +125,18 @@ def accepted_effort(model: str, wanted: str | None) -> str | None:
 
 def model_shown(named: str, answered: str) -> str:
     """The name to show of the run's model: `named`, until another than it has `answered`, as after a fallback."""
-    return canonical(answered) if named and answered and canonical(answered) != canonical(named) else named
+    differs = named and answered and canonical(answered) != canonical(named)
+    return _file_name(canonical(answered)) if differs else _file_name(named)
+
+
+def _file_name(model: str) -> str:
+    """The name of a model that a local server calls by its file's path.
+
+    >>> model_shown("local", "/models/SmolLM2-135M-Instruct.Q4_K_M.gguf"), model_shown("x", "meta-llama/Llama-3")
+    ('SmolLM2-135M-Instruct.Q4_K_M', 'meta-llama/Llama-3')
+    """
+    is_path = model.lower().endswith(".gguf") or model.startswith(("/", "~", ".")) or model[1:3] in (":\\", ":/")
+    return re.split(r"[/\\]", model)[-1].removesuffix(".gguf") or model if is_path else model
 
 
 def limits(model: str) -> ModelLimits:

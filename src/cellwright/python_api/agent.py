@@ -14,9 +14,11 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 
 from msgspec import Struct
 
+from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.context.context_usage import NAMES, ContextContents, context_parts, context_tokens
 from cellwright.agent.prompt import Prompt
 from cellwright.agent.steering import SteeringText
+from cellwright.agent.structured_output.typed_answer import AnswerType
 from cellwright.checkpoints.plan_files import What
 from cellwright.commands.command import CommandCall, CommandPage, SlashCommand, command_name
 from cellwright.commands.registry import COMMANDS, answer_of, command_of, is_command
@@ -24,7 +26,7 @@ from cellwright.commands.undo import rewind_turns
 from cellwright.config.settings.layers import SCOPES, Layer
 from cellwright.config.settings.option_table import CHOSEN
 from cellwright.config.settings.settings_files import InlineSettings
-from cellwright.conversation.ask import ScriptConversation, ask_in, stream_in
+from cellwright.conversation.ask import ScriptConversation, ask_in, request_of, stream_in
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import full_name, model_of
@@ -41,6 +43,7 @@ from cellwright.conversation.runs.ask_options import (
 )
 from cellwright.conversation.runs.run_options import Result, RunOptions, existing_folder
 from cellwright.conversation.runs.run_queue import refuse_agent_code
+from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event
 from cellwright.model.models import limits
@@ -86,10 +89,11 @@ class Agent:
     """A conversation with Claude, of a program's own: one session, options that hold for all its prompts.
 
     The options are those of `ask` but for `session`, and hold for each prompt unless that says otherwise. Besides them:
-    `cwd` is the folder that is worked in (default: the current one); `session` a `Session`, or the id of an earlier one of
-    that folder, to go on with, None for one that is kept nowhere (default: a new one), with `fork` in a copy of it;
-    `setting_sources` are the files of settings that count, of "user", "project" and "local" (default: all), and `settings`
-    are more of them, as a dict in Claude Code's form. What the folder brings along counts once it is trusted, as ever.
+    `cwd` is the folder that is worked in (default: the current one); `session` a `Session`, or the id of an earlier one
+    of that folder, to go on with, None for one that is kept nowhere (default: a new one), with `fork` in a copy of it;
+    `setting_sources` are the files of settings that count, of "user", "project" and "local" (default: all), and
+    `settings` are more of them, as a dict in Claude Code's form; `plugins` are folders of plugins that count besides.
+    What the folder brings along counts once it is trusted, as ever.
 
     One prompt is at work at a time, others wait. Its methods may be called from any thread; `close` it, or use it in a
     `with` block. Raises TypeError and `CellwrightError` for an option that cannot be meant so, SESSION_NOT_FOUND.
@@ -111,12 +115,13 @@ class Agent:
         fork: bool = False,
         setting_sources: Sequence[str] | None = None,
         settings: Mapping[str, Any] | None = None,
+        plugins: Sequence[str | Path] = (),
         **options: Unpack[AgentOptions],
     ) -> None:
         folder = existing_folder(Path.cwd() if cwd is None else cwd)
         given = _checked(options)
         self._options = {name: value for name, value in given.items() if name not in CHOSEN}
-        self._places = {"cwd": folder, "setting_sources": setting_sources, "settings": settings}
+        self._places = {"cwd": folder, "setting_sources": setting_sources, "settings": settings, "plugins": plugins}
         inline = _inline(settings, folder)
         self._conversation = Conversation(
             Host(
@@ -124,6 +129,7 @@ class Agent:
                 interface="a Python program that imported cellwright",
                 inline_settings=lambda: inline,
                 setting_scopes=_scopes(setting_sources),
+                plugin_folders=[existing_folder(each) for each in plugins],
             )
         )
         self._here = ScriptConversation(self._conversation)
@@ -412,6 +418,16 @@ class Agent:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.close)
+
+
+def conversation_of(agent: Agent) -> Conversation:
+    """The conversation under `agent`, for interfaces of other libraries that are made of it."""
+    return agent._conversation
+
+
+def agents_request(agent: Agent, prompt: Prompt) -> tuple[RunRequest, AnswerType | None, CanUseTool | None]:
+    """The start of a run of `prompt`: the request, the type of its answer, who is asked. Raises as `Agent.ask`."""
+    return request_of(agent._here, prompt, agent._for_prompt({}))
 
 
 def _at_once(work: Coroutine[Any, Any, T]) -> T:

@@ -130,6 +130,13 @@ def _add_permission_options(group: argparse._ArgumentGroup) -> None:
         default=[],
         help="settings above those of the files",
     )
+    group.add_argument(
+        "--plugin-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a plugin in a folder, besides those that are installed; may be repeated",
+    )
     group.add_argument("--strict-mcp-config", action="store_true", help="only the servers of --mcp-config")
     group.add_argument(
         "--setting-sources",

@@ -121,6 +121,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
         from cellwright.config.settings.settings_files import start_folder
         from cellwright.conversation.conversation import Conversation
         from cellwright.conversation.core import Host
+        from cellwright.conversation.runs.run_options import existing_folder
         from cellwright.terminal.arguments import is_piped, read_prompt
         from cellwright.terminal.interactive.interact import interact
         from cellwright.terminal.terminal_conversation import (
@@ -149,6 +150,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
             inline_settings=lambda: given,
             setting_scopes=setting_scopes(options),
             trusts_folder=options.trust,
+            plugin_folders=[existing_folder(each) for each in options.plugin_dir],
         )
     )
     conversation.features.mcp.add_source(lambda: given_servers(options, cwd), only=options.strict_mcp_config)

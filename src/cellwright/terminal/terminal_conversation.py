@@ -23,7 +23,6 @@ from cellwright.agent.recording.replay_modes import process_replay_mode
 from cellwright.agent.steering import SteeringText
 from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
 from cellwright.commands.command import OWN_COMMAND, CommandCall, CommandPage, command_name
-from cellwright.config.credentials.stored_key import kept_source
 from cellwright.config.mcp.entries import ServerOrigin
 from cellwright.config.mcp.find_servers import GivenServers
 from cellwright.config.settings.layers import SCOPES, Layer, Scope
@@ -31,14 +30,12 @@ from cellwright.config.settings.option_table import OPTIONS, nested
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.trust.trust import refusal_text
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs import kinds
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.conversation.runs.run_request import RunRequest, ignore_run
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
-from cellwright.model.credentials import source_of_credential
 from cellwright.sessions.session import Session
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of, said_of
@@ -54,17 +51,12 @@ from cellwright.version import VERSION
 if TYPE_CHECKING:
     from cellwright.agent.recording.recorder import Recorder, TurnListener
     from cellwright.agent.recording.replay import Replay
-    from cellwright.config.settings.settings_in_force import SettingsInForce
     from cellwright.terminal.claude_code.output import ClaudeOutput
     from cellwright.terminal.question import Asker
 
 
 def _no_remarks() -> list[str]:
     return []
-
-
-_STATUS = {"connecting": "pending", "connected": "connected", "needs sign-in": "needs-auth"}
-"""Claude Code's words for the state of a server; any other is a failure."""
 
 
 class _PromptPlan(Struct, frozen=True, kw_only=True):
@@ -272,26 +264,9 @@ class TerminalCommand:
 
     def _claude_facts(self) -> dict[str, object]:
         """The facts that Claude Code's first message gives of the conversation, besides the model and the mode."""
-        from cellwright.commands.registry import COMMANDS  # the request is on its way by now
+        from cellwright.commands.support.session_facts import session_facts  # the request is on its way by now
 
-        conversation, options = self.conversation, self._run_options()
-        in_force = conversation.in_force
-        policy = policy_of(options, in_force.settings, conversation.cwd, in_force.environ)
-        return {
-            "cwd": str(conversation.cwd),
-            "tools": [tool.name for tool in conversation.tools.of(options) if not policy.hides(tool)],
-            "mcp_servers": [
-                {"name": name, "status": _STATUS.get(each.state, "failed")}
-                for name, each in conversation.features.mcp.connections.items()
-            ],
-            "slash_commands": list(COMMANDS),
-            "apiKeySource": _key_source(in_force),
-            "claude_code_version": VERSION,
-            "output_style": conversation.features.styles.chosen()[0].name,
-            "agents": sorted(conversation.features.agents.found().agents),
-            "skills": [],
-            "plugins": [],
-        }
+        return session_facts(self.conversation, self._run_options())
 
     def _is_answered_here(self, prompt: str) -> bool:
         name = command_name(prompt)
@@ -335,7 +310,8 @@ class TerminalCommand:
             case "json" | "json-lines":
                 text = json.dumps({name: page.markdown()})
             case _:
-                from cellwright.terminal.claude_code.output import page_result, write_message
+                from cellwright.telemetry.claude_messages import page_result
+                from cellwright.terminal.claude_code.output import write_message
 
                 write_message(page_result(page.plain(), self._session.id), self.streams.stdout)
                 return ExitCode.OK
@@ -443,12 +419,6 @@ class TerminalCommand:
             text = kinds.shown(summary) if self.options.output_format == "text" else json.dumps(summary)
             print(text, file=self.streams.stdout)
         return self._exit_code(end, run.signal_number)
-
-
-def _key_source(in_force: SettingsInForce) -> str:
-    """The name of what gives the credential, as Claude Code's messages have it."""
-    place = kept_source(in_force.environment, own_credentials=in_force.settings.own_credentials)
-    return f"cellwright auth login ({place})" if place else source_of_credential(in_force.environment) or "none"
 
 
 def run_options(options: argparse.Namespace) -> RunOptions:

@@ -29,19 +29,24 @@ class PluginsInForce(Struct, frozen=True):
 
 NO_PLUGINS = PluginsInForce()
 
+NAMED = "named"
+"""Stands for the marketplace of a plugin whose folder is named where Claude is asked."""
+
 
 def find_plugins(
     enabled: Mapping[str, bool],
     allowed: Sequence[Any] | None = None,
     blocked: Sequence[Any] = (),
     configs: Mapping[str, Any] | None = None,
+    folders: Sequence[Path] = (),
 ) -> PluginsInForce:
     """The plugins that `enabled` (the setting `enabledPlugins`) says, told what `configs` (`pluginConfigs`) says.
 
-    The rest as in `refusal`. Never raises.
+    Those in `folders`, which the program or the command line names, count besides, as they are. The rest as in `refusal`.
+    Never raises.
     """
     wanted = [plugin_id for plugin_id, on in sorted(enabled.items()) if on]
-    if not wanted:
+    if not wanted and not folders:
         return NO_PLUGINS
     installed = read_installed()
     plugins: dict[str, Plugin] = {}
@@ -55,6 +60,18 @@ def find_plugins(
             left_out[plugin_id] = found
         else:
             plugins[plugin_id] = found
+    for folder in folders:
+        try:
+            source = read_source({"source": "directory", "path": str(folder)})
+            named = refusal(source, allowed, blocked) or read_plugin(
+                folder, NAMED, data_folder(), configs=configs or {}
+            )
+        except CellwrightError as error:
+            named = error.message
+        if isinstance(named, str):
+            left_out[str(folder)] = named
+        else:
+            plugins[named.id] = named
     _leave_out_unmet(plugins, left_out)
     return PluginsInForce(plugins, left_out)
 

@@ -139,6 +139,10 @@ class TrustQuestion(Struct, frozen=True):
     also: tuple[str, ...] = ()
 
 
+NOWHERE = Path(os.devnull)
+"""The user's folder of a session that reads nothing of the user's: it holds no file."""
+
+
 class SettingsInForce:
     """Reads the settings, judges what of them counts, and holds back what came while a run was going on.
 
@@ -156,8 +160,10 @@ class SettingsInForce:
         inline_settings: Callable[[], tuple[InlineSettings, ...]] = tuple,
         scopes: Container[Scope] = SCOPES,
         trusts_folder: bool = False,
+        plugin_folders: Sequence[Path] = (),
     ) -> None:
         self.cwd = cwd
+        self._plugin_folders = tuple(folder.absolute() for folder in plugin_folders)
         self._scopes = scopes
         self.environ = environ
         # as it was at the start: nothing that runs here changes it
@@ -226,9 +232,9 @@ class SettingsInForce:
         self._place = MemoryPlace(
             cwd=self._reading.cwd,
             project=self._reading.project,
-            users=own_folder(self._reading.project, self.environ),
+            users=own_folder(self._reading.project, self.environ) if "user" in self._scopes else NOWHERE,
             managed=administrators_folder() if self._managed is None else self._managed,
-            trusted=self._trust.trusted,
+            trusted=self._trust.trusted and "project" in self._scopes,
             outside=self._trust.outside,
             excludes=self.settings.claude_md_excludes,
             notes=self.notes_folder,
@@ -255,6 +261,7 @@ class SettingsInForce:
             settings.allowed_marketplaces,
             settings.blocked_marketplaces,
             settings.plugin_configs,
+            self._plugin_folders,
         )
 
     @property

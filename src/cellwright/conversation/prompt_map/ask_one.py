@@ -20,6 +20,7 @@ from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.prompt_map.answer_store import Answer
+from cellwright.conversation.runs.ask_options import own_tools
 from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.errors import ErrorCode
 from cellwright.events import Event, Retrying
@@ -53,7 +54,7 @@ class MapOptions(Struct, frozen=True, kw_only=True):
         given = {"max_tokens": MAX_TOKENS, **{name: value for name, value in self.run.items() if value is not None}}
         return replace(
             options_of({**given, "on_denied": "skip", "system_prompt": self.system}),
-            tools=tuple(tool for tool in self.tools if not isinstance(tool, str)),
+            tools=own_tools(self.tools),
             tool_names=tuple(tool for tool in self.tools if isinstance(tool, str)),
             builtin_tools=False,
             answer_type=self.answer_type,

@@ -97,8 +97,42 @@ def check_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> No
 
 
 def _are_tools(value: Any) -> bool:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-    return is_list and all(isinstance(each, Tool | str) for each in value)
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        return False
+    return all(isinstance(each, Tool | str) or _is_sdk_tool(each) for each in value)
+
+
+def _is_sdk_tool(value: Any) -> bool:
+    from cellwright.config.sdk_tools import is_sdk_tool  # few programs have such tools
+
+    return is_sdk_tool(value)
+
+
+def own_tools(tools: Sequence[Any]) -> tuple[Tool, ...]:
+    """The tools among tools and names, claude-agent-sdk's as ours. Raises CellwrightError for one that cannot be used."""
+    given = [each for each in tools if not isinstance(each, str)]
+    if all(isinstance(each, Tool) for each in given):
+        return tuple(given)
+    from cellwright.config.sdk_tools import as_tool
+
+    return tuple(map(as_tool, given))
+
+
+def _apart(given: Mapping[str, Any] | str | Path) -> tuple[Mapping[str, Any] | str | Path, list[Tool]]:
+    """The servers that are programs or addresses, and the tools of those in this process. Raises CellwrightError."""
+    if not isinstance(given, Mapping):
+        return given, []
+    entries = given.get("mcpServers", given)
+    if not isinstance(entries, Mapping) or not any(map(_is_in_process, entries.values())):
+        return given, []
+    from cellwright.config.sdk_tools import server_tools  # few programs have such servers
+
+    tools = [tool for name, each in entries.items() if _is_in_process(each) for tool in server_tools(name, each)]
+    return {name: each for name, each in entries.items() if not _is_in_process(each)}, tools
+
+
+def _is_in_process(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and entry.get("type") == "sdk"
 
 
 def answer_type_of(options: Mapping[str, Any]) -> AnswerType | None:
@@ -132,14 +166,16 @@ def run_options(
     for name, take in (("hooks", _hooks), ("agents", given_agents)):
         if name in given:
             given[name] = take(given[name])
+    tools = list(options.get("tools", ()))
     if "mcp_servers" in given:
-        given["mcp_servers"] = given_servers(given["mcp_servers"], cwd, environ)
+        entries, in_process = _apart(given["mcp_servers"])
+        given["mcp_servers"] = given_servers(entries, cwd, environ)
+        tools += in_process
     for name in ("allow", "deny"):
         given[name] = tuple(given.get(name, ()))
-    tools = options.get("tools", ())
     return replace(
         options_of(given),
-        tools=tuple(tool for tool in tools if not isinstance(tool, str)),
+        tools=own_tools(tools),
         tool_names=tuple(tool for tool in tools if isinstance(tool, str)),
         proposes_files=False,
         answer_type=typed,
@@ -197,8 +233,8 @@ def given_servers(given: Mapping[str, Any] | str | Path, cwd: Path, environ: Map
         given = content
     entries = given.get("mcpServers", given)
     for name, entry in entries.items() if isinstance(entries, Mapping) else ():
-        if isinstance(entry, Mapping) and entry.get("type") == "sdk":
-            raise _bad_servers(f"{name} is a server in this process: its tools go into `tools=`, as `@cellwright.tool`")
+        if _is_in_process(entry):
+            raise _bad_servers(f"{name} is a server in a program's process, which a file cannot name")
     read = read_entries(entries, ServerOrigin(scope="flag", label=ARGUMENT, cwd=cwd), environ)
     if not isinstance(entries, Mapping) or set(entries) - set(read.entries):
         raise _bad_servers(read.notices[0].removeprefix(f"{ARGUMENT}: ").removesuffix(" It is left out."))

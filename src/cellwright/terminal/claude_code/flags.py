@@ -76,7 +76,6 @@ FLAGS: dict[str, Flag] = {
     "--append-subagent-system-prompt": _unused("an agent's definition holds its whole prompt", "one"),
     "--forward-subagent-text": _unused("agents' own steps are in json-lines"),
     "--teammate-mode": _unused("there are no teams of agents here", "one"),
-    "--plugin-dir": _unused(_NO_PLUGINS, "one"),
     "--plugin-url": _unused(_NO_PLUGINS, "one"),
     "--disable-slash-commands": _unused("`skillOverrides` in the settings switches skills off"),
     "--include-hook-events": _unused("hooks are not told of in the stream"),

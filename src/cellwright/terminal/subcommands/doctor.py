@@ -23,7 +23,15 @@ def doctor(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
     parser.add_argument("--offline", action="store_true", help="do not use the network")
+    server = parser.add_argument_group("a server that speaks the Messages API")
+    server.add_argument("--server", metavar="URL", help="try what this server can do, with small requests")
+    server.add_argument("--model", default="", metavar="NAME", help="the model that is tried (the first it lists)")
     options = parser.parse_args(argv)
-    examination = examine(ExaminedEnvironment(start_folder(os.environ)), offline=options.offline)
+    if options.server is not None:
+        from cellwright.doctor.server_checks import examine_server  # few have a server of their own
+
+        examination = examine_server(options.server, os.environ, options.model)
+    else:
+        examination = examine(ExaminedEnvironment(start_folder(os.environ)), offline=options.offline)
     print(json.dumps(examination.to_json()) if options.json else page_of(examination).plain())
     return ExitCode.FAILED if examination.problems else ExitCode.OK
