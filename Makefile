@@ -17,7 +17,7 @@ LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.m
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help pictures reel example-recordings demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
+.PHONY: help pictures reel example-recordings release release-build demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
   check check-style check-types check-tests check-browser-side written fix build bench fuzz docs clean
 
 help:  ## this list
@@ -102,7 +102,7 @@ leg-jupyterhub: $(HUB)/.installed build
 	  $(HUB)/bin/python -m pytest -m hub -q
 
 # what users install, by the pip of the interpreter that made $(VENV), into an environment of its own
-leg-wheel: $(VENV)/.test build
+leg-wheel: $(VENV)/.test $(VENV)/.release build
 	$(PYTEST) tests/legs/wheel -m wheel -q
 
 # the package that drives Claude Code, and the program in it; what it needs besides is there for the tests
@@ -181,6 +181,13 @@ leg-soak-browser: $(VENV)/.test build
 
 # ---- the rest ----
 
+release: $(VENV)/.release  ## VERSION=0.1.0: version, changelog, build from a clean clone, checks, tag (RELEASING.md)
+	@test -n "$(VERSION)" || { echo "VERSION is missing: make release VERSION=0.1.0"; exit 2; }
+	$(BIN)/python release/release.py $(VERSION)
+
+release-build: $(VENV)/.release  ## the newest commit built into dist/, the same bit for bit wherever it is done
+	$(BIN)/python release/release.py --build
+
 docs: $(VENV)/.docs  ## the documentation site, in docs/_build/html; whatever is wrong with a page or a link stops it
 	$(BIN)/python -m sphinx -q -W --keep-going -j 2 -b html docs docs/_build/html
 	@echo "The site is in docs/_build/html: open docs/_build/html/index.html"
@@ -225,6 +232,7 @@ written: $(VENV)/.test  ## what is written down of the built-in tools: the schem
 	$(BIN)/python tests/house/test_input_schemas.py
 	PYTHONPATH=tests/shared $(BIN)/python tests/house/test_written_definitions.py
 	$(BIN)/python tests/config/settings/test_written_options.py
+	$(BIN)/python tests/docs/test_written_numbers.py
 
 fix: $(VENV)/.test  ## what the linters can mend
 	$(BIN)/ruff check --fix .
@@ -312,6 +320,10 @@ $(VENV)/.packages: $(VENV)/bin/python pyproject.toml
 $(VENV)/.test: $(VENV)/.packages $(WIDGET) $(EXTENSION)
 	$(call INSTALL,test,--no-deps)
 	@touch $(VENV)/.run $@
+
+$(VENV)/.release: $(VENV)/bin/python pyproject.toml
+	$(BIN)/pip install -q --group release
+	@touch $@
 
 # what builds the site; the package is there already
 $(VENV)/.docs: $(VENV)/.run

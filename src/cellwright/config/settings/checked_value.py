@@ -9,6 +9,7 @@ from typing import Any
 from cellwright.config.settings.known_settings import KEYS, MODE_NAMES, WITHOUT_EFFECT, Key
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.rules.rule import grant_problem, parse_rule
+from cellwright.version import documented
 
 _RULES = ("permissions.allow", "permissions.ask", "permissions.deny")
 
@@ -30,7 +31,7 @@ def checked_value(key: str, value: Any) -> Any:
         import difflib  # only for the sake of a typing error
 
         close = difflib.get_close_matches(key, [each.name for each in KEYS.values()], n=1)
-        hint = f" Did you mean `{close[0]}`?" if close else " docs/settings.md lists them."
+        hint = f" Did you mean `{close[0]}`?" if close else f" {documented('settings')} lists them."
         raise CellwrightError(ErrorCode.CONFIG_INVALID, f"There is no setting `{key}`.{hint} Nothing was changed.")
     if known is not None and (problem := _problem(known, path, value)):
         raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{problem} Nothing was changed.")
