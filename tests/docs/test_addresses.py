@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves it out
 
@@ -80,6 +81,19 @@ def test_an_index_keeps_every_picture_and_link_of_the_readme() -> None:
 def test_what_cannot_be_an_address_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"tool\.cellwright\.home"):
         home(**wrong)
+
+
+def test_what_repeats_the_version_and_the_addresses_is_written_from_them() -> None:
+    for path, text in release_module("release").written_files(ROOT).items():
+        assert path.read_text("utf-8") == text, f"{path.name}: run `make written`"
+
+
+def test_publishing_is_off_until_the_maintainer_switches_it_on() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text("utf-8"))
+    assert [*workflow[True]] == ["workflow_dispatch"], "YAML reads `on` as true"
+    assert workflow["permissions"] == {}
+    assert workflow["jobs"]["build"]["if"] == "vars.PUBLISHING == 'on'"
+    assert workflow["jobs"]["publish"]["needs"] == "build"
 
 
 def test_messages_name_the_pages_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,14 @@ USERS_WORDS = {
     "limits": "faq",
     "API key": "faq",
     "slow": "faq",
-    "Windows": "front-ends",
+    "Windows": "faq",
     "colab": "front-ends",
     "budget": "costs",
     "undo": "undo",
     "papermill": "headless",
-    "CLAUDE.md": "memory",
+    "CLAUDE.md": "faq",
     "hook": "hooks",
     "test without a key": "testing",
-    "Bedrock": "providers",
+    "Bedrock": "faq",
 }
 """What people type, and the page that answers it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -48,7 +49,39 @@ def test_two_builds_of_one_commit_are_the_same_bit_for_bit(commit: Path, tmp_pat
     assert sdist.stat().st_size <= release.LARGEST_SDIST
     with tarfile.open(sdist) as packed:
         names = packed.getnames()
-    assert [name for name in names if name.endswith(".png") or "/tests/" in name or "node_modules" in name] == []
+    tops = {name.split("/")[1] for name in names if "/" in name}
+    assert tops.isdisjoint({"tests", "benchmarks", ".github", ".ci"})
+    assert [name for name in names if name.endswith(".png") or "node_modules" in name] == []
+
+
+def test_without_npm_it_says_so_in_one_line(commit: Path) -> None:
+    (commit.parent / "bin").mkdir()
+    (commit.parent / "bin" / "git").symlink_to(shutil.which("git") or "")
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", commit.parent / "w", commit],
+        env={**os.environ, "PATH": str(commit.parent / "bin")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "npm is not in PATH. Install Node 20.19 or newer" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_the_files_of_services_have_their_forms() -> None:
+    forms = {
+        "github-workflows": [".github/workflows/publish.yml"],
+        "dependabot": [".github/dependabot.yml"],
+        "github-issue-forms": [".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/idea.yml"],
+        "github-issue-config": [".github/ISSUE_TEMPLATE/config.yml"],
+        "readthedocs": [".readthedocs.yaml"],
+        "citation-file-format": ["CITATION.cff"],
+    }
+    for form, files in forms.items():
+        command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{form}", *files]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_release_names_all_that_is_missing_and_changes_nothing(commit: Path) -> None:
