@@ -1,4 +1,4 @@
-# Two commands on a fresh machine with Python 3.11+, node and make:
+# Two commands on a fresh machine with Python 3.11+, Node 20.19+, npm and make:
 #   make demo   makes .venv, installs, builds, and runs a notebook with Claude at work in it (no key needed)
 #   make test   installs what the tests need and runs all of them
 
@@ -17,7 +17,7 @@ LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.m
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help pictures reel example-recordings demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
+.PHONY: help programs-for-tests pictures reel example-recordings release release-build demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
   check check-style check-types check-tests check-browser-side written fix build bench fuzz docs clean
 
 help:  ## this list
@@ -37,13 +37,18 @@ IN_BROWSER = tests/e2e tests/server/test_example.py tests/docs/test_site.py -n 2
 PARALLEL = -n 4 --dist loadfile --no-loadscope-reorder
 
 test: test-ts test-py test-browser  ## all tests but those of `make leg`
+	@.ci/needs untested
 
-test-py: $(VENV)/.test build
+# Chromium, bubblewrap and strace, where they can be installed; `test` ends with what was not tested without them
+programs-for-tests:
+	@.ci/needs programs
+
+test-py: $(VENV)/.test build | programs-for-tests
 	$(PYTEST) -m "$(PLAIN)" $(PARALLEL)
 
 # apart: the browser's driver keeps an event loop running in its thread
 # a worker has a Chromium and a JupyterLab of its own; pictures of what failed are in .failed-scenes
-test-browser: $(VENV)/.test build
+test-browser: $(VENV)/.test build | programs-for-tests
 	$(PYTEST) $(IN_BROWSER) -m "$(SCENES) and not notebook7"
 
 test-ts: labextension/node_modules/.installed
@@ -102,7 +107,7 @@ leg-jupyterhub: $(HUB)/.installed build
 	  $(HUB)/bin/python -m pytest -m hub -q
 
 # what users install, by the pip of the interpreter that made $(VENV), into an environment of its own
-leg-wheel: $(VENV)/.test build
+leg-wheel: $(VENV)/.test $(VENV)/.release build
 	$(PYTEST) tests/legs/wheel -m wheel -q
 
 # the package that drives Claude Code, and the program in it; what it needs besides is there for the tests
@@ -181,6 +186,13 @@ leg-soak-browser: $(VENV)/.test build
 
 # ---- the rest ----
 
+release: $(VENV)/.release  ## VERSION=0.1.0: version, changelog, build from a clean clone, checks, tag (RELEASING.md)
+	@test -n "$(VERSION)" || { echo "VERSION is missing: make release VERSION=0.1.0"; exit 2; }
+	$(BIN)/python release/release.py $(VERSION)
+
+release-build: $(VENV)/.release  ## the newest commit built into dist/, the same bit for bit wherever it is done
+	$(BIN)/python release/release.py --build
+
 docs: $(VENV)/.docs  ## the documentation site, in docs/_build/html; whatever is wrong with a page or a link stops it
 	$(BIN)/python -m sphinx -q -W --keep-going -j 2 -b html docs docs/_build/html
 	@echo "The site is in docs/_build/html: open docs/_build/html/index.html"
@@ -225,6 +237,8 @@ written: $(VENV)/.test  ## what is written down of the built-in tools: the schem
 	$(BIN)/python tests/house/test_input_schemas.py
 	PYTHONPATH=tests/shared $(BIN)/python tests/house/test_written_definitions.py
 	$(BIN)/python tests/config/settings/test_written_options.py
+	$(BIN)/python tests/docs/test_written_numbers.py
+	$(BIN)/python release/release.py --written
 
 fix: $(VENV)/.test  ## what the linters can mend
 	$(BIN)/ruff check --fix .
@@ -253,11 +267,12 @@ fuzz: $(VENV)/.test  ## commands by chance, decided, run under strace in a bubbl
 build: $(WIDGET) $(EXTENSION)  ## the widget's bundle and the JupyterLab extension
 
 $(VENV)/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	@PYTHON="$(PYTHON)" .ci/needs build $(if $(and $(wildcard $(WIDGET)),$(wildcard $(EXTENSION))),,node)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade pip
 
 labextension/node_modules/.installed: labextension/package.json labextension/package-lock.json
+	@PYTHON="$(PYTHON)" .ci/needs build node
 	$(NPM) ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
@@ -312,6 +327,10 @@ $(VENV)/.packages: $(VENV)/bin/python pyproject.toml
 $(VENV)/.test: $(VENV)/.packages $(WIDGET) $(EXTENSION)
 	$(call INSTALL,test,--no-deps)
 	@touch $(VENV)/.run $@
+
+$(VENV)/.release: $(VENV)/bin/python pyproject.toml
+	$(BIN)/pip install -q --group release
+	@touch $@
 
 # what builds the site; the package is there already
 $(VENV)/.docs: $(VENV)/.run

@@ -9,15 +9,23 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "site"))  # neither is a package
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "shared"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "release"))
 
+from addresses import read_home
 from cellwright.version import VERSION
 from navigation import toctrees
 from reference_pages import write_pages
 
 HERE = Path(__file__).parent
+HOME = read_home()
+SOURCE = (
+    {"source_repository": HOME.repository, "source_branch": "main", "source_directory": "docs/"}
+    if HOME.repository
+    else {}
+)
 
 project = "Cellwright"
-author = copyright = "The Cellwright developers"
+author = copyright = ", ".join(HOME.names)
 release = version = VERSION
 html_title = f"Cellwright {VERSION}"
 
@@ -30,12 +38,15 @@ highlight_language = "none"  # of a block that names no language: a cell for Cla
 toc_object_entries = False
 
 html_theme = "furo"
+html_baseurl = f"{HOME.documentation}/" if HOME.documentation else ""
+html_search_scorer = str(HERE / "site" / "search_scorer.js")
 html_static_path = ["site/static"]
 html_css_files = ["cellwright.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_theme_options = {
+    **SOURCE,
     "light_css_variables": {"color-brand-primary": "#9a4a2c", "color-brand-content": "#9a4a2c"},
     "dark_css_variables": {"color-brand-primary": "#e39a7b", "color-brand-content": "#e39a7b"},
 }

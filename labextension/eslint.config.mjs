@@ -33,6 +33,7 @@ export default tseslint.config(
       "@typescript-eslint/no-unnecessary-type-parameters": "off",
     },
   },
+  { files: ["**/*.cjs"], languageOptions: { sourceType: "commonjs", globals: globals("module") } },
   { files: ["**/*.mjs"], languageOptions: { globals: globals("console", "process", "setTimeout", "URL") } },
   { files: ["preview/*.mjs"], languageOptions: { globals: globals("document", "location", "URLSearchParams") } },
 );

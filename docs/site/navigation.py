@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-START = ("get-started", "coming-from-claude-code", "coming-from-other-assistants", "front-ends", "troubleshooting")
+START = (
+    "get-started",
+    "faq",
+    "whats-new",
+    "coming-from-claude-code",
+    "coming-from-other-assistants",
+    "front-ends",
+    "troubleshooting",
+)
 GUIDES = (
     "guides/clean-a-data-set",
     "guides/fix-a-failing-test",
@@ -19,7 +27,7 @@ SECTIONS = {
     ),
     "Your own ways": ("memory", "skills", "agents", "hooks", "mcp", "plugins", "output-styles", "examples/README"),
     "Without a notebook": (
-        "terminal", "headless", "many-prompts", "coming-from-claude-agent-sdk", "streaming-events", "server",
+        "terminal", "headless", "many-prompts", "testing", "coming-from-claude-agent-sdk", "streaming-events", "server",
     ),
     "Running it for others": ("jupyterhub", "security", "telemetry", "providers", "local-models", "performance"),
     "Reference": (
@@ -27,7 +35,9 @@ SECTIONS = {
         "environment", "reference/command-line", "reference/errors", "reference/python", "reference/server",
     ),
     "Protocols": ("protocol/notebook", "protocol/chat", "protocol/documents", "protocol/transcript", "protocol/results"),
-    "The project": ("reference/changelog", "decisions/README", "reference/contributing", "reference/reporting"),
+    "The project": (
+        "architecture", "reference/changelog", "decisions/README", "reference/contributing", "reference/reporting",
+    ),
 }  # fmt: skip
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))  # importlib mode leaves it out
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves both out
+sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
 
 from accessibility import check_accessible
+
+from users_words import USERS_WORDS
 
 pytestmark = pytest.mark.browser
 
@@ -55,6 +60,15 @@ def test_pages_are_accessible_fit_their_window_and_load_nothing_from_elsewhere(p
     assert elsewhere == []
 
 
-def test_the_search_finds_a_setting(page: Any) -> None:
-    page.goto((SITE / "search.html").as_uri() + "?q=sessionBudget")
-    page.locator("ul.search li", has_text="Costs").first.wait_for()
+def test_the_search_answers_the_words_of_users_and_puts_reasons_last(page: Any) -> None:
+    found: dict[str, list[str]] = {}
+    for words in USERS_WORDS:
+        page.goto((SITE / "search.html").as_uri() + f"?q={quote(words)}")
+        page.locator("#search-results", has_text=re.compile("Search finished|did not match")).wait_for()
+        links = page.locator("ul.search li > a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
+        found[words] = [link.partition("#")[0].removesuffix(".html") for link in links]
+    first = {words: list(dict.fromkeys(pages))[:4] for words, pages in found.items()}
+    assert {words: first[words] for words, page in USERS_WORDS.items() if page not in first[words]} == {}
+    for words, pages in found.items():
+        reasons = [name.startswith("decisions/") for name in pages]
+        assert reasons == sorted(reasons), words

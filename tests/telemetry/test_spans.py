@@ -7,13 +7,18 @@ import subprocess
 import sys
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider
+from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import cellwright
 from cellwright.testing import fault, say, use
+
+METERS: list[InMemoryMetricReader] = []
+"""The reader of this process, which has one provider for ever."""
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +31,18 @@ def exporter():
         trace.set_tracer_provider(provider)
     provider.add_span_processor(SimpleSpanProcessor(memory))
     return memory
+
+
+@pytest.fixture
+def meter_reader():
+    """A reader of what is measured from here on; it forgets what it has read."""
+    kinds = dict.fromkeys((Histogram, Counter), AggregationTemporality.DELTA)
+    if not METERS:
+        reader = InMemoryMetricReader(preferred_temporality=kinds)
+        metrics.set_meter_provider(MeterProvider([reader]))
+        METERS.append(reader)
+    METERS[0].get_metrics_data()
+    return METERS[0]
 
 
 @pytest.fixture
@@ -69,6 +86,41 @@ def test_a_run_its_requests_and_its_calls(spans):
     assert all(span.kind is trace.SpanKind.CLIENT for span in chats)
     told = " ".join(str(dict(span.attributes)) + str(span.status.description) for span in found)
     assert "secret" not in told
+
+
+def test_tokens_cost_and_durations_are_measured(spans, meter_reader):
+    found = spans([use("Read", file_path="/secret/path"), say("the secret answer")])
+    chats = [span for span in found if span.name.startswith("chat")]
+    assert {span.attributes["gen_ai.request.model"] for span in chats} == {"claude-opus-5-5"}
+    assert {span.attributes["server.address"] for span in chats} == {"127.0.0.1"}
+    data = meter_reader.get_metrics_data()
+    measured = {
+        metric.name: [*metric.data.data_points]
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+    }
+    tokens = {
+        kind: sum(
+            point.sum
+            for point in measured["gen_ai.client.token.usage"]
+            if point.attributes["gen_ai.token.type"] == kind
+        )
+        for kind in ("input", "output")
+    }
+    run = next(span for span in found if span.name.startswith("invoke_agent"))
+    assert tokens == {kind: run.attributes[f"gen_ai.usage.{kind}_tokens"] for kind in tokens}
+    assert sum(point.value for point in measured["cellwright.cost"]) == pytest.approx(
+        run.attributes["cellwright.cost_usd"]
+    )
+    durations = measured["gen_ai.client.operation.duration"]
+    counts = dict.fromkeys(("chat", "execute_tool", "invoke_agent"), 0)
+    for point in durations:
+        counts[point.attributes["gen_ai.operation.name"]] += point.count
+    assert counts == {"chat": 2, "execute_tool": 1, "invoke_agent": 1}
+    assert all(0 <= point.sum < 60 for point in durations)
+    assert {point.attributes["server.address"] for point in durations} == {"127.0.0.1"}
+    assert "secret" not in str(measured)
 
 
 def test_a_call_that_fails_and_a_run_that_fails(spans):

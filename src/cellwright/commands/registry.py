@@ -64,6 +64,7 @@ from cellwright.commands.user_command import user_command_page
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.tools.shell.user_commands import user_command
+from cellwright.version import documented
 
 
 def is_answered_here(prompt: str, skills: Skills) -> bool:
@@ -122,7 +123,8 @@ def _help(call: CommandCall) -> CommandPage:
     text = (
         "They are answered here: nothing is put into the conversation, and only /btw, /compact, and /rename without a "
         "title ask a model. /help NAME is about one of them or of the /skills, which are called in the same way. "
-        "`!` and a command runs it in your shell; Claude learns of it with your next prompt."
+        "`!` and a command runs it in your shell; Claude learns of it with your next prompt. "
+        f"{documented()} has the documentation."
     )
     return CommandPage([Section("Commands", rows, text)])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credential_names import key_in, variable_with_key
@@ -23,6 +24,13 @@ _SWITCHES = {
     "CLAUDE_CODE_USE_FOUNDRY": "foundry",
     "CLAUDE_CODE_USE_ANTHROPIC_AWS": "aws",
     "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD": "google_cloud",
+}
+
+_ADDRESSES = {
+    "": "ANTHROPIC_BASE_URL",
+    "bedrock": "ANTHROPIC_BEDROCK_BASE_URL",
+    "vertex": "ANTHROPIC_VERTEX_BASE_URL",
+    "foundry": "ANTHROPIC_FOUNDRY_BASE_URL",
 }
 
 _ON = ("1", "true", "yes", "on")
@@ -68,6 +76,16 @@ def choose_transport(environ: Mapping[str, str]) -> Transport:
     if _sdk_finds_one(environ):
         return SdkTransport("anthropic", environ)
     raise CellwrightError(ErrorCode.API_KEY_MISSING, _HOW_TO_GIVE_A_KEY)
+
+
+def server_address(environ: Mapping[str, str]) -> str:
+    """The host that requests go to, as far as `environ` names it; "" for a cloud that the SDK finds the address of."""
+    platform = chosen_platform(environ)
+    named = environ.get(_ADDRESSES.get(platform, ""), "").strip()
+    try:
+        return urlsplit(named or ("" if platform else DEFAULT_BASE_URL)).hostname or ""
+    except ValueError:
+        return ""
 
 
 def source_of_credential(environ: Mapping[str, str]) -> str | None:

@@ -67,7 +67,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
     mcp_server = Bool(
         False,
         help="Offer files and notebooks below the server's root, and their kernels, to MCP clients at /cellwright/mcp, with "
-        "Jupyter's own authentication and under the permission rules of the settings (docs/mcp.md).",
+        "Jupyter's own authentication and under the permission rules of the settings (`cellwright docs mcp`).",
     ).tag(config=True)
     report_runs = Bool(
         False, help="Report runs to Jupyter's event system, without content (https://events.cellwright.dev/run/v1)."

@@ -19,7 +19,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS, is_claude, translated
 from cellwright.terminal.exit_codes import MEANINGS
 from cellwright.terminal.subcommands.subcommand_names import refuse_command_word
-from cellwright.version import VERSION
+from cellwright.version import VERSION, documented
 
 if TYPE_CHECKING:
     from cellwright.config.agents.agent_definition import AgentDefinition
@@ -43,7 +43,7 @@ def parser(*, as_claude: bool = False) -> argparse.ArgumentParser:
         prog="cellwright",
         usage="cellwright [options] [PROMPT …]",
         description=DESCRIPTION,
-        epilog=f"exit codes:\n{codes}",
+        epilog=f"exit codes:\n{codes}\n\ndocumentation: {documented()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -9,6 +9,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.sessions.transcripts.transcript_line import encode_json
 from cellwright.text import counted, visible_line
+from cellwright.version import documented
 
 MCP = "[NAME] [approve|reconnect|disable|enable|login|logout NAME]"
 
@@ -116,7 +117,7 @@ def _all(servers: McpServers, done: str) -> CommandPage:
     rows += [(name, why, "", "") for name, why in found.refused.items()]
     text = "/mcp NAME shows one server and its tools. A tool costs no tokens until it is loaded."
     if len(rows) == 1:
-        text = "None. `cellwright mcp add` adds one; docs/mcp.md says how to configure them."
+        text = f"None. `cellwright mcp add` adds one; {documented('mcp')} says how to configure them."
     sections = [Section("MCP servers", rows, "\n".join(filter(None, (done, text))))]
     if found.notices:
         sections.append(Section("Not understood", [("problem",), *((each,) for each in found.notices)]))

@@ -8,6 +8,7 @@ from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.doctor.check import Finding
 from cellwright.doctor.examination import Examination, ExaminedEnvironment, examine
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.version import documented
 
 DOCTOR = "[--offline]"
 _SIGNS = {"ok": "✓", "warning": "!", "problem": "✗"}
@@ -38,6 +39,10 @@ def page_of(examination: Examination) -> CommandPage:
     sections += [Section(f"{_SIGNS[each.status]} {each.name}", text=_finding_text(each)) for each in bad]
     if good:
         sections.append(Section("✓ Well", [("what", "found"), *((each.name, _finding_text(each)) for each in good)]))
+    if bad:
+        sections.append(
+            Section("More help", text=f"{documented('troubleshooting')} explains these and other problems.")
+        )
     return CommandPage(sections)
 
 

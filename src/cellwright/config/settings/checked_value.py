@@ -9,6 +9,7 @@ from typing import Any
 from cellwright.config.settings.known_settings import KEYS, MODE_NAMES, Key, near_key
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.rules.rule import grant_problem, parse_rule
+from cellwright.version import documented
 
 _RULES = ("permissions.allow", "permissions.ask", "permissions.deny")
 
@@ -27,7 +28,8 @@ def checked_value(key: str, value: Any) -> Any:
     path = tuple(key.split("."))
     known = KEYS.get(path) or KEYS.get(path[:-1])
     if known is None:
-        hint = f" Did you mean `{near}`?" if (near := near_key(key)) else " docs/settings.md lists them."
+        near = near_key(key)
+        hint = f" Did you mean `{near}`?" if near else f" {documented('settings')} lists them."
         raise CellwrightError(ErrorCode.CONFIG_INVALID, f"There is no setting `{key}`.{hint} Nothing was changed.")
     if problem := _problem(known, path, value):
         raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{problem} Nothing was changed.")

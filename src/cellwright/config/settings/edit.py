@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,11 @@ def locked(folder: Path) -> Iterator[None]:
 
     Without POSIX or locks it holds nothing: writers then compare before they rename.
     """
-    try:
-        import fcntl  # POSIX only
-    except ImportError:
+    if sys.platform == "win32":
         yield
         return
+    import fcntl  # POSIX only
+
     handle = os.open(folder, os.O_RDONLY)
     try:
         # without locks (NFS) it is as without POSIX

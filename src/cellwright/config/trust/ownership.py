@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -89,6 +90,8 @@ def _has_access_list(path: Path) -> bool:
 
 def _is_private_group(gid: int) -> bool:
     """Return whether the group is the user's alone, as many systems make one for each user."""
+    if sys.platform == "win32":
+        return False
     import grp  # POSIX only, and needed for group-writable files only
     import pwd
 

@@ -97,10 +97,16 @@ class LoggedTools(Feature):
 
 
 class Spans(Feature):
-    """Runs as spans of OpenTelemetry."""
+    """Runs as spans and metrics of OpenTelemetry."""
 
-    def __init__(self) -> None:
-        self.observer = RunSpans()
+    def __init__(self, in_force: SettingsInForce) -> None:
+        self._in_force = in_force
+        self.observer = RunSpans(self._server_address)
+
+    def _server_address(self) -> str:
+        from cellwright.model.credentials import server_address  # for those who look on alone
+
+        return server_address(self._in_force.environ)
 
 
 class CodeContext(Feature):

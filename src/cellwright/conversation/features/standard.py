@@ -67,7 +67,7 @@ class StandardFeatures:
         core.complete(
             (
                 LoggedTools(self.tool_log, in_force),
-                Spans(),
+                Spans(in_force),
                 self.titles,
                 OldSessions(Retention(lambda: in_force.settings.cleanup_period_days)),
                 self.budgets,

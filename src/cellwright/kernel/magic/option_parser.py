@@ -64,7 +64,7 @@ _OF_CELLS = (
     _of_cells(
         "replay",
         TEXT,
-        "play the turn from FILE without a request; auto, strict or off: as the docs say",
+        "play the turn from FILE without a request; auto, strict or off: `cellwright docs replay` explains them",
         "FILE",
         bare="auto",
     ),

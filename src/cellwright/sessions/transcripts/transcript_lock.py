@@ -207,23 +207,32 @@ def _give_back(fd: int, made: Path | None, process: int) -> None:
             made.unlink()
 
 
-if sys.platform == "win32":
-    import msvcrt
+LOCKED_BYTE = 1 << 30
+"""Far behind the content: on Windows a locked byte cannot be read by others."""
 
-    _LOCKED_BYTE = 1 << 30  # far behind the content: on Windows a locked byte cannot be read by others
+
+def try_byte_lock(fd: int, locking: Callable[[int, int, int], None], without_waiting: int) -> bool:
+    """Lock one byte of the file by Windows' `msvcrt.locking` and its mode `LK_NBLCK`; False if another process has it."""
+    os.lseek(fd, LOCKED_BYTE, os.SEEK_SET)
+    try:
+        locking(fd, without_waiting, 1)
+    except OSError:
+        return False
+    return True
+
+
+if sys.platform == "win32":
 
     def _try_lock(fd: int) -> bool:
-        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
+        import msvcrt  # Windows only
+
+        return try_byte_lock(fd, msvcrt.locking, msvcrt.LK_NBLCK)
 
 else:
-    import fcntl
 
     def _try_lock(fd: int) -> bool:
+        import fcntl  # not on Windows
+
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

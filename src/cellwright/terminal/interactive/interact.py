@@ -10,6 +10,7 @@ import os
 import select
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO
 
@@ -138,8 +139,8 @@ class Keyboard(Struct, frozen=True):
 
 def _forget_what_was_typed(stdin: TextIO) -> None:
     """Forget what was typed before the question was there: it is no answer to it."""
-    if os.name == "posix":
-        import termios
+    if sys.platform != "win32":
+        import termios  # not on Windows
 
         with contextlib.suppress(termios.error, ValueError):  # it is gone, which reading it will tell
             termios.tcflush(stdin.fileno(), termios.TCIFLUSH)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import sys
 import time
 from collections.abc import Iterator
 from typing import TextIO
@@ -35,6 +36,8 @@ def single_keys(stdin: TextIO) -> Iterator[None]:
 
     Raises OSError where `stdin` is no terminal, or not any more. One that goes in the block is none to be restored.
     """
+    if sys.platform == "win32":
+        raise OSError("single keys cannot be read on Windows")
     import termios  # not on Windows
     import tty
 

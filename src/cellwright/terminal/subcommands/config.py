@@ -19,6 +19,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.strict_json import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
+from cellwright.version import documented
 
 Do = Callable[[argparse.Namespace], int]
 
@@ -34,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="cellwright config",
         description="The settings in force in this folder with where each is from; `set` and `unset` change your own file, "
-        "~/.claude/settings.json. docs/settings.md has the keys.",
+        f"~/.claude/settings.json. {documented('settings')} lists the keys.",
         allow_abbrev=False,
     )
     made.set_defaults(do=_list, json=False)

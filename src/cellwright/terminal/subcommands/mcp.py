@@ -29,6 +29,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands import mcp_login, mcp_serve
 from cellwright.text import visible_line
+from cellwright.version import documented
 
 Do = Callable[[argparse.Namespace], int]
 
@@ -43,7 +44,7 @@ def mcp(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="cellwright mcp",
-        description="The MCP servers of this folder. docs/mcp.md says what they are and what holds them.",
+        description=f"The MCP servers of this folder. {documented('mcp')} says what they are and what limits them.",
         allow_abbrev=False,
     )
     made.set_defaults(do=_list, json=False)

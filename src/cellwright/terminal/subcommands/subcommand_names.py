@@ -16,6 +16,7 @@ SUBCOMMANDS = {
     "auth": "cellwright.terminal.subcommands.auth:auth",
     "config": "cellwright.terminal.subcommands.config:config",
     "demo": "cellwright.terminal.demo.run_demo:main",
+    "docs": "cellwright.terminal.subcommands.docs:docs",
     "doctor": "cellwright.terminal.subcommands.doctor:doctor",
     "mcp": "cellwright.terminal.subcommands.mcp:mcp",
     "plugin": "cellwright.terminal.subcommands.plugin:plugin",
@@ -31,7 +32,7 @@ SUBCOMMANDS = {
 
 INSTEAD = {
     "continue": "`cellwright --continue` continues the newest session here.",
-    "help": "`cellwright --help` lists options and commands.",
+    "help": "`cellwright --help` lists options and commands, `cellwright docs` the documentation.",
     "login": "`cellwright auth login` enters a key.",
     "logout": "`cellwright auth logout` takes the key away again.",
     "resume": "`cellwright --resume ID` continues a session; `cellwright sessions` lists them.",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from cellwright.text import lazy_pattern
-from cellwright.version import VERSION
+from cellwright.version import VERSION, documented
 
 NAME = "cellwright"
 
@@ -47,7 +47,7 @@ def wrong_versions(extra: str) -> str:
         for name, versions, holders in held
     ]
     if any(holders for _, _, holders in held):
-        return f"{' '.join(words)} Install Cellwright in an environment of its own for it (docs/mcp.md)."
+        return f"{' '.join(words)} Install Cellwright in an environment of its own for it ({documented('mcp')})."
     return f"{' '.join(words)} Install: pip install --upgrade '{NAME}[{extra}]'"
 
 

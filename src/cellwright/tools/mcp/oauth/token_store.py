@@ -13,6 +13,7 @@ import hashlib
 import json
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -154,11 +155,11 @@ class TokenStore(Struct, frozen=True):
     @contextlib.asynccontextmanager
     async def locked(self, entry: ServerEntry) -> AsyncIterator[None]:
         """Keep other processes from refreshing this server's token meanwhile; after a while that is not waited for."""
-        try:
-            import fcntl  # POSIX only: elsewhere two processes may both refresh, and one of them signs in again
-        except ImportError:
+        if sys.platform == "win32":  # two processes may both refresh, and one of them signs in again
             yield
             return
+        import fcntl  # POSIX only
+
         file = self._file(entry).with_suffix(".lock")
         make_private_folder(file.parent)
         handle = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)

@@ -1,0 +1,103 @@
+"""Numbers and names in the documents that the code knows are what the code says; run as a program, this writes them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from cellwright.commands.registry import COMMANDS
+from cellwright.config.settings.known_settings import KEYS
+from cellwright.config.settings.settings import Settings
+from cellwright.conversation.prompts.mcp.connections import FIRST_WAIT_SECONDS
+from cellwright.conversation.resolve_options import ALIASES, DEFAULT_MODEL
+from cellwright.model.retry import RetryPolicy
+from cellwright.tools.files.read import TOKENS
+from cellwright.tools.shell.bash import DEFAULT_MS, MAX_MS
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+BEGIN, END = "<!-- written -->\n", "<!-- /written -->\n"
+
+
+def limits() -> str:
+    """The table of the FAQ: defaults and limits, with what changes each."""
+    settings = Settings(project=ROOT)
+    retries = RetryPolicy.from_environment({})
+    minutes = 60_000
+    rows = [
+        ("default model", f"`{DEFAULT_MODEL}`", "`model`, `ANTHROPIC_MODEL`"),
+        (
+            "short names of models",
+            ", ".join(f"`{name}`" for name in ALIASES),
+            "`ANTHROPIC_DEFAULT_HAIKU_MODEL` and so on",
+        ),
+        ("retries of a failed request", str(retries.max_retries), "`CELLWRIGHT_MAX_RETRIES`"),
+        ("seconds without a word before a retry", f"{retries.stall_seconds:g}", "`CELLWRIGHT_STALL_SECONDS`"),
+        (
+            "share of the context that is summarised",
+            f"{settings.auto_compact_share:.0%}",
+            "`cellwright.autoCompactShare`",
+        ),
+        ("days until a session is deleted", str(settings.cleanup_period_days), "`cleanupPeriodDays`"),
+        ("time of a shell command", f"{DEFAULT_MS // minutes} min", "`BASH_DEFAULT_TIMEOUT_MS`"),
+        ("… that Claude may ask for", f"{MAX_MS // minutes} min", "`BASH_MAX_TIMEOUT_MS`"),
+        ("tokens that `Read` shows at once", f"{TOKENS:,}", "`CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS`"),
+        ("seconds the first prompt waits for MCP servers", f"{FIRST_WAIT_SECONDS:g}", "`CELLWRIGHT_MCP_WAIT`"),
+        ("slash commands", str(len(COMMANDS)), "[list](reference/slash-commands.md)"),
+        ("settings", str(len(KEYS)), "[list](reference/settings.md)"),
+        (
+            "Python packages that are named as needed",
+            str(len(PROJECT["project"]["dependencies"])),
+            "`cellwright doctor`",
+        ),
+    ]
+    lines = ["| | | changed or listed by |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def rooms() -> str:
+    """The table of the architecture: the rooms from the top down, as the import contract has them, in their own words."""
+    (layers,) = (
+        contract["layers"] for contract in PROJECT["tool"]["importlinter"]["contracts"] if contract["type"] == "layers"
+    )
+    rows = []
+    for layer in layers:
+        names = [name.strip().removeprefix("cellwright.") for name in layer.split("|")]
+        rows.append(
+            f"| {', '.join(f'`{name}`' for name in names)} | {' · '.join(_in_a_line(name) for name in names)} |"
+        )
+    return "\n".join(["| rooms | what is in them |", "|---|---|", *rows]) + "\n"
+
+
+def _in_a_line(room: str) -> str:
+    """The first sentence of a room's docstring."""
+    package = ROOT / "src" / "cellwright" / room.replace(".", "/")
+    text = (package / "__init__.py" if package.is_dir() else package.with_suffix(".py")).read_text("utf-8")
+    found = re.search(r'"""(.*?)(?:\.\s|\."""|"""|\n\n)', text, re.DOTALL)
+    assert found is not None, room
+    return " ".join(found[1].split()).replace("|", "\\|")
+
+
+PAGES: Mapping[str, Callable[[], str]] = {"faq": limits, "architecture": rooms}
+
+
+def written(page: str, write: Callable[[], str]) -> str:
+    """The page with its block as the code says it now."""
+    text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert END in text[text.index(BEGIN) :], f"docs/{page}.md lacks {BEGIN.strip()} and {END.strip()}"
+    return f"{before}{begin}{write()}{end}{after}"
+
+
+def test_numbers_that_the_code_knows_are_its_own() -> None:
+    for page, write in PAGES.items():
+        now = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+        assert now == written(page, write), f"docs/{page}.md: run `make written`"
+
+
+if __name__ == "__main__":
+    for page, write in PAGES.items():
+        (ROOT / "docs" / f"{page}.md").write_text(written(page, write), "utf-8")
