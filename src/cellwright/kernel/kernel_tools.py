@@ -16,6 +16,7 @@ from cellwright.tools.notebook.open_notebook import OpenNotebooks
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.features.branches.feature import KernelCopies
     from cellwright.kernel.namespace.cell_log import CellLog
 
 
@@ -29,9 +30,10 @@ def kernel_tools(
     in_kernel: bool,
     on_stuck: Callable[[str], None] | None,
     own_cell: Callable[[], str | None],
+    branches: KernelCopies | None = None,
 ) -> tuple[Tool, ...]:
-    """The tools whose code runs in `shell`. `cells` is the log of what ran there; the others are those of `python_tool`
-    and `Runner`.
+    """The tools whose code runs in `shell`. `cells` is the log of what ran there; `branches` are those of the conversation,
+    if it may have some; the others are those of `python_tool` and `Runner`.
     """
     cwd, settings = in_force.cwd, in_force.settings
 
@@ -46,7 +48,14 @@ def kernel_tools(
 
         return notebook_verify_tool(Verifier(shell, jobs, notebooks, cells, cwd, in_force.environment))
 
+    def branch() -> Tool:
+        from cellwright.kernel.branches.branch_tool import branch_tool
+
+        assert branches is not None
+        return branch_tool(branches, why_not_confined, settings.python_timeout)
+
     return (
+        *([later_tool("Branch", branch)] if branches is not None and branches.setting != "off" else []),
         python_tool(
             shell,
             jobs,

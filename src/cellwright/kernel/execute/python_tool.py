@@ -240,7 +240,7 @@ def python_tool(
             {"code": "model.fit(X, y)", "timeout_seconds": 600},
         ),
         facts=lambda _: {"cwd": kernel_folder()},
-        title=_title,
+        title=lambda input: code_title(input.code),
         preview=preview,
     )
     async def python(input: PythonInput, ctx: ToolContext) -> ToolResult:
@@ -278,11 +278,11 @@ async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) 
     return ToolError(message.strip(), code=ErrorCode.EXECUTION_TIMEOUT, details=details)
 
 
-def _title(input: PythonInput) -> str:
-    """The code's first comment, which says what it is for, and its first line; "…" for what there is besides."""
-    lines = [line.strip() for line in input.code.splitlines() if line.strip()]
+def code_title(code: str) -> str:
+    """Return the title of a call that runs `code`: its first comment, which says what it is for, and its first line; "…" for what there is besides."""
+    lines = [line.strip() for line in code.splitlines() if line.strip()]
     purpose = lines.pop(0).lstrip("#! ") if lines and lines[0].startswith("#") else ""
-    code = [line for line in lines if not line.startswith("#")]
-    first = code[0] if code else ""
-    shown = first if len(first) <= TITLE_CHARS and len(code) < 2 else f"{first[:TITLE_CHARS]} …"
+    statements = [line for line in lines if not line.startswith("#")]
+    first = statements[0] if statements else ""
+    shown = first if len(first) <= TITLE_CHARS and len(statements) < 2 else f"{first[:TITLE_CHARS]} …"
     return purposeful(purpose[:TITLE_CHARS], shown, 2 * TITLE_CHARS + 10) if shown else purpose[:TITLE_CHARS]
