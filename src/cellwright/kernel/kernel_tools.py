@@ -49,13 +49,15 @@ def kernel_tools(
         return notebook_verify_tool(Verifier(shell, jobs, notebooks, cells, cwd, in_force.environment))
 
     def branch() -> Tool:
+        from cellwright.kernel.branches.bounds import branches_enforced
         from cellwright.kernel.branches.branch_tool import branch_tool
 
         assert branches is not None
-        return branch_tool(branches, why_not_confined, settings.python_timeout)
+        return branch_tool(branches, branches_enforced, settings.python_timeout)
 
+    has_branches = branches is not None and branches.setting != "off"
     return (
-        *([later_tool("Branch", branch)] if branches is not None and branches.setting != "off" else []),
+        *([later_tool("Branch", branch)] if has_branches else []),
         python_tool(
             shell,
             jobs,
@@ -63,6 +65,7 @@ def kernel_tools(
             seconds=settings.python_timeout,
             on_stuck=on_stuck,
             pictures=notebooks.displayed,
+            beside_branch=has_branches,
         ),
         variables_tool(shell, jobs, redacts=settings.redact_secrets),
         later_tool("NotebookRun", notebook_run),

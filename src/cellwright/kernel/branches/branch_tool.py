@@ -66,14 +66,17 @@ class BranchInput(ToolInput):
     ] = SECONDS
 
 
-def branch_tool(branches: KernelCopies, unconfined: Callable[[], str], seconds: float | None = None) -> Tool:
-    """Branch, in the branches of a conversation. `unconfined` says why this machine cannot confine them, "" if it can.
+def branch_tool(branches: KernelCopies, unconfined: Callable[[], str | None], seconds: float | None = None) -> Tool:
+    """Branch, in the branches of a conversation. `unconfined` says why this machine cannot confine them, None if it can.
 
     `seconds` bounds every call, `timeout_seconds` the call that has it.
     """
 
+    async def prepare(_input: BranchInput) -> None:
+        await asyncio.to_thread(unconfined)  # it imports the sandbox, and tries it once
+
     def facts(_input: BranchInput) -> Mapping[str, Any]:
-        return {"cwd": kernel_folder(), "setting": branches.setting, "unconfined": unconfined()}
+        return {"cwd": kernel_folder(), "setting": branches.setting, "unconfined": unconfined() or ""}
 
     async def preview(input: BranchInput) -> Preview:
         confined = "a confined copy" if not unconfined() else "a copy"
@@ -95,6 +98,7 @@ def branch_tool(branches: KernelCopies, unconfined: Callable[[], str], seconds: 
             {"code": "df.groupby('city').price.describe()"},
             {"code": "from sklearn.model_selection import cross_val_score\ncross_val_score(model, X, y).mean()"},
         ),
+        prepare=prepare,
         facts=facts,
         title=lambda input: code_title(input.code),
         preview=preview,
