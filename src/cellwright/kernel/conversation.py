@@ -289,10 +289,22 @@ class NotebookConversation:
         return ()
 
     def _fork(self) -> ForkedKernel:
-        from cellwright.kernel.branches.kernel_branches import KernelBranches  # few kernels are forked
+        from cellwright.kernel.branches.of_conversation import kernel_branches  # few kernels are forked
 
-        # the thread that waits for Claude stands still in it, and so does the kernel's own between two cells
-        return KernelBranches(self.shell, on_main=self._jobs.call)
+        assert self.branches is not None
+        # the thread that waits for Claude stands still in its jobs, and so does the kernel's own between two cells
+        return kernel_branches(
+            self.shell,
+            on_main=self._jobs.call,
+            cell=self._place_of_snapshot,
+            may_read=self.branches.may_read,
+            keys=lambda: self.conversation.model.keys.values(),
+        )
+
+    def _place_of_snapshot(self) -> str:
+        if self.origin == "[0]":
+            return ""
+        return f"{'after' if self._jobs.in_background else 'before'} cell {self.origin}"
 
     def _on_stuck(self, tool_use_id: str) -> None:
         run = self.conversation.runs.current

@@ -46,15 +46,6 @@ class OneBranch(Protocol):
 
     @property
     def taken(self) -> Snapshot: ...
-    @property
-    def alive(self) -> bool: ...
-
-    def interrupt(self) -> None: ...
-
-    def memory(self) -> int:
-        """Return the bytes that it has for itself."""
-
-    async def close(self) -> None: ...
 
 
 class ListedBranch(Protocol):
@@ -76,6 +67,7 @@ class ForkedKernel(Protocol):
     async def snapshot(self) -> Snapshot: ...
     async def branch(self, owner: str, confinement: Confinement | None) -> OneBranch: ...
     def listing(self) -> Sequence[ListedBranch]: ...
+    async def end(self, owner: str) -> None: ...
     async def turn_ended(self) -> None: ...
     async def close(self) -> None: ...
 
@@ -105,6 +97,8 @@ class KernelCopies(Feature):
         self._used: dict[str, OneBranch] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._told = False
+        self._at_work = 0
+        self._may_read: Callable[[str], bool] = lambda _path: False
 
     @property
     def setting(self) -> str:
@@ -137,21 +131,35 @@ class KernelCopies(Feature):
             self._is_current = False
 
     @contextlib.asynccontextmanager
-    async def use(self, owner: str, confinement: Confinement | None) -> AsyncIterator[UsedBranch]:
-        """Give the branch of `owner` to one call at a time. Raises what the kernel raises if it cannot be forked."""
+    async def use(
+        self, owner: str, confinement: Confinement | None, may_read: Callable[[str], bool]
+    ) -> AsyncIterator[UsedBranch]:
+        """Give the branch of `owner` to one call at a time; a new snapshot keeps no file open for which `may_read` is false.
+
+        Raises what the kernel raises if it cannot be forked.
+        """
         async with self._turns.setdefault(owner, asyncio.Lock()):
+            self._may_read = may_read
             kernel = await self._current_kernel()
-            branch = await kernel.branch(owner, confinement)
-            is_new = self._used.get(owner) is not branch
-            self._used[owner] = branch
-            yield UsedBranch(branch, _words(branch.taken, is_new=is_new))
+            self._at_work += 1
+            try:
+                branch = await kernel.branch(owner, confinement)
+                is_new = self._used.get(owner) is not branch
+                self._used[owner] = branch
+                yield UsedBranch(branch, _words(branch.taken, is_new=is_new))
+            finally:
+                self._at_work -= 1
+
+    def may_read(self, path: str) -> bool:
+        """Return whether a copy may keep a file open that the kernel has open."""
+        return self._may_read(path)
 
     async def _current_kernel(self) -> ForkedKernel:
         async with self._snapshotting:
             if self._kernel is None:
                 self._kernel = self._fork()
             # who is at work in a branch keeps it: it ends with the snapshot
-            if not self._is_current and not any(each.running for each in self._kernel.listing()):
+            if not self._is_current and not self._at_work:
                 await self._kernel.snapshot()
                 self._is_current = True
             return self._kernel
@@ -167,10 +175,9 @@ class KernelCopies(Feature):
 
     async def stop(self, owner: str) -> bool:
         """End the branch of `owner`; False if it has none."""
-        branch = self._used.pop(owner, None)
-        if branch is None or not branch.alive:
+        if self._kernel is None or all(each.owner != owner for each in self._kernel.listing()):
             return False
-        await branch.close()
+        await self._kernel.end(owner)
         return True
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, Too
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Notice, Preview
 from cellwright.features.branches.feature import KernelCopies
-from cellwright.kernel.branches.kernel_branches import NoBranch
+from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.branches.untrusted import passive_bundle
 from cellwright.kernel.execute.captured_output import CapturedOutput, Update, display_of
 from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
@@ -108,7 +108,7 @@ def branch_tool(branches: KernelCopies, unconfined: Callable[[], str | None], se
         allowed = input.timeout_seconds if seconds is None else min(input.timeout_seconds, seconds)
         started = time.perf_counter()
         try:
-            async with branches.use(ctx.session_id, ctx.confinement) as used:
+            async with branches.use(ctx.session_id, ctx.confinement, ctx.may_read) as used:
                 if ctx.confinement is not None and (line := branches.first_use()):
                     ctx.emit(Notice(line))
                 output.write(f"[{used.words}]\n")
