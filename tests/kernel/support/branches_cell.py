@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 from IPython.core.getipython import get_ipython
 
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.thread import AgentThread
 from cellwright.kernel.branches.branch import BranchResult
 from cellwright.kernel.branches.kernel_branches import KernelBranches
@@ -19,18 +21,15 @@ thread = AgentThread()
 live: list[dict[str, Any]] = []
 
 
-def unconfined(*_arguments: object) -> Any:
-    raise AssertionError("nothing here is confined")
-
-
 def made(without: str = "", **more: Any) -> KernelBranches:
     """Branches of this kernel, with one reset left out."""
     assert not without or any(reset.name == without for reset in RESETS)
     resets = [reset for reset in RESETS if reset.name != without]
-    return KernelBranches(shell, bounds=unconfined, confine=unconfined, resets=resets, **more)
+    return KernelBranches(shell, resets=resets, **more)
 
 
 branches = made()
+reading = Confinement(read=(str(Path.cwd()),))
 
 
 async def wait(work: Coroutine[Any, Any, Any]) -> Any:
@@ -52,9 +51,10 @@ async def ran(
     seconds: float = 30,
     of: KernelBranches | None = None,
     interrupt: float | None = None,
+    confinement: Confinement | None = None,
 ) -> BranchResult:
     async def run() -> BranchResult:
-        branch = await (of or branches).branch(owner, None)
+        branch = await (of or branches).branch(owner, confinement)
         if interrupt is not None:
             asyncio.get_running_loop().call_later(interrupt, branch.interrupt)
         live.clear()

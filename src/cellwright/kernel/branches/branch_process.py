@@ -1,22 +1,26 @@
-"""A branch, as it is inside: confined, it runs code cell by cell and sends what comes of it. Nothing here is the kernel's."""
+"""A branch, as it is inside: confined, it runs code cell by cell and sends its outputs. Nothing here is the kernel's."""
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
 import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from cellwright.kernel.branches.bounds import BranchBounds
+from cellwright.kernel.branches.descriptors import cut_descriptors
 from cellwright.kernel.branches.messages import Done, Ready, Stream, receive, send
 from cellwright.kernel.branches.outlet import Outlet
 from cellwright.kernel.branches.resets import end_with_parent
+from cellwright.sandbox.paths import below
 from cellwright.sandbox.resolved_bounds import Bounds
 
 if TYPE_CHECKING:
@@ -27,10 +31,13 @@ MOST_FILE_BYTES = 2 << 30
 
 
 class BranchOrder(msgspec.Struct, frozen=True):
-    """What a new branch is to be. `bounds` None: nothing confines it. `memory`: bytes of addresses beyond what is there."""
+    """What a new branch is to be. `bounds` None: nothing confines it, and it has the variables `environ`.
 
-    bounds: Bounds | None
-    environment: Mapping[str, str]
+    `memory`: bytes of addresses beyond those that the kernel has.
+    """
+
+    bounds: BranchBounds | None
+    environ: Mapping[str, str]
     memory: int
 
 
@@ -40,7 +47,6 @@ def run_branch(
     order: BranchOrder,
     parent: int,
     descriptors: tuple[int, int, int],
-    confine: Callable[[Bounds], None],
 ) -> None:
     """Be the branch, until the kernel closes the channel. `descriptors`: the channel, what is printed, errors."""
     channel = socket.socket(fileno=descriptors[0])
@@ -50,11 +56,15 @@ def run_branch(
         for number, own in ((1, descriptors[1]), (2, descriptors[2])):
             os.dup2(own, number)
             os.close(own)
-        os.environ.update(order.environment)
-        tempfile.tempdir = None
         _limit(order.memory)
-        if order.bounds is not None:
-            confine(order.bounds)
+        if order.bounds is None:
+            os.environ.clear()
+            os.environ.update(order.environ)
+            tempfile.tempdir = None
+        else:
+            # what the kernel had opened there
+            cut_descriptors((0, 1, 2, descriptors[0]), functools.partial(_may_read, order.bounds.bounds))
+            order.bounds.enter()
         outlet.open(channel)
         send(channel, Ready())
     except BaseException as error:  # noqa: BLE001 - the kernel says it
@@ -62,6 +72,13 @@ def run_branch(
         return
     while (message := receive(channel)) is not None:
         _run(shell, outlet, str(message[0]["code"]))
+
+
+def _may_read(bounds: Bounds, path: str) -> bool:
+    """Return whether a branch may read the file at `path`; one in memory has none."""
+    readable = (*bounds.read, *bounds.data, *bounds.write, *bounds.temporary)
+    inside = any(below(path, top) for top in readable) and not any(below(path, hidden) for hidden in bounds.hidden)
+    return inside or path.startswith("/memfd:")
 
 
 def _limit(memory: int) -> None:

@@ -62,7 +62,7 @@ def cut_descriptors(kept: Collection[int], may_read: Callable[[str], bool]) -> N
 
 def _reopened(number: int, may_read: Callable[[str], bool]) -> int | None:
     try:
-        if not stat.S_ISREG(os.fstat(number).st_mode) or not may_read(os.readlink(f"/proc/self/fd/{number}")):
+        if not stat.S_ISREG(os.fstat(number).st_mode) or not may_read(str(Path(f"/proc/self/fd/{number}").readlink())):
             return None
         position = os.lseek(number, 0, os.SEEK_CUR)
         own = os.open(f"/proc/self/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)

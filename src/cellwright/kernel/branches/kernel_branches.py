@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,17 +20,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch
 from cellwright.kernel.branches.branch_process import BranchOrder
 from cellwright.kernel.branches.forker import Attempt, Forker, control_pair
 from cellwright.kernel.branches.outlet import Outlet
 from cellwright.kernel.branches.processes import memory, open_gpu, resident_memory
 from cellwright.kernel.branches.resets import RESETS, Forked, Reset
+from cellwright.kernel.branches.secrets import secrets_of
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken, end_child
 from cellwright.kernel.branches.snapshot_process import run_snapshot
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
-from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError
+from cellwright.sandbox.resolved_bounds import ConfinementError
+from cellwright.tools.process.environment import child_environment
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -78,29 +81,20 @@ class KernelBranches:
         self,
         shell: InteractiveShell,
         *,
-        bounds: Callable[[Confinement, PrivateFolder], Bounds],
-        confine: Callable[[Bounds], None],
         on_main: OnMain | None = None,
         cell: Callable[[], str] = lambda: "",
-        may_read: Callable[[str], bool] = lambda _: True,
-        forget_secrets: Callable[[], object] = lambda: None,
-        environment: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda environ: environ,
+        secrets: Callable[[], Sequence[str | bytes]] = tuple,
         resets: Sequence[Reset] = RESETS,
     ) -> None:
-        """`bounds` works out what a branch may touch, given its folder; `confine` keeps the calling process to that.
+        """`on_main` reaches the main thread where the kernel's own loop would not (default: that loop).
 
-        `cell` says before or after which cell a snapshot is taken. In the copy, `may_read` says which files that the kernel
-        has open stay open, `environment` gives the variables that are left, and `forget_secrets` overwrites what must not
-        be there.
+        `cell` says before or after which cell a snapshot is taken. `secrets` must not be in the memory of a copy, besides
+        those that the environment has.
         """
         self._shell = shell
-        self._bounds = bounds
-        self._confine = confine
         self._on_main = on_main or functools.partial(_on_kernels_loop, shell)
         self._cell = cell
-        self._may_read = may_read
-        self._forget_secrets = forget_secrets
-        self._environment = environment
+        self._secrets = secrets
         self._resets = resets
         self._forker: Forker | None = None
         self._snapshot: Snapshot | None = None
@@ -157,7 +151,7 @@ class KernelBranches:
         while (left := deadline - time.monotonic()) > 0:
             ours, theirs = control_pair()
             attempt = Attempt()
-            child = functools.partial(self._be_snapshot, theirs, os.getpid())
+            child = functools.partial(run_snapshot, self._forked(theirs), self._resets, theirs)
             forked = self._forker.submit(functools.partial(attempt.fork, child, left))
             try:
                 await asyncio.wait_for(self._on_main(attempt.park), left)
@@ -181,17 +175,23 @@ class KernelBranches:
             await asyncio.sleep(_AGAIN_SECONDS)
         raise NoBranch(THREADS_COMPUTE)
 
-    def _be_snapshot(self, control: socket.socket, kernel: int) -> None:
-        forked = Forked(
+    def _all_secrets(self) -> list[bytes]:
+        """The key that signs the kernel's messages, and what we were given."""
+        kernel: Any = getattr(self._shell, "kernel", None)
+        own = () if kernel is None else (kernel.session.key,)
+        return secrets_of(os.environ, (*own, *self._secrets()))
+
+    def _forked(self, control: socket.socket) -> Forked:
+        """What the copy works on. Made here, since imports and compiled patterns would be made anew in each copy."""
+        return Forked(
             shell=self._shell,
             outlet=Outlet(),
             kept=(control.fileno(),),
-            parent=kernel,
-            may_read=self._may_read,
-            environment=self._environment,
-            forget_secrets=self._forget_secrets,
+            parent=os.getpid(),
+            may_read=lambda _: True,  # a branch closes what it may not read
+            environ=child_environment(os.environ),
+            secrets=self._all_secrets(),
         )
-        run_snapshot(forked, self._resets, control, self._confine)
 
     async def branch(self, owner: str, confinement: Confinement | None) -> Branch:
         """The branch of `owner`, made if there is none that lives; `confinement` None: nothing confines it.
@@ -221,10 +221,9 @@ class KernelBranches:
             return branch
 
     def _order(self, confinement: Confinement | None, folder: PrivateFolder) -> BranchOrder:
-        own = confined_environment(os.environ, folder.temporary, folder.caches)
-        changed = {name: value for name, value in own.items() if os.environ.get(name) != value}
-        bounds = None if confinement is None else self._bounds(confinement, folder)
-        return BranchOrder(bounds, changed, max(LEAST_LEFT, memory().left * 3 // 4))
+        own = confined_environment(child_environment(os.environ), folder.temporary, folder.caches)
+        bounds = None if confinement is None else branch_bounds(confinement, folder, cwd=os.getcwd())  # noqa: PTH109
+        return BranchOrder(bounds, own, max(LEAST_LEFT, memory().left * 3 // 4))
 
     async def _start(self, owner: str, snapshot: Snapshot, order: BranchOrder, folder: PrivateFolder) -> Branch:
         with contextlib.ExitStack() as stack:

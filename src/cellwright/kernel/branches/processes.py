@@ -69,13 +69,13 @@ def _field(path: Path, name: str) -> int:
 
 
 class Standstill(Struct, frozen=True):
-    """All threads of a process wait for a lock; `cpu` is what they have used. Two that are equal: nothing happened between."""
+    """All threads of a process wait for a lock; `cpu` is what they have used: the same again means that nothing happened."""
 
     cpu: int
 
 
 def standstill(pid: int) -> Standstill | None:
-    """Look whether every thread of `pid` waits for a lock, and it has no children that work for it; None: no, or it is gone."""
+    """Look whether every thread of `pid` waits for a lock, and it has no children; None: no, or it is gone."""
     cpu = 0
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -101,7 +101,7 @@ def open_gpu() -> str:
     """The first device of a GPU that this process has open; "" if there is none."""
     for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names alone
         with contextlib.suppress(OSError):
-            path = os.readlink(f"/proc/self/fd/{number}")
+            path = str(Path(f"/proc/self/fd/{number}").readlink())
             if path.startswith(("/dev/nvidia", "/dev/kfd", "/dev/dri/")):
                 return path
     return ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cellwright.kernel.branches.descriptors import cut_descriptors, make_maps_private
 from cellwright.kernel.branches.library_resets import renew_libraries
 from cellwright.kernel.branches.outlet import Outlet
+from cellwright.kernel.branches.secrets import overwrite_in_memory
 from cellwright.kernel.branches.shell_resets import renew_files, renew_loop, renew_shell, renew_streams
 
 if TYPE_CHECKING:
@@ -24,15 +25,19 @@ _DEATH_SIGNAL = 1
 
 
 class Forked(NamedTuple):
-    """What the steps work on. `kept`: the descriptors that are the process's own; `parent`: who must live, too."""
+    """What the steps work on. `kept`: the descriptors that are the process's own; `parent`: who must live, too.
+
+    `environ`: the variables that are left. `secrets`: what is to be overwritten. Both are worked out in the kernel, where
+    the patterns that takes are compiled once.
+    """
 
     shell: InteractiveShell
     outlet: Outlet
     kept: tuple[int, ...]
     parent: int
     may_read: Callable[[str], bool]
-    environment: Callable[[Mapping[str, str]], Mapping[str, str]]
-    forget_secrets: Callable[[], object]
+    environ: Mapping[str, str]
+    secrets: Sequence[bytes]
 
 
 class Reset(NamedTuple):
@@ -72,10 +77,8 @@ def end_with_parent(parent: int) -> None:
 
 
 def _set_environment(forked: Forked) -> None:
-    wanted = forked.environment(os.environ)
-    for name in [name for name in os.environ if name not in wanted]:
-        del os.environ[name]
-    os.environ.update(wanted)
+    os.environ.clear()
+    os.environ.update(forked.environ)
 
 
 RESETS: Sequence[Reset] = (
@@ -87,6 +90,7 @@ RESETS: Sequence[Reset] = (
     Reset("files", lambda forked: renew_files(forked.shell.user_ns)),
     Reset("shell", lambda forked: renew_shell(forked.shell, forked.outlet)),
     Reset("libraries", lambda _: renew_libraries()),
+    # no keys and tokens: a branch is given its own, and the memory of a snapshot is every branch's
     Reset("environment", _set_environment),
-    Reset("secrets", lambda forked: forked.forget_secrets()),
+    Reset("secrets", lambda forked: overwrite_in_memory(forked.secrets)),
 )

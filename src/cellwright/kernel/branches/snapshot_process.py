@@ -9,7 +9,7 @@ import importlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,12 +17,9 @@ import msgspec
 from cellwright.kernel.branches.branch_process import BranchOrder, run_branch
 from cellwright.kernel.branches.messages import Ready, receive, send
 from cellwright.kernel.branches.resets import Forked, Reset
-from cellwright.sandbox.resolved_bounds import Bounds
 
 
-def run_snapshot(
-    forked: Forked, resets: Sequence[Reset], control: socket.socket, confine: Callable[[Bounds], None]
-) -> None:
+def run_snapshot(forked: Forked, resets: Sequence[Reset], control: socket.socket) -> None:
     """Be the snapshot, until the kernel closes `control`."""
     step = ""
     try:
@@ -34,7 +31,7 @@ def run_snapshot(
     send(control, Ready())
     while (message := receive(control)) is not None:
         request, descriptors = message
-        send(control, _answer(forked, request, descriptors, control, confine))
+        send(control, _answer(forked, request, descriptors, control))
 
 
 def _answer(
@@ -42,13 +39,12 @@ def _answer(
     request: dict[str, Any],
     descriptors: list[int],
     control: socket.socket,
-    confine: Callable[[Bounds], None],
 ) -> dict[str, Any]:
     try:
         match request["kind"]:
             case "branch":
                 order = msgspec.convert(request["order"], BranchOrder)
-                return {"pid": _fork_branch(forked, order, descriptors, control, confine)}
+                return {"pid": _fork_branch(forked, order, descriptors, control)}
             case "reap":
                 return {"status": _reap(request["pid"])}
             case "call":
@@ -69,7 +65,6 @@ def _fork_branch(
     order: BranchOrder,
     descriptors: list[int],
     control: socket.socket,
-    confine: Callable[[Bounds], None],
 ) -> int:
     parent = os.getpid()
     pid = os.fork()
@@ -77,7 +72,7 @@ def _fork_branch(
         try:
             control.close()  # a branch says nothing in the snapshot's name
             channel, out, errors = descriptors
-            run_branch(forked.shell, forked.outlet, order, parent, (channel, out, errors), confine)
+            run_branch(forked.shell, forked.outlet, order, parent, (channel, out, errors))
         finally:
             os._exit(0)
     return pid
