@@ -25,8 +25,8 @@ Status = Literal["ok", "error", "interrupted", "timeout", "hung", "died", "too_m
 
 HANGS_SECONDS = 3.0
 """A branch whose threads all wait for a lock for so long, and use no processor, hangs."""
-GRACE_SECONDS = 0.4
-"""The time that code has to obey an interrupt; then its branch is killed."""
+GRACE_SECONDS, PATIENT_SECONDS = 0.4, 2.0
+"""The time that code has to obey an interrupt of the user's, and of ours; then its branch is killed."""
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS, _MEMORY_SECONDS = 0.5, 1.0
 
@@ -107,7 +107,7 @@ class Branch:
         self.running = True
         try:
             if self._unfinished:  # a call that was cancelled is still at its end
-                await self._until_done(BranchOutputs(None), time.monotonic() + GRACE_SECONDS)
+                await self._until_done(BranchOutputs(None), time.monotonic())
             if not self._alive:
                 return BranchResult([], "died", "The branch had ended.", 0.0)
             self._unfinished = True
@@ -171,7 +171,7 @@ class Branch:
 
     def _stop(self, status: Status) -> None:
         self._stopping = status
-        self._kill_at = time.monotonic() + GRACE_SECONDS
+        self._kill_at = time.monotonic() + (GRACE_SECONDS if status == "interrupted" else PATIENT_SECONDS)
         self._signal(signal.SIGINT)
 
     def out_of_memory(self) -> None:

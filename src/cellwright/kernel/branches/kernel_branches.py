@@ -75,7 +75,10 @@ def unsupported() -> str | None:
 
 
 class KernelBranches:
-    """For one shell. Its methods are for the agent's loop."""
+    """For one shell. Its methods are for the agent's loop.
+
+    `restarted`: copies that hung at their start and were made again.
+    """
 
     def __init__(
         self,
@@ -96,6 +99,7 @@ class KernelBranches:
         self._cell = cell
         self._secrets = secrets
         self._resets = resets
+        self.restarted = 0
         self._forker: Forker | None = None
         self._snapshot: Snapshot | None = None
         self._branches: dict[str, Branch] = {}
@@ -115,6 +119,7 @@ class KernelBranches:
                 try:
                     problem = await asyncio.to_thread(new.handshake, HANDSHAKE_SECONDS)
                 except (OSError, ValueError):  # it hangs, or has died: the next one need not
+                    self.restarted += 1
                     await asyncio.to_thread(new.end)
                     continue
                 except asyncio.CancelledError:
