@@ -7,6 +7,7 @@ import datetime
 import functools
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,13 @@ from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.conversation import END_TIMEOUT_SECONDS, Conversation
 from cellwright.conversation.core import Host
+from cellwright.conversation.features.feature import Feature
 from cellwright.conversation.runs.kinds import Recorded, TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
+from cellwright.features.branches.feature import ForkedKernel, KernelCopies
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog
@@ -103,6 +106,8 @@ class NotebookConversation:
         self._in_kernel = self._kernel is not None
         self.notebooks = KernelNotebooks(pages, functools.partial(kernel_remarks, shell, cells), self._provenance)
         self._jobs = CallerJobs(work_between_cells(self._kernel) if self._in_kernel else None)
+        self.branches: KernelCopies | None = None
+        """The branches of this kernel; None if its system cannot fork it."""
         self.conversation = Conversation(
             Host(
                 cwd=start_folder(os.environ),
@@ -114,6 +119,7 @@ class NotebookConversation:
                 live_definitions=live_definitions(shell, start_folder(os.environ)),
                 checks=kernel_checks(self._kernel, pages),
                 notebook=self._notebook,
+                features=self._features,
             ),
             jobs=self._jobs,
         )
@@ -273,7 +279,32 @@ class NotebookConversation:
             in_kernel=self._in_kernel,
             on_stuck=self._on_stuck,
             own_cell=lambda: front_end_of(self.shell).cell_id,
+            branches=self.branches,
         )
+
+    def _features(self, in_force: SettingsInForce) -> Sequence[Feature]:
+        if self._in_kernel and sys.platform == "linux":
+            self.branches = KernelCopies(in_force, self._fork)
+            return (self.branches,)
+        return ()
+
+    def _fork(self) -> ForkedKernel:
+        from cellwright.kernel.branches.of_conversation import kernel_branches  # few kernels are forked
+
+        assert self.branches is not None
+        # the thread that waits for Claude stands still in its jobs, and so does the kernel's own between two cells
+        return kernel_branches(
+            self.shell,
+            on_main=self._jobs.call,
+            cell=self._place_of_snapshot,
+            may_read=self.branches.may_read,
+            keys=lambda: self.conversation.model.keys.values(),
+        )
+
+    def _place_of_snapshot(self) -> str:
+        if self.origin == "[0]":
+            return ""
+        return f"{'after' if self._jobs.in_background else 'before'} cell {self.origin}"
 
     def _on_stuck(self, tool_use_id: str) -> None:
         run = self.conversation.runs.current
