@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.kernel.branches.bounds import branch_bounds
-from cellwright.kernel.branches.branch import Branch
+from cellwright.kernel.branches.branch import Branch, Patience
 from cellwright.kernel.branches.forked.branch_process import BranchOrder
 from cellwright.kernel.branches.forked.outlet import Outlet
 from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset
@@ -88,6 +88,7 @@ class KernelBranches:
         cell: Callable[[], str] = lambda: "",
         secrets: Callable[[], Sequence[str | bytes]] = tuple,
         resets: Sequence[Reset] = RESETS,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
     ) -> None:
         """`on_main` reaches the main thread where the kernel's own loop would not (default: that loop).
 
@@ -99,6 +100,7 @@ class KernelBranches:
         self._cell = cell
         self._secrets = secrets
         self._resets = resets
+        self._patience = patience
         self.restarted = 0
         self._forker: Forker | None = None
         self._snapshot: Snapshot | None = None
@@ -153,6 +155,7 @@ class KernelBranches:
         if self._forker is None:
             self._forker = Forker()
         deadline = time.monotonic() + MOMENT_SECONDS
+        reason = CELL_RUNS
         while (left := deadline - time.monotonic()) > 0:
             ours, theirs = control_pair()
             attempt = Attempt()
@@ -164,7 +167,7 @@ class KernelBranches:
             except TimeoutError:
                 attempt.give_up()
                 forked.add_done_callback(_end_late)
-                raise NoBranch(CELL_RUNS) from None
+                raise NoBranch(reason) from None
             except OSError as error:  # of a system that promises no more memory than it has
                 message = f"The kernel could not be copied: {error.strerror}."
                 raise NoBranch(message) from error
@@ -177,8 +180,9 @@ class KernelBranches:
             if pid is not None:
                 return Snapshot(pid, ours, Taken(time.time(), self._cell()), attempt.parked_seconds)
             ours.close()
+            reason = THREADS_COMPUTE
             await asyncio.sleep(_AGAIN_SECONDS)
-        raise NoBranch(THREADS_COMPUTE)
+        raise NoBranch(reason)
 
     def _all_secrets(self) -> list[bytes]:
         """The key that signs the kernel's messages, and what we were given."""
@@ -243,7 +247,7 @@ class KernelBranches:
             except BaseException:
                 ours.close()
                 raise
-        return Branch(owner, answer["pid"], ours, snapshot, folder, self._look_at_memory)
+        return Branch(owner, answer["pid"], ours, snapshot, folder, self._look_at_memory, self._patience)
 
     def _look_at_memory(self) -> None:
         """End the youngest branch if memory runs short."""
