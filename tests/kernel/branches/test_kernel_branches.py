@@ -199,10 +199,11 @@ def test_an_interrupt_while_the_main_thread_stands_still_reaches_its_cell(kernel
 def test_nothing_is_left_when_the_kernel_is_killed(branching: NotebookKernel) -> None:
     """The module's last test: its kernel is gone afterwards."""
     printed(branching, "await taken()")
-    printed(branching, 'await ran(\'import subprocess; subprocess.Popen(["sleep", "600"])\')')
+    code = "import subprocess; subprocess.Popen(['sleep', '600'], start_new_session=True).pid"
+    started = int(printed(branching, f"print(await said({code!r}, confinement=reading))"))
     printed(branching, "task = thread.submit(branches._branches['main'].run('while True: pass', timeout=600))")
     found = printed(branching, "print(branches._snapshot.pid, branches._branches['main'].pid)")
-    pids = [int(word) for word in found.split()]
+    pids = [*map(int, found.split()), started]
     assert all(map(_runs, pids))
     os.kill(int(branching.value("__import__('os').getpid()")), signal.SIGKILL)
     killed = time.monotonic()

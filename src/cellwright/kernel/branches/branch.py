@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from cellwright.kernel.branches.bounds import end_marked
 from cellwright.kernel.branches.branch_outputs import BranchOutputs
 from cellwright.kernel.branches.messages import Done, Event, EventReader, ProtocolError, sent
 from cellwright.kernel.branches.processes import Standstill, private_memory, standstill
@@ -65,6 +66,7 @@ class Branch:
         channel: socket.socket,
         snapshot: Snapshot,
         folder: PrivateFolder,
+        mark: int | None,
         look_at_memory: Callable[[], None],
         patience: Patience,
     ) -> None:
@@ -74,6 +76,7 @@ class Branch:
         self.running = False
         self._snapshot = snapshot
         self._folder = folder
+        self._mark = mark
         self._look_at_memory = look_at_memory
         self._patience = patience
         self._channel = channel
@@ -213,6 +216,8 @@ class Branch:
         with contextlib.suppress(NoBranch):  # the snapshot is gone, and so is it
             await self._reaped()
         self._channel.close()
+        if self._mark is not None:  # what its code has started may have left its group
+            await asyncio.to_thread(end_marked, self._mark)
         await asyncio.to_thread(self._folder.close)
 
     async def _reaped(self) -> int | None:

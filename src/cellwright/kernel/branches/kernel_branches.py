@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch, Patience
@@ -33,6 +33,7 @@ from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken, end_c
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 from cellwright.sandbox.resolved_bounds import ConfinementError
+from cellwright.tools.process.child_processes import MARK_NAME, child_processes
 from cellwright.tools.process.environment import child_environment
 
 if TYPE_CHECKING:
@@ -232,7 +233,11 @@ class KernelBranches:
     def _order(self, confinement: Confinement | None, folder: PrivateFolder) -> BranchOrder:
         own = confined_environment(child_environment(os.environ), folder.temporary, folder.caches)
         bounds = None if confinement is None else branch_bounds(confinement, folder, cwd=os.getcwd())  # noqa: PTH109
-        return BranchOrder(bounds, own, max(LEAST_LEFT, memory().left * 3 // 4))
+        # killed, a kernel ends its branches, but not what their code has started
+        mark = {MARK_NAME: child_processes().mark_for_others()}
+        if bounds is not None:
+            bounds = structs.replace(bounds, environ={**bounds.environ, **mark})
+        return BranchOrder(bounds, {**own, **mark}, max(LEAST_LEFT, memory().left * 3 // 4))
 
     async def _start(self, owner: str, snapshot: Snapshot, order: BranchOrder, folder: PrivateFolder) -> Branch:
         with contextlib.ExitStack() as stack:
@@ -247,7 +252,8 @@ class KernelBranches:
             except BaseException:
                 ours.close()
                 raise
-        return Branch(owner, answer["pid"], ours, snapshot, folder, self._look_at_memory, self._patience)
+        mark = None if order.bounds is None else order.bounds.mark
+        return Branch(owner, answer["pid"], ours, snapshot, folder, mark, self._look_at_memory, self._patience)
 
     def _look_at_memory(self) -> None:
         """End the youngest branch if memory runs short."""
