@@ -60,9 +60,10 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """A new process has given up what it must; `problem` says why it has not, and it ends."""
+    """A new process has given up what it must; `problem` says why it has not, and it ends. `steps`: the seconds of each."""
 
     problem: str = ""
+    steps: dict[str, float] = {}
 
 
 Event = Stream | Shown | Cleared | Failed | Done | Ready

@@ -36,12 +36,16 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class Snapshot:
-    """A process that waits. `end` is for any thread."""
+    """A process that waits. `end` is for any thread.
+
+    `parked_seconds`: the main thread stood still for so long. `steps`: the seconds that each reset took.
+    """
 
     def __init__(self, pid: int, control: socket.socket, taken: Taken, parked_seconds: float) -> None:
         self.pid = pid
         self.taken = taken
         self.parked_seconds = parked_seconds
+        self.steps: dict[str, float] = {}
         self._control = control
         self._asking = threading.Lock()
 
@@ -51,7 +55,9 @@ class Snapshot:
         if (message := receive(self._control)) is None:
             ended = "the snapshot ended"
             raise ConnectionError(ended)
-        return msgspec.convert(message[0], Ready).problem or None
+        ready = msgspec.convert(message[0], Ready)
+        self.steps = ready.steps
+        return ready.problem or None
 
     async def ask(self, request: Mapping[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
         """Ask it and wait for the answer. Raises `NoBranch` if it is gone, or says that it cannot."""

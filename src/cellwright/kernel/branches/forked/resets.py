@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cellwright.kernel.branches.descriptors import cut_descriptors, make_maps_private
-from cellwright.kernel.branches.library_resets import renew_libraries
-from cellwright.kernel.branches.outlet import Outlet
+from cellwright.kernel.branches.forked.descriptors import cut_descriptors, make_maps_private
+from cellwright.kernel.branches.forked.library_resets import renew_libraries
+from cellwright.kernel.branches.forked.outlet import Outlet
+from cellwright.kernel.branches.forked.shell_resets import renew_files, renew_loop, renew_shell, renew_streams
 from cellwright.kernel.branches.secrets import overwrite_in_memory
-from cellwright.kernel.branches.shell_resets import renew_files, renew_loop, renew_shell, renew_streams
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -41,10 +41,14 @@ class Forked(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """One step by its name; a test leaves one out and sees what it is for."""
+    """One step by its name; a test leaves one out and sees what it is for.
+
+    `before_ready`: the kernel waits for it. What is not waited for is done before the first branch all the same.
+    """
 
     name: str
     do: Callable[[Forked], object]
+    before_ready: bool = True
 
 
 def leave_group(forked: Forked) -> None:
@@ -92,5 +96,6 @@ RESETS: Sequence[Reset] = (
     Reset("libraries", lambda _: renew_libraries()),
     # no keys and tokens: a branch is given its own, and the memory of a snapshot is every branch's
     Reset("environment", _set_environment),
-    Reset("secrets", lambda forked: overwrite_in_memory(forked.secrets)),
+    # looks through all memory of Python's objects, which takes longer than all the rest
+    Reset("secrets", lambda forked: overwrite_in_memory(forked.secrets), before_ready=False),
 )

@@ -9,26 +9,33 @@ import importlib
 import os
 import signal
 import socket
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from cellwright.kernel.branches.branch_process import BranchOrder, run_branch
+from cellwright.kernel.branches.forked.branch_process import BranchOrder, run_branch
+from cellwright.kernel.branches.forked.resets import Forked, Reset
 from cellwright.kernel.branches.messages import Ready, receive, send
-from cellwright.kernel.branches.resets import Forked, Reset
 
 
 def run_snapshot(forked: Forked, resets: Sequence[Reset], control: socket.socket) -> None:
     """Be the snapshot, until the kernel closes `control`."""
-    step = ""
+    step, steps = "", {}
     try:
-        for step, do in resets:  # noqa: B007 - named below
-            do(forked)
+        for step, do, before_ready in resets:
+            if before_ready:
+                began = time.perf_counter()
+                do(forked)
+                steps[step] = time.perf_counter() - began
     except BaseException as error:  # noqa: BLE001 - the kernel says it
         send(control, Ready(f"{step}: {type(error).__name__}: {error}"))
         return
-    send(control, Ready())
+    send(control, Ready(steps=steps))
+    for reset in resets:
+        if not reset.before_ready:
+            reset.do(forked)
     while (message := receive(control)) is not None:
         request, descriptors = message
         send(control, _answer(forked, request, descriptors, control))
