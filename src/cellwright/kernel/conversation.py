@@ -32,7 +32,7 @@ from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog
 from cellwright.kernel.context.mentions import mentioned_cells
 from cellwright.kernel.context.notebook_context import kernel_context
-from cellwright.kernel.kernel_checks import kernel_checks
+from cellwright.kernel.run.kernel_checks import kernel_checks
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic.displayed_errors import telling_once
 from cellwright.kernel.magic.option_parser import keep_result, named_type
