@@ -183,11 +183,13 @@ def test_the_page_of_branches_and_code_of_one_run_in_the_kernel(
     cell = kernel.begin(f"%claude /branches run {result['tool_use_id']}")
     asked = page.wait_for_op("ask", cell)
     assert (asked["name"], asked["detail"]) == ("Python", "kept_name = 'from a branch'\nkept_name")
-    page.answer(asked["question"], "allow")
+    page.answer(asked["question"], "allow", scope="session", rules=["Python"])
     kernel.finish(cell)
     assert cell.status == "ok", cell.error
     assert "from a branch" in str(cell.outputs)
     assert kernel.value("kept_name") == "'from a branch'"
+    # what was allowed for the session holds for it
+    assert kernel.run(f"%claude /branches run {result['tool_use_id']}").status == "ok"
     unknown = kernel.run("%claude /branches run toolu_unknown")
     assert "was not found in this session" in unknown.error
 

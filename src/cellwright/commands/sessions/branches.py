@@ -76,13 +76,16 @@ async def _run_in_kernel(call: CommandCall, name: str) -> CommandPage:
         message = "Claude is working. Run the code in your kernel when the turn has ended."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     notes: list[str] = []
-    calls = conversation.served_calls(RunOptions(builtin_tools=False, tool_names=("Python",)), notes.append)
+    session = conversation.sessions.current
+    options = RunOptions(builtin_tools=False, tool_names=("Python",), allow=session.granted)
+    calls = conversation.served_calls(options, notes.append)
     owner: JobOwner = _Unawaited()
     try:
         with conversation.jobs.owned_by(owner):
             end = await calls.call("Python", {"code": code}, call.ask_user, emit=call.emit)
     finally:
         calls.close()
+    session.granted = (*session.granted, *calls.granted)
     shown = end.content if isinstance(end.content, str) else "\n".join(_text(block) for block in end.content)
     title = {"success": "Ran in your kernel", "denied": "Not run"}.get(end.status, "Failed in your kernel")
     return CommandPage([Section(title, code=code, language="python", text="\n".join(filter(None, (shown, *notes))))])
