@@ -17,7 +17,7 @@ from cellwright.sessions.session import Session
 Turn = tuple[str, int]
 """A session's id and the number of a turn in it, as checkpoints count."""
 
-NO_COPY = "Variables stay as they are: no copy of the kernel was made before this turn's code."
+NO_COPY = "Variables stay as they are: the copy of the kernel from before a turn's code is kept until the next prompt."
 
 
 class VariableChange(Struct, frozen=True):
