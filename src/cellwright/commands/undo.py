@@ -160,9 +160,11 @@ async def undo_page(call: CommandCall) -> CommandPage:
     turns = taking.journal.history.newest(words.number or 1, code_only=code_only, left=words.force)
     last = _turn_of_variables(call.conversation, taking) if code_only else None
     if last is not None and last not in turns and (not turns or last.number > turns[0].number):
-        turns = [last, *turns][: words.number or 1]
+        variables = await _plan_of(call.conversation, taking, last)
+        if variables.coming_back or variables.conflicts:  # its code did not only look
+            turns = [last, *turns][: words.number or 1]
     if not turns:
-        return _nothing_to_undo("There is no turn to undo.", taking.journal.history)
+        return _nothing_to_undo("There is no turn to undo.", taking.journal.history, call.conversation)
     return await _apply(call, taking, words, turns)
 
 
@@ -178,7 +180,8 @@ async def rewind_page(call: CommandCall) -> CommandPage:
     last = _turn_of_variables(call.conversation, taking)
     code = what != "conversation" and (last in turns or any(turn.to_undo(left=words.force) for turn in turns))
     if not code and (what == "code" or not _is_in(first)):
-        return _nothing_to_undo(f"Turn {words.number} and those after it are already undone.", history)
+        text = f"Nothing of turn {words.number} and those after it is left to undo."
+        return _nothing_to_undo(text, history, call.conversation)
     return await _apply(call, taking, replace(words, what=what), turns)
 
 
@@ -221,6 +224,12 @@ def _turn_of_variables(conversation: Conversation, taking: Undo) -> CheckpointTu
     return taking.journal.history.turn(variables.turn[1])
 
 
+async def _plan_of(conversation: Conversation, taking: Undo, turn: CheckpointTurn) -> VariablesPlan:
+    variables = variables_of(conversation)
+    found = None if variables is None else await variables.plan([(taking.session.id, turn.number)], force=False)
+    return NO_VARIABLES if found is None else found
+
+
 async def undo_turn(conversation: Conversation, number: int, *, preview: bool, force: bool = False) -> dict[str, Any]:
     """One turn's files, cells and variables taken back, for a button; with `preview` only what that would do.
 
@@ -234,7 +243,7 @@ async def undo_turn(conversation: Conversation, number: int, *, preview: bool, f
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"Turn {number} cannot be undone: it was not found.")
     plan = await taking.plan([turn], "code", force=force)
     variables = await plan_variables(conversation, plan, taking.session, force=force)
-    does_something = plan.does_something or bool(variables.coming_back)
+    does_something = bool(variables.coming_back) or (plan.does_something and turn.to_undo(left=True))
     shown = {
         "title": f"Undo {names_of(plan.turns)}?",
         "text": visible(preview_text(plan, taking.cwd, variables)),
@@ -272,7 +281,7 @@ async def redo_page(call: CommandCall) -> CommandPage:
     undo = taking.journal.history.to_redo()
     if undo is None:
         return _nothing_to_undo(
-            "There is nothing to redo. An undo can be redone until the next turn begins.", taking.journal.history
+            "There is nothing to redo. An undo can be redone until the next turn begins.", taking.journal.history, None
         )
 
     async def plan(_what: What, force: bool) -> UndoPlan:
@@ -383,9 +392,13 @@ def _from(plan: UndoPlan, taking: Undo) -> list[CheckpointTurn]:
     return turns if all(turn.number in later or turn.conversation_undone for turn in turns) else []
 
 
-def _nothing_to_undo(text: str, history: History) -> CommandPage:
+def _nothing_to_undo(text: str, history: History, conversation: Conversation | None) -> CommandPage:
     effects = [(turn, effect) for turn in reversed(history.only_effects()) for effect in turn.effects]
-    return CommandPage([Section(text), *_effects(effects), *([_turns(history)] if history.turns else [])])
+    sections = [Section(text)]
+    variables = None if conversation is None else variables_of(conversation)
+    if variables is not None and any(effect.startswith(_CHANGES_VARIABLES) for _, effect in effects):
+        sections.append(Section("Variables", text=variables.why_not or NO_COPY))
+    return CommandPage([*sections, *_effects(effects), *([_turns(history)] if history.turns else [])])
 
 
 def _unconfirmed(plan: UndoPlan, taking: Undo, variables: VariablesPlan, verb: str) -> CommandPage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from notebook_kernel import Cell, NotebookKernel, Page
@@ -81,12 +82,20 @@ def test_a_later_turn_lets_the_copy_go_and_undo_says_so(kernel: NotebookKernel, 
     ask(kernel, model, "kept = 2")
     model.add(say("Nothing to do."))
     kernel.run("%%claude\nand now?")
-    cell = kernel.run("%claude /rewind 1 code yes")
+    cell = kernel.run("%claude /undo yes")
     assert kernel.value("kept") == "2"
-    assert (
-        "cannot be undone" in cell.outputs[-1]["text/plain"].lower()
-        or "already undone" in cell.outputs[-1]["text/plain"]
-    )
+    assert "the copy of the kernel from before" in cell.outputs[-1]["text/plain"]
+
+
+def test_a_turn_that_only_looked_is_passed_over(kernel: NotebookKernel, model: MessagesServer, project: Path) -> None:
+    kernel.run("looked = [1]")
+    made = project / "made.txt"
+    model.add(turn(use("Write", file_path=str(made), content="x")), say("Done."))
+    kernel.run("%%claude --new --mode bypassPermissions\nwrite it")
+    ask(kernel, model, "sum(looked)", options="")
+    cell = kernel.run("%claude /undo yes")
+    assert "Undone: turn 1" in cell.outputs[-1]["text/plain"]
+    assert not made.exists()
 
 
 def test_without_branches_no_copy_is_made(kernel: NotebookKernel, model: MessagesServer) -> None:
@@ -95,3 +104,4 @@ def test_without_branches_no_copy_is_made(kernel: NotebookKernel, model: Message
     cell = kernel.run("%claude /undo yes")
     assert kernel.value("kept") == "2"
     assert "There is no turn to undo" in cell.outputs[-1]["text/plain"]
+    assert "the copy of the kernel from before" in cell.outputs[-1]["text/plain"]

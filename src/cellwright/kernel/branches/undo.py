@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from cellwright.features.branches.variables import VariableChange, VariablesPlan
+from cellwright.features.branches.variables import STAY, VariableChange, VariablesPlan
 from cellwright.kernel.branches.forker import control_pair
 from cellwright.kernel.branches.kernel_branches import KernelBranches
 from cellwright.kernel.branches.resets import RESETS
@@ -112,7 +112,7 @@ class UndoneInKernel:
     async def plan(self, *, force: bool) -> VariablesPlan:
         """Compare the variables with the copy; with `force` those that the user's cells changed since come back, too."""
         if not self._is_there:
-            return VariablesPlan(note=f"Variables stay as they are. {self.why_not}".strip())
+            return VariablesPlan(note=f"{STAY} {self.why_not}".strip())
         names = self._names()
         try:
             async with self._helper() as channel:
@@ -124,7 +124,7 @@ class UndoneInKernel:
         except TimeoutError:
             return VariablesPlan(note=BUSY)
         except (NoBranch, CannotReturn, OSError) as error:
-            return VariablesPlan(note=f"Variables stay as they are: {error}.")
+            return VariablesPlan(note=f"{STAY} {error}.")
         return compare(looked.values, now, names, force=force)
 
     async def apply(self, plan: VariablesPlan) -> list[str]:
