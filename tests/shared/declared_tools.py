@@ -14,9 +14,9 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
-from cellwright.kernel.branches.branch_tool import branch_tool
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
+from cellwright.kernel.execute.branch_tool import branch_tool
 from cellwright.kernel.execute.python_tool import python_tool
 from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.tools.later_tool import whole_tool

@@ -184,7 +184,10 @@ COMMANDS: dict[str, SlashCommand] = {
     "cells": SlashCommand(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
     "tasks": SlashCommand(tasks_page, "what Claude and its shell commands are doing, with their ids", "[stop ID]"),
     "branches": SlashCommand(
-        branches_page, "the copies of your kernel that Claude tries things in; end one, or run its code", BRANCHES, asks=True
+        branches_page,
+        "the copies of your kernel that Claude tries things in; end one, or run its code",
+        BRANCHES,
+        asks=True,
     ),
     "steer": SlashCommand(steer_page, "send Claude a message while it works", "TEXT"),
     "btw": SlashCommand(btw_page, "ask about the conversation without adding to it, even while Claude works", BTW),

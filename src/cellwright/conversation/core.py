@@ -71,8 +71,8 @@ class Host(Struct, frozen=True, kw_only=True):
     process adds to the built-in ones (the kernel's `Python`). `is_unsaved` says of a file whether an editor holds changes
     of it; `open_notebooks` are the notebooks that are open in its front ends; `live_definitions` says of a name what this
     process itself has by it; `checks` are what `/doctor` looks at besides the usual; `find_sandbox` says what can confine
-    commands, and is asked with the first run; `notebook` is the file that this process runs, if it runs one; `features` makes
-    those that only this process has.
+    commands, and is asked with the first run; `notebook` is the file that this process runs, if it runs one; `features`
+    makes those that only this process has.
     """
 
     cwd: Path

@@ -308,17 +308,14 @@ class NotebookConversation:
         return self.branches is not None and self.branches.setting != "off"
 
     def _fork(self) -> ForkedKernel:
-        from cellwright.kernel.branches.of_conversation import kernel_branches  # few kernels are forked
+        from cellwright.kernel.branches.kernel_branches import KernelBranches  # few kernels are forked
 
-        assert self.branches is not None
+        def secrets() -> Sequence[str | bytes]:
+            session_key = getattr(getattr(self._kernel, "session", None), "key", b"")
+            return (*self.conversation.model.keys.values(), session_key)
+
         # the thread that waits for Claude stands still in its jobs, and so does the kernel's own between two cells
-        return kernel_branches(
-            self.shell,
-            on_main=self._jobs.call,
-            cell=self._place_of_snapshot,
-            may_read=self.branches.may_read,
-            keys=lambda: self.conversation.model.keys.values(),
-        )
+        return KernelBranches(self.shell, on_main=self._jobs.call, cell=self._place_of_snapshot, secrets=secrets)
 
     def _place_of_snapshot(self) -> str:
         if self.origin == "[0]":

@@ -58,7 +58,7 @@ def kernel_tools(
 
     def branch() -> Tool:
         from cellwright.kernel.branches.bounds import branches_enforced
-        from cellwright.kernel.branches.branch_tool import branch_tool
+        from cellwright.kernel.execute.branch_tool import branch_tool
 
         assert branches is not None
         return branch_tool(branches, branches_enforced, settings.python_timeout)

@@ -16,7 +16,9 @@ from cellwright.testing import MessagesServer, say, turn, use
 
 pytestmark = [
     pytest.mark.kernel,
-    pytest.mark.skipif(sys.platform != "linux" or branches_enforced() is not None, reason="this system confines no branch"),
+    pytest.mark.skipif(
+        sys.platform != "linux" or branches_enforced() is not None, reason="this system confines no branch"
+    ),
 ]
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()
@@ -85,7 +87,9 @@ def test_a_turn_begins_with_the_kernel_as_it_is_and_so_does_a_call_after_code_in
     assert text_of(results(model)[0]).endswith("'kept'")
 
 
-def test_errors_magics_await_and_refusals_are_results(kernel: NotebookKernel, model: MessagesServer, project: Path) -> None:
+def test_errors_magics_await_and_refusals_are_results(
+    kernel: NotebookKernel, model: MessagesServer, project: Path
+) -> None:
     code = """
 import asyncio, pathlib, socket
 await asyncio.sleep(0)

@@ -17,7 +17,9 @@ ASKS = {"setting": "ask", "unconfined": ""}
 OFF = {"setting": "off", "unconfined": ""}
 
 
-def decided(place: Any, facts: dict[str, str], mode: str = "default", code: str = "df.head()", **rules: Any) -> Decision:
+def decided(
+    place: Any, facts: dict[str, str], mode: str = "default", code: str = "df.head()", **rules: Any
+) -> Decision:
     policy = PermissionPolicy(
         mode=mode, roots=[place.project], cwd=place.project, sandbox=SandboxRules(means=ALL), **rules
     )

@@ -98,7 +98,6 @@ class KernelCopies(Feature):
         self._ending: set[asyncio.Task[None]] = set()
         self._told = False
         self._at_work = 0
-        self._may_read: Callable[[str], bool] = lambda _path: False
 
     @property
     def setting(self) -> str:
@@ -131,15 +130,9 @@ class KernelCopies(Feature):
             self._is_current = False
 
     @contextlib.asynccontextmanager
-    async def use(
-        self, owner: str, confinement: Confinement | None, may_read: Callable[[str], bool]
-    ) -> AsyncIterator[UsedBranch]:
-        """Give the branch of `owner` to one call at a time; a new snapshot keeps no file open for which `may_read` is false.
-
-        Raises what the kernel raises if it cannot be forked.
-        """
+    async def use(self, owner: str, confinement: Confinement | None) -> AsyncIterator[UsedBranch]:
+        """Give the branch of `owner` to one call at a time. Raises what the kernel raises if it cannot be forked."""
         async with self._turns.setdefault(owner, asyncio.Lock()):
-            self._may_read = may_read
             kernel = await self._current_kernel()
             self._at_work += 1
             try:
@@ -149,10 +142,6 @@ class KernelCopies(Feature):
                 yield UsedBranch(branch, _words(branch.taken, is_new=is_new))
             finally:
                 self._at_work -= 1
-
-    def may_read(self, path: str) -> bool:
-        """Return whether a copy may keep a file open that the kernel has open."""
-        return self._may_read(path)
 
     async def _current_kernel(self) -> ForkedKernel:
         async with self._snapshotting:
@@ -195,4 +184,5 @@ def _words(taken: Snapshot, *, is_new: bool) -> str:
     True
     """
     place = f", {taken.cell}" if taken.cell else ""
-    return f"{'New branch: y' if is_new else 'Y'}our variables as of {time.strftime('%H:%M', time.localtime(taken.at))}{place}"
+    when = time.strftime("%H:%M", time.localtime(taken.at))
+    return f"{'New branch: y' if is_new else 'Y'}our variables as of {when}{place}"

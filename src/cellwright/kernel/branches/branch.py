@@ -26,13 +26,14 @@ Status = Literal["ok", "error", "interrupted", "timeout", "hung", "died", "too_m
 HANGS_SECONDS = 3.0
 """A branch whose threads all wait for a lock for so long, and use no processor, hangs."""
 GRACE_SECONDS, PATIENT_SECONDS = 0.4, 2.0
-"""The time that code has to obey an interrupt of the user's, and of ours; then its branch is killed."""
+"""The time that code has to obey an interrupt, and one because its time is over; then its branch is killed."""
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS, _MEMORY_SECONDS = 0.5, 1.0
 
 HUNG = (
     "This branch hangs in a lock: a library was used in the kernel with threads that a branch does not have (usual: "
-    "polars). Convert with `.to_pandas()`, or run it in the kernel (asks the user)."
+    "polars). Take a frame over column by column, as `pd.DataFrame({c: df[c].to_pandas() for c in df.columns})`, "
+    "or run it in the kernel (asks the user)."
 )
 _ENDED = " The branch was ended with it; the next call begins with a new copy."
 
@@ -171,7 +172,7 @@ class Branch:
 
     def _stop(self, status: Status) -> None:
         self._stopping = status
-        self._kill_at = time.monotonic() + (GRACE_SECONDS if status == "interrupted" else PATIENT_SECONDS)
+        self._kill_at = time.monotonic() + (PATIENT_SECONDS if status == "timeout" else GRACE_SECONDS)
         self._signal(signal.SIGINT)
 
     def out_of_memory(self) -> None:

@@ -227,7 +227,7 @@ def python_tool(
     `in_kernel`: file descriptors 1 and 2 are nobody's screen, and what child processes write there is output of the
     code. `seconds` bounds every call, and `timeout_seconds` the call that has it; without them code runs as long as it
     likes. `on_stuck(tool_use_id)` is called on the agent's thread when code does not react to an interrupt; the call ends
-    only when the code does. `pictures` asks the user's page for what only a page draws. `beside_branch`: Claude has Branch, too.
+    only when the code does. `pictures` asks the user's page for what only a page draws. `beside_branch`: Claude has Branch.
     `before_code` is awaited before each code runs.
     """
 
@@ -296,7 +296,7 @@ async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) 
 
 
 def code_title(code: str) -> str:
-    """Return the title of a call that runs `code`: its first comment, which says what it is for, and its first line; "…" for what there is besides."""
+    """Return the title of a call that runs `code`: its first comment, which says its purpose, and its first line, cut."""
     lines = [line.strip() for line in code.splitlines() if line.strip()]
     purpose = lines.pop(0).lstrip("#! ") if lines and lines[0].startswith("#") else ""
     statements = [line for line in lines if not line.startswith("#")]

@@ -19,13 +19,30 @@ MAX_HTML = 400_000
 _BASE64 = lazy_pattern(r"[A-Za-z0-9+/=\s]+")
 _NUMBER = lazy_pattern(r"[0-9]{1,4}")
 _KEPT = frozenset(
-    "table thead tbody tfoot tr th td caption b i em strong u s small sub sup p div span pre code ul ol li dl dt dd "
-    "h1 h2 h3 h4 h5 h6".split()
+    {
+        "table",
+        "thead",
+        "tbody",
+        "tfoot",
+        "tr",
+        "th",
+        "td",
+        "caption",
+        "b",
+        "i",
+        "em",
+        "strong",
+        "u",
+        "s",
+        "small",
+        "sub",
+    }
+    | {"sup", "p", "div", "span", "pre", "code", "ul", "ol", "li", "dl", "dt", "dd", "h1", "h2", "h3", "h4", "h5", "h6"}
 )
 _EMPTY = frozenset({"br", "hr"})
 _DROPPED = frozenset(
-    "script style iframe object svg math template noscript textarea title select button form head audio video "
-    "canvas".split()
+    {"script", "style", "iframe", "object", "svg", "math", "template", "noscript", "textarea", "title", "select"}
+    | {"button", "form", "head", "audio", "video", "canvas"}
 )
 """Elements that are left out with all that is in them."""
 

@@ -1,6 +1,6 @@
 """The tool `Branch`: Claude's code in a confined copy of the kernel, beside the user's cells and without a change to them.
 
-What comes out of a branch is data that nobody trusts: text, pictures, and HTML made passive (`untrusted.py`).
+What comes out of a branch is data that nobody trusts: text, pictures, and HTML made passive (`passive_display.py`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Notice, Preview
 from cellwright.features.branches.feature import KernelCopies
 from cellwright.kernel.branches.snapshot import NoBranch
-from cellwright.kernel.branches.untrusted import passive_bundle
 from cellwright.kernel.execute.captured_output import CapturedOutput, Update, display_of
 from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
+from cellwright.kernel.execute.passive_display import passive_bundle
 from cellwright.kernel.execute.python_tool import code_title, kernel_folder
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def branch_tool(branches: KernelCopies, unconfined: Callable[[], str | None], se
         allowed = input.timeout_seconds if seconds is None else min(input.timeout_seconds, seconds)
         started = time.perf_counter()
         try:
-            async with branches.use(ctx.session_id, ctx.confinement, ctx.may_read) as used:
+            async with branches.use(ctx.session_id, ctx.confinement) as used:
                 if ctx.confinement is not None and (line := branches.first_use()):
                     ctx.emit(Notice(line))
                 output.write(f"[{used.words}]\n")
