@@ -17,7 +17,7 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.thread import AgentThread
 from cellwright.kernel.branches.branch import BranchResult
 from cellwright.kernel.branches.kernel_branches import CELL_RUNS, THREADS_COMPUTE, KernelBranches
-from cellwright.kernel.branches.resets import RESETS
+from cellwright.kernel.branches.forked.resets import RESETS
 from cellwright.kernel.branches.snapshot import NoBranch
 
 shell = get_ipython()

@@ -22,14 +22,14 @@ from msgspec import Struct
 
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch
-from cellwright.kernel.branches.branch_process import BranchOrder
+from cellwright.kernel.branches.forked.branch_process import BranchOrder
+from cellwright.kernel.branches.forked.outlet import Outlet
+from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset
+from cellwright.kernel.branches.forked.snapshot_process import run_snapshot
 from cellwright.kernel.branches.forker import Attempt, Forker, control_pair
-from cellwright.kernel.branches.outlet import Outlet
 from cellwright.kernel.branches.processes import memory, open_gpu, resident_memory
-from cellwright.kernel.branches.resets import RESETS, Forked, Reset
 from cellwright.kernel.branches.secrets import secrets_of
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken, end_child
-from cellwright.kernel.branches.snapshot_process import run_snapshot
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 from cellwright.sandbox.resolved_bounds import ConfinementError

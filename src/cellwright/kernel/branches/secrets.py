@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -15,6 +17,9 @@ from cellwright.redaction.redaction import secret_values
 
 LARGEST_MAP = 64 * 2**20
 """The size in bytes above which a block of memory is an array's: all that Python's own objects use is smaller."""
+
+MOST_LOOKED_AT = 256 * 2**20
+"""Bytes in all; a hundred arrays of a few megabytes would take a second."""
 
 LEAST_BYTES = 12
 """What is shorter may stand in memory by chance, and something else breaks when it is overwritten."""
@@ -60,13 +65,36 @@ def overwrite_in_memory(needles: Iterable[bytes]) -> int:
 
 
 def _blocks() -> Iterator[tuple[int, int]]:
-    """The blocks of memory, by their first and last address, that hold what Python makes: private, written, of no file."""
+    """The parts of memory, by their first and last address, that hold what Python makes: private, written, of no file.
+
+    The smallest blocks come first, and as many as `MOST_LOOKED_AT` allows.
+    """
+    found = []
     for line in Path("/proc/self/maps").read_text("utf-8", "surrogateescape").splitlines():
         addresses, access, *rest = line.split(None, 5)
         begin, end = (int(address, 16) for address in addresses.split("-"))
         of_no_file = len(rest) < 4 or rest[3] == "[heap]" or rest[3].startswith(("[stack", "[anon"))
         if access.startswith("rw") and access.endswith("p") and of_no_file and end - begin <= LARGEST_MAP:
-            yield begin, end
+            found.append((end - begin, begin))
+    left = MOST_LOOKED_AT
+    for size, begin in sorted(found):
+        for part in _written(begin, begin + size):
+            left -= part[1] - part[0]
+            yield part
+        if left < 0:
+            return
+
+
+def _written(begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of a block that hold anything. The rest, most of each thread's stack, would be made by reading it."""
+    with open("/proc/self/pagemap", "rb", buffering=0) as pages:  # noqa: PTH123 - for each of many blocks
+        entries = os.pread(pages.fileno(), (end - begin) // mmap.PAGESIZE * 8, begin // mmap.PAGESIZE * 8)
+    if len(entries) * mmap.PAGESIZE != (end - begin) * 8:  # it grew meanwhile, or the system does not say
+        yield begin, end
+        return
+    # the highest byte of each entry begins with the bits for a page in memory and one that was moved out
+    for run in re.finditer(rb"[\x40-\xff]+", entries[7::8]):
+        yield begin + run.start() * mmap.PAGESIZE, begin + run.end() * mmap.PAGESIZE
 
 
 def _whole_pages(size: int) -> int:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cellwright.kernel.branches.descriptors import cut_descriptors, make_maps_private
-from cellwright.kernel.branches.library_resets import renew_libraries
-from cellwright.kernel.branches.outlet import Outlet
+from cellwright.kernel.branches.forked.descriptors import cut_descriptors, make_maps_private
+from cellwright.kernel.branches.forked.library_resets import renew_libraries
+from cellwright.kernel.branches.forked.outlet import Outlet
+from cellwright.kernel.branches.forked.shell_resets import renew_files, renew_loop, renew_shell, renew_streams
 from cellwright.kernel.branches.secrets import overwrite_in_memory
-from cellwright.kernel.branches.shell_resets import renew_files, renew_loop, renew_shell, renew_streams
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

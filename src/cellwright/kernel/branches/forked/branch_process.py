@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cellwright.kernel.branches.bounds import BranchBounds
-from cellwright.kernel.branches.descriptors import cut_descriptors
+from cellwright.kernel.branches.forked.descriptors import cut_descriptors
+from cellwright.kernel.branches.forked.outlet import Outlet
+from cellwright.kernel.branches.forked.resets import end_with_parent
 from cellwright.kernel.branches.messages import Done, Ready, Stream, receive, send
-from cellwright.kernel.branches.outlet import Outlet
-from cellwright.kernel.branches.resets import end_with_parent
 from cellwright.sandbox.paths import below
 from cellwright.sandbox.resolved_bounds import Bounds
 

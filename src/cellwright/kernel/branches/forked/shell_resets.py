@@ -19,8 +19,8 @@ import msgspec
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 
+from cellwright.kernel.branches.forked.outlet import Outlet, OutletStream
 from cellwright.kernel.branches.messages import Cleared, Failed, Shown
-from cellwright.kernel.branches.outlet import Outlet, OutletStream
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from cellwright.kernel.branches.branch_process import BranchOrder, run_branch
+from cellwright.kernel.branches.forked.branch_process import BranchOrder, run_branch
+from cellwright.kernel.branches.forked.resets import Forked, Reset
 from cellwright.kernel.branches.messages import Ready, receive, send
-from cellwright.kernel.branches.resets import Forked, Reset
 
 
 def run_snapshot(forked: Forked, resets: Sequence[Reset], control: socket.socket) -> None:
