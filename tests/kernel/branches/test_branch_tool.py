@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_panel import ChatPanel
 from notebook_kernel import Cell, NotebookKernel, Page
 
 from cellwright.kernel.branches.bounds import branches_enforced
@@ -189,3 +190,29 @@ def test_the_page_of_branches_and_code_of_one_run_in_the_kernel(
     assert kernel.value("kept_name") == "'from a branch'"
     unknown = kernel.run("%claude /branches run toolu_unknown")
     assert "was not found in this session" in unknown.error
+
+
+def test_a_run_of_the_panel_is_told_of_a_cell_that_runs_and_else_goes_on_beside_one(
+    kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer, project: Path
+) -> None:
+    waits = "import os, time\nprint('[begun]', flush=True)\nwhile not os.path.exists({!r}): time.sleep(0.01)"
+    first, second = (str(project / name) for name in ("go-on-1", "go-on-2"))
+    kernel.run("seen = 'as it was'")
+    model.add(use("Branch", code="seen"), say("Busy."))
+    busy = kernel.begin(waits.format(first))
+    kernel.wait_for(lambda _: "[begun]" in busy.stdout, busy)
+    panel.wait_for_end(panel.prompt("look"))
+    assert "A cell of the user's is running" in text_of(results(model)[0])
+    Path(first).touch()
+    assert kernel.finish(busy).status == "ok"
+
+    model.add(use("Branch", code=f"{waits.format(second)}\nseen"), say("Seen."))
+    run = panel.prompt("look again")
+    panel.wait_for_op(run, "output")
+    assert kernel.run("seen = 'changed meanwhile'").status == "ok"
+    Path(second).touch()
+    panel.wait_for_end(run)
+    [result] = results(model)
+    assert text_of(result).endswith("'as it was'")
+    assert ", after cell [" in text_of(result)
+    assert kernel.value("seen") == "'changed meanwhile'"

