@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.features.branches.variables import STAY, VariableChange, VariablesPlan
+from cellwright.kernel.branches.forked.resets import RESETS
 from cellwright.kernel.branches.forker import control_pair
 from cellwright.kernel.branches.kernel_branches import KernelBranches
-from cellwright.kernel.branches.forked.resets import RESETS
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.branches.undo_values import (
     CannotReturn,

@@ -40,7 +40,7 @@ def run_snapshot(forked: Forked, resets: Sequence[Reset], control: socket.socket
             end_marked(mark)
         os._exit(0)
 
-    # what a branch started may have left its group and outlives it: it is ended here, also when the kernel is killed
+    # what a branch started may have left its group and cleared its environment: when the kernel is killed, it ends here
     signal.signal(signal.SIGTERM, end)
     end_with_parent(forked.parent, signal.SIGTERM)
     send(control, Ready(steps=steps))
@@ -103,7 +103,7 @@ def _fork_branch(
 
 
 def _reap(pid: int, marks: dict[int, int]) -> int | None:
-    """End a branch and all that it started for good, and give its exit status; None while it is not gone.
+    """End a branch's group for good, and give the branch's exit status; None while it is not gone.
 
     Until here its pid is nobody else's: the kernel can send signals to it.
     """
@@ -111,7 +111,8 @@ def _reap(pid: int, marks: dict[int, int]) -> int | None:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:  # it was killed before it had one
         os.kill(pid, signal.SIGKILL)
-    if (mark := marks.pop(pid, None)) is not None:
-        end_marked(mark)
     found, status = os.waitpid(pid, os.WNOHANG)
-    return os.waitstatus_to_exitcode(status) if found else None
+    if not found:
+        return None
+    marks.pop(pid, None)
+    return os.waitstatus_to_exitcode(status)
