@@ -88,6 +88,11 @@ def test_it_runs_within_the_bounds_of_a_command_that_only_reads_also_once_it_was
     assert decided(place, UNCONFINED).confinement is None
 
 
+def test_what_is_offered_is_a_rule_that_allows_it(place):
+    assert {offer.rules for offer in decided(place, ASKS).suggestions} == {("Branch",)}
+    assert {offer.rules for offer in decided(place, UNCONFINED).suggestions} == {("Python",)}
+
+
 def test_what_cannot_be_hidden_is_not_run_unasked(place):
     weak = SandboxAbilities(name="weak", hides=False, protects=False, hosts=False)
     policy = PermissionPolicy(
