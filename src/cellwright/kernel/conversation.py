@@ -27,6 +27,7 @@ from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.features.branches.feature import ForkedKernel, KernelCopies
+from cellwright.features.branches.variables import KernelVariables, Turn, UndoneVariables
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog
@@ -108,6 +109,7 @@ class NotebookConversation:
         self._jobs = CallerJobs(work_between_cells(self._kernel) if self._in_kernel else None)
         self.branches: KernelCopies | None = None
         """The branches of this kernel; None if its system cannot fork it."""
+        self._variables: UndoneVariables | None = None
         self.conversation = Conversation(
             Host(
                 cwd=start_folder(os.environ),
@@ -280,13 +282,30 @@ class NotebookConversation:
             on_stuck=self._on_stuck,
             own_cell=lambda: front_end_of(self.shell).cell_id,
             branches=self.branches,
+            before_code=None if self._variables is None else self._variables.before_code,
         )
 
     def _features(self, in_force: SettingsInForce) -> Sequence[Feature]:
         if self._in_kernel and sys.platform == "linux":
             self.branches = KernelCopies(in_force, self._fork)
-            return (self.branches,)
+            self._variables = UndoneVariables(self._undone_variables, self._turn, self._keeps_variables)
+            return (self.branches, self._variables)
         return ()
+
+    def _undone_variables(self) -> KernelVariables:
+        from cellwright.kernel.branches.undo import undone_in_kernel  # few kernels are forked
+
+        return undone_in_kernel(self.shell, self.cells, self._jobs.call)
+
+    def _turn(self) -> Turn | None:
+        """The turn that runs, if it can be undone."""
+        checkpoints = self.conversation.checkpoints
+        if checkpoints.turn is None:
+            return None
+        return checkpoints.session_of(self.conversation.sessions.current).id, checkpoints.turn.turn.number
+
+    def _keeps_variables(self) -> bool:
+        return self.branches is not None and self.branches.setting != "off"
 
     def _fork(self) -> ForkedKernel:
         from cellwright.kernel.branches.kernel_branches import KernelBranches  # few kernels are forked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from cellwright.agent.thread import CallerJobs
@@ -31,16 +31,24 @@ def kernel_tools(
     on_stuck: Callable[[str], None] | None,
     own_cell: Callable[[], str | None],
     branches: KernelCopies | None = None,
+    before_code: Callable[[str], Awaitable[None]] | None = None,
 ) -> tuple[Tool, ...]:
     """The tools whose code runs in `shell`. `cells` is the log of what ran there; `branches` are those of the conversation,
-    if it may have some; the others are those of `python_tool` and `Runner`.
+    if it may have some; `before_code` is awaited before code changes the kernel; the others are those of `python_tool` and
+    `Runner`.
     """
     cwd, settings = in_force.cwd, in_force.settings
 
     def notebook_run() -> Tool:
         from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 
-        runner = Runner(shell, jobs, notebooks, cells, cwd, in_kernel=in_kernel, own_cell=own_cell, on_stuck=on_stuck)
+        runner = Runner(
+            *(shell, jobs, notebooks, cells, cwd),
+            in_kernel=in_kernel,
+            own_cell=own_cell,
+            on_stuck=on_stuck,
+            before_code=before_code,
+        )
         return notebook_run_tool(runner)
 
     def notebook_verify() -> Tool:
@@ -66,6 +74,7 @@ def kernel_tools(
             on_stuck=on_stuck,
             pictures=notebooks.displayed,
             beside_branch=has_branches,
+            before_code=before_code,
         ),
         variables_tool(shell, jobs, redacts=settings.redact_secrets),
         later_tool("NotebookRun", notebook_run),

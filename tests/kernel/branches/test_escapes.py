@@ -10,9 +10,11 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from notebook_kernel import NotebookKernel
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.kernel.branches.bounds import BranchBounds, branch_bounds, branches_enforced, end_marked
@@ -82,6 +84,73 @@ def test_no_probe_leads_a_user_out_of_a_confined_fork() -> None:
         return escapes_of(PROBES_OF_BRANCHES, functools.partial(_in_fork, landlock.abi()))
 
     assert as_user(try_all) == {}
+
+
+IN_BRANCH = """
+import io, os, sys
+os.chdir({root!r})
+own = os.environ["TMPDIR"]
+for name in {folders!r}:
+    os.mkdir(os.path.join(own, name))
+output = io.StringIO()
+before = sys.stdin, sys.stdout
+sys.stdin, sys.stdout = io.StringIO({programs!r}.replace({temporary!r}, own)), output
+try:
+    exec(compile({runner!r}, "probes", "exec"), {{}})
+finally:
+    sys.stdin, sys.stdout = before
+print(output.getvalue())
+"""
+MORE_IN_A_BRANCH = {
+    "the snapshot's memory": Probe("os.open('/proc/{snapshot}/mem', os.O_RDONLY); through()", "nobody"),
+    "a signal to the snapshot": Probe("os.kill({snapshot}, signal.SIGWINCH); through()", "nobody"),
+    "tracing the snapshot": Probe("call(101, 117, 0x4206, {snapshot}, 0, 0); through()", "nobody"),
+    "inherited connections": Probe(
+        "for fd in map(int, os.listdir('/proc/self/fd')):\n"
+        "    with contextlib.suppress(OSError):\n"
+        "        kind = os.readlink(f'/proc/self/fd/{{fd}}')\n"
+        "        through(kind.startswith('socket:') and bool(socket.socket(fileno=os.dup(fd)).getpeername()))",
+        "nobody",
+    ),
+    "the kernel's files to be written": Probe(
+        "for fd in map(int, os.listdir('/proc/self/fd')):\n"
+        "    with contextlib.suppress(OSError):\n"
+        "        path = os.readlink(f'/proc/self/fd/{{fd}}')\n"
+        "        writes = fcntl.fcntl(fd, fcntl.F_GETFL) & (os.O_WRONLY | os.O_RDWR)\n"
+        "        through(bool(writes) and os.path.isfile(path) and not path.startswith(os.environ['TMPDIR']))",
+        "nobody",
+    ),
+}
+
+
+def test_no_probe_leads_out_of_a_branch_of_a_kernel(branching: NotebookKernel) -> None:
+    assert branching.run("print(await taken())").stdout == "taken\n"
+    pids = {"kernel": branching.value("os.getpid()"), "snapshot": branching.value("branches._snapshot.pid")}
+    probes = {
+        name: replace(
+            probe, code=probe.code.replace("{kernel}", pids["kernel"]).replace("{snapshot}", pids["snapshot"])
+        )
+        for name, probe in {**PROBES_OF_BRANCHES, **MORE_IN_A_BRANCH}.items()
+    }
+
+    def in_branch(private: PrivateFolder) -> Run:
+        def run(programs: str, root: Path, environ: Mapping[str, str]) -> bytes:
+            code = IN_BRANCH.format(
+                root=str(root),
+                folders=[folder.name for folder in Path(private.temporary).iterdir()],
+                programs=programs,
+                temporary=private.temporary,
+                runner=RUNNER,
+            )
+            bounds = f"Confinement(read=({str(root)!r},))"
+            cell = branching.run(f"print(await said({code!r}, owner='probes', seconds=120, confinement={bounds}))")
+            assert cell.status == "ok", cell.error
+            # programs that were refused said so
+            return next((line for line in cell.stdout.splitlines() if line.startswith("{")), cell.stdout).encode()
+
+        return run
+
+    assert escapes_of(probes, in_branch) == {}
 
 
 def test_it_writes_in_its_folders_alone_and_hidden_places_stay_hidden(tmp_path: Path, private: PrivateFolder) -> None:

@@ -199,11 +199,17 @@ def test_an_interrupt_while_the_main_thread_stands_still_reaches_its_cell(kernel
 def test_nothing_is_left_when_the_kernel_is_killed(branching: NotebookKernel) -> None:
     """The module's last test: its kernel is gone afterwards."""
     printed(branching, "await taken()")
-    code = "import subprocess; subprocess.Popen(['sleep', '600'], start_new_session=True).pid"
-    started = int(printed(branching, f"print(await said({code!r}, confinement=reading))"))
+    started = "import subprocess; print(subprocess.Popen(['sleep', '600'], start_new_session=True, env={}).pid)"
+    of_branches = [
+        printed(branching, f"print(await said({started!r}, owner={name!r}, confinement=reading))") for name in "ab"
+    ]
+    left, ended_before = map(int, of_branches)
+    printed(branching, "await wait(branches.end('b'))")
+    assert (_runs(left), _runs(ended_before)) == (True, False)
+    printed(branching, 'await ran("1")')
     printed(branching, "task = thread.submit(branches._branches['main'].run('while True: pass', timeout=600))")
     found = printed(branching, "print(branches._snapshot.pid, branches._branches['main'].pid)")
-    pids = [*map(int, found.split()), started]
+    pids = [left, *(int(word) for word in found.split())]
     assert all(map(_runs, pids))
     os.kill(int(branching.value("__import__('os').getpid()")), signal.SIGKILL)
     killed = time.monotonic()

@@ -17,7 +17,9 @@ from cellwright.sessions.session import Session
 Turn = tuple[str, int]
 """A session's id and the number of a turn in it, as checkpoints count."""
 
-NO_COPY = "Variables stay as they are: no copy of the kernel was made before this turn's code."
+STAY = "Variables stay as they are."
+
+NO_COPY = "Variables stay as they are: the copy of the kernel from before a turn's code is kept until the next prompt."
 
 
 class VariableChange(Struct, frozen=True):
@@ -83,8 +85,13 @@ class UndoneVariables(Feature):
 
     @property
     def turn(self) -> Turn | None:
-        """The turn whose code changed variables, if these can be brought back."""
-        return self._turn
+        """The turn whose code may have changed variables, if these can be brought back."""
+        return None if self._kernel is None or self._kernel.why_not else self._turn
+
+    @property
+    def why_not(self) -> str:
+        """The reason why no copy was made in the last turn, as a sentence; "" if there was none."""
+        return "" if self._kernel is None or not self._kernel.why_not else f"{STAY} {self._kernel.why_not}"
 
     @property
     def is_open(self) -> bool:

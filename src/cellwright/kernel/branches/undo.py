@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from cellwright.features.branches.variables import VariableChange, VariablesPlan
+from cellwright.features.branches.variables import STAY, VariableChange, VariablesPlan
+from cellwright.kernel.branches.forked.resets import RESETS
 from cellwright.kernel.branches.forker import control_pair
+from cellwright.kernel.branches.kernel_branches import KernelBranches
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.branches.undo_values import (
     CannotReturn,
@@ -31,6 +33,8 @@ from cellwright.kernel.namespace.cell_names import CellNames, cell_names
 
 if TYPE_CHECKING:
     import socket
+
+    from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.kernel.namespace.cell_log import CellLog
 
@@ -96,6 +100,7 @@ class UndoneInKernel:
     async def before_code(self, source: str) -> None:
         """Code of the turn is about to run: the first of it waits until the copy is made, or cannot be."""
         if not self._sources:
+            await self._on_main(lambda: None)  # as the code itself does: a cell of the user's may be running
             self._since = self._cells.order
             try:
                 await self._engine.snapshot()
@@ -107,7 +112,7 @@ class UndoneInKernel:
     async def plan(self, *, force: bool) -> VariablesPlan:
         """Compare the variables with the copy; with `force` those that the user's cells changed since come back, too."""
         if not self._is_there:
-            return VariablesPlan(note=f"Variables stay as they are. {self.why_not}".strip())
+            return VariablesPlan(note=f"{STAY} {self.why_not}".strip())
         names = self._names()
         try:
             async with self._helper() as channel:
@@ -119,7 +124,7 @@ class UndoneInKernel:
         except TimeoutError:
             return VariablesPlan(note=BUSY)
         except (NoBranch, CannotReturn, OSError) as error:
-            return VariablesPlan(note=f"Variables stay as they are: {error}.")
+            return VariablesPlan(note=f"{STAY} {error}.")
         return compare(looked.values, now, names, force=force)
 
     async def apply(self, plan: VariablesPlan) -> list[str]:
@@ -161,6 +166,17 @@ class UndoneInKernel:
             named=frozenset[str]().union(*map(_every, self._sources)),
             by_user=frozenset[str]().union(*(each.bound | each.changed | each.deleted for each in by_user)),
         )
+
+
+def undone_in_kernel(
+    shell: InteractiveShell, cells: CellLog, on_main: Callable[[Callable[[], Any]], Awaitable[Any]]
+) -> UndoneInKernel:
+    """Return the variables of the kernel of `shell`, with a copy of its own.
+
+    No code of Claude's runs in that copy: secrets stay in it, since variables that hold them come back from it.
+    """
+    resets = [reset for reset in RESETS if reset.name not in ("secrets", "environment")]
+    return UndoneInKernel(shell.user_ns, cells, KernelBranches(shell, on_main=on_main, resets=resets), on_main)
 
 
 def compare(

@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from cellwright.kernel.branches.forked.resets import end_with_parent
 from cellwright.kernel.namespace.types.description import short_name
 
 MOST_OBJECTS = 200_000
@@ -348,9 +349,12 @@ class Looked(Struct, frozen=True):
 
 def start_helper(shell: Any, _arguments: object, descriptors: Sequence[int]) -> int:
     """In the snapshot: fork the helper that serves the socket `descriptors[0]`; return its pid."""
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
+            end_with_parent(parent)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setpgid(0, 0)
             serve(shell.user_ns, socket.socket(fileno=os.dup(descriptors[0])))
         finally:

@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -220,6 +220,7 @@ def python_tool(
     on_stuck: Callable[[str], None] | None = None,
     pictures: PicturesOf | None = None,
     beside_branch: bool = False,
+    before_code: Callable[[str], Awaitable[None]] | None = None,
 ) -> Tool:
     """Python for `shell`, whose code is run by the thread that works off `jobs`.
 
@@ -227,6 +228,7 @@ def python_tool(
     code. `seconds` bounds every call, and `timeout_seconds` the call that has it; without them code runs as long as it
     likes. `on_stuck(tool_use_id)` is called on the agent's thread when code does not react to an interrupt; the call ends
     only when the code does. `pictures` asks the user's page for what only a page draws. `beside_branch`: Claude has Branch.
+    `before_code` is awaited before each code runs.
     """
 
     async def preview(input: PythonInput) -> Preview:
@@ -262,6 +264,8 @@ def python_tool(
         output = CapturedOutput(asyncio.get_running_loop(), ctx.progress, pictures)
         stuck = functools.partial(on_stuck, ctx.tool_use_id) if on_stuck is not None else None
         allowed = min((each for each in (input.timeout_seconds, seconds) if each is not None), default=None)
+        if before_code is not None:
+            await before_code(input.code)
         started = time.perf_counter()
         try:
             async with time_limit(allowed):

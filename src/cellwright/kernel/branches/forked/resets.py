@@ -73,9 +73,9 @@ def leave_group(forked: Forked) -> None:
     threading.setprofile(None)
 
 
-def end_with_parent(parent: int) -> None:
-    """Be killed when the thread that forked this process ends; exit if it has ended already."""
-    _libc.prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+def end_with_parent(parent: int, sign: signal.Signals = signal.SIGKILL) -> None:
+    """Get `sign` when the thread that forked this process ends; exit if it has ended already."""
+    _libc.prctl(_DEATH_SIGNAL, sign, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(71)
 

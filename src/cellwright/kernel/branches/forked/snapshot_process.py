@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 
+from cellwright.kernel.branches.bounds import end_marked
 from cellwright.kernel.branches.forked.branch_process import BranchOrder, run_branch
-from cellwright.kernel.branches.forked.resets import Forked, Reset
+from cellwright.kernel.branches.forked.resets import Forked, Reset, end_with_parent
 from cellwright.kernel.branches.messages import Ready, receive, send
 
 
@@ -32,13 +33,24 @@ def run_snapshot(forked: Forked, resets: Sequence[Reset], control: socket.socket
     except BaseException as error:  # noqa: BLE001 - the kernel says it
         send(control, Ready(f"{step}: {type(error).__name__}: {error}"))
         return
+    marks: dict[int, int] = {}
+
+    def end(*_: object) -> None:
+        for mark in marks.values():
+            end_marked(mark)
+        os._exit(0)
+
+    # what a branch started may have left its group and cleared its environment: when the kernel is killed, it ends here
+    signal.signal(signal.SIGTERM, end)
+    end_with_parent(forked.parent, signal.SIGTERM)
     send(control, Ready(steps=steps))
     for reset in resets:
         if not reset.before_ready:
             reset.do(forked)
     while (message := receive(control)) is not None:
         request, descriptors = message
-        send(control, _answer(forked, request, descriptors, control))
+        send(control, _answer(forked, request, descriptors, control, marks))
+    end()
 
 
 def _answer(
@@ -46,14 +58,18 @@ def _answer(
     request: dict[str, Any],
     descriptors: list[int],
     control: socket.socket,
+    marks: dict[int, int],
 ) -> dict[str, Any]:
     try:
         match request["kind"]:
             case "branch":
                 order = msgspec.convert(request["order"], BranchOrder)
-                return {"pid": _fork_branch(forked, order, descriptors, control)}
+                pid = _fork_branch(forked, order, descriptors, control)
+                if order.bounds is not None:
+                    marks[pid] = order.bounds.mark
+                return {"pid": pid}
             case "reap":
-                return {"status": _reap(request["pid"])}
+                return {"status": _reap(request["pid"], marks)}
             case "call":
                 module, _, function = request["function"].partition(":")
                 found = getattr(importlib.import_module(module), function)
@@ -77,6 +93,7 @@ def _fork_branch(
     pid = os.fork()
     if pid == 0:
         try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             control.close()  # a branch says nothing in the snapshot's name
             channel, out, errors = descriptors
             run_branch(forked.shell, forked.outlet, order, parent, (channel, out, errors))
@@ -85,7 +102,7 @@ def _fork_branch(
     return pid
 
 
-def _reap(pid: int) -> int | None:
+def _reap(pid: int, marks: dict[int, int]) -> int | None:
     """End a branch's group for good, and give the branch's exit status; None while it is not gone.
 
     Until here its pid is nobody else's: the kernel can send signals to it.
@@ -95,4 +112,7 @@ def _reap(pid: int) -> int | None:
     except ProcessLookupError:  # it was killed before it had one
         os.kill(pid, signal.SIGKILL)
     found, status = os.waitpid(pid, os.WNOHANG)
-    return os.waitstatus_to_exitcode(status) if found else None
+    if not found:
+        return None
+    marks.pop(pid, None)
+    return os.waitstatus_to_exitcode(status)
