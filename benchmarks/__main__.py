@@ -16,6 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.published import measured_code, uncommitted
+from benchmarks.rows.branches import BRANCH_ROWS
 from benchmarks.rows.browser import BROWSER_ROWS
 from benchmarks.rows.cell_ends import CELL_END_ROWS
 from benchmarks.rows.decisions import DECISION_ROWS
@@ -45,7 +46,17 @@ def main() -> int:
     # users' Python keeps its bytecode; compiling at each start is not what is measured
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     cells = (*KERNEL_ROWS, *CELL_END_ROWS)
-    every = (*DECISION_ROWS, *LOOP_ROWS, *cells, *SEARCH_ROWS, *INDEX_ROWS, *PROXY_ROWS, *SANDBOX_ROWS, *BROWSER_ROWS)
+    every = (
+        *DECISION_ROWS,
+        *LOOP_ROWS,
+        *cells,
+        *SEARCH_ROWS,
+        *INDEX_ROWS,
+        *PROXY_ROWS,
+        *SANDBOX_ROWS,
+        *BRANCH_ROWS,
+        *BROWSER_ROWS,
+    )
     rows = [row for row in every if options.rows in row.name]
     figures = measure(rows, options.runs)
     print_table(rows, figures)

@@ -72,7 +72,7 @@ class Call(Struct, frozen=True):
         return step_title(self.name, self.title)
 
 
-_NAMED = frozenset({"Agent", "Bash", "Python", "Git"})
+_NAMED = frozenset({"Agent", "Bash", "Branch", "Python", "Git"})
 """Tools of which the title is a command, code or Claude's own words: it needs the name before it."""
 
 _FINISHED = {

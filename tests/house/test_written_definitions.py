@@ -32,7 +32,7 @@ FACTS = (
     *("has_effects", "other_names"),
 )
 
-KERNEL_TOOLS = ("NotebookRun", "NotebookVerify")
+KERNEL_TOOLS = ("NotebookRun", "NotebookVerify", "Branch")
 
 NOTHING: Any = object()
 

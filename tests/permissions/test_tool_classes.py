@@ -37,6 +37,8 @@ CALLS = [
     ("NotebookEdit", {"notebook_path": "nb.ipynb"}, EDITS),
     ("ApplyPatch", {"patch": PATCH}, EDITS),
     ("Python", {"code": "1"}, ASKS),
+    ("Branch", {"code": "1"}, ASKS),
+    ("Branch", {"code": "1", "setting": "on", "unconfined": "No Landlock."}, ASKS),
     ("NotebookRun", {"which": "all", "codes": ["1"]}, ASKS),
     ("NotebookVerify", {"codes": ["1"]}, ASKS),
     ("Variables", {}, READS),

@@ -16,6 +16,7 @@ from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
+from cellwright.kernel.execute.branch_tool import branch_tool
 from cellwright.kernel.execute.python_tool import python_tool
 from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.tools.later_tool import whole_tool
@@ -46,6 +47,7 @@ def declared() -> Mapping[str, Tool]:
     tools = (
         *make_tools(place),
         *make_tools(replace(place, environ={"CLAUDE_CODE_ENABLE_TASKS": "1"})),
+        branch_tool(nothing, lambda: None),
         python_tool(nothing, jobs, in_kernel=True),
         variables_tool(nothing, jobs),
         notebook_run_tool(runner),

@@ -73,15 +73,16 @@ Category = Literal[
 
 
 AccessKind = Literal[
-    "read", "list", "find", "search", "edit", "patch", "shell", "python", "cells", "variables", "repository", "lint",
-    "tests", "fetch", "web_search", "agent", "skill", "question", "plan", "notes", "unknown",
+    "read", "list", "find", "search", "edit", "patch", "shell", "python", "branch", "cells", "variables", "repository",
+    "lint", "tests", "fetch", "web_search", "agent", "skill", "question", "plan", "notes", "unknown",
 ]  # fmt: skip
 """The things a tool can do with what its input names.
 
 `read` a file, `list` a folder, `find` files by a pattern, `search` their text; `edit` a file, `patch` several; run a
-`shell` command, `python` in the kernel, notebook `cells`, a project's `lint` or `tests`; look at `variables` or at a Git
-`repository`; `fetch` a page, `web_search`; start an `agent`, load a `skill`; put a `question` or a `plan` to the user;
-keep `notes` of its own. `unknown`: anything; only what it says of itself (`read_only`) is known.
+`shell` command, `python` in the kernel, code in a `branch` of it, notebook `cells`, a project's `lint` or `tests`;
+look at `variables` or at a Git `repository`; `fetch` a page, `web_search`; start an `agent`, load a `skill`; put a
+`question` or a `plan` to the user; keep `notes` of its own. `unknown`: anything; only what it says of itself
+(`read_only`) is known.
 """
 
 

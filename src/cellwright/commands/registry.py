@@ -33,6 +33,7 @@ from cellwright.commands.model_and_mode import (
     plan_page,
 )
 from cellwright.commands.sandbox import sandbox_page
+from cellwright.commands.sessions.branches import BRANCHES, branches_page
 from cellwright.commands.sessions.btw_and_goal import BTW, GOAL, btw_page, goal_page
 from cellwright.commands.sessions.compact import AUTOCOMPACT, COMPACT, autocompact_page, compact_page
 from cellwright.commands.sessions.export import CELLS, EXPORT, cells_page, export_page
@@ -184,6 +185,12 @@ COMMANDS: dict[str, SlashCommand] = {
     "export": SlashCommand(export_page, "the conversation as a file: Markdown, a notebook or JSON", EXPORT),
     "cells": SlashCommand(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
     "tasks": SlashCommand(tasks_page, "what Claude and its shell commands are doing, with their ids", "[stop ID]"),
+    "branches": SlashCommand(
+        branches_page,
+        "the copies of your kernel that Claude tries things in; end one, or run its code",
+        BRANCHES,
+        asks=True,
+    ),
     "steer": SlashCommand(steer_page, "send Claude a message while it works", "TEXT"),
     "btw": SlashCommand(btw_page, "ask about the conversation without adding to it, even while Claude works", BTW),
     "goal": SlashCommand(goal_page, "have Claude work until a goal is met; without one, show it", GOAL),

@@ -1,4 +1,4 @@
-"""`/undo`, `/redo`, `/rewind`: turns taken back in files, cells and the conversation, after a preview."""
+"""`/undo`, `/redo`, `/rewind`: turns taken back in files, cells, variables and the conversation, after a preview."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Changed
+from cellwright.features.branches.variables import NO_COPY, UndoneVariables, VariablesPlan
 from cellwright.sessions.session import Session
 from cellwright.text import counted, visible
 from cellwright.tools.paths import shown_path
@@ -34,19 +35,25 @@ def in_figures(changed: Changed) -> str:
     return "" if changed.added is None else f"+{changed.added} −{changed.removed}"
 
 
-def preview_text(plan: UndoPlan, cwd: Path) -> str:
-    """Describe what a plan would do, a line for each file and cell; then what it would not do, and why."""
+NO_VARIABLES = VariablesPlan()
+
+
+def preview_text(plan: UndoPlan, cwd: Path, variables: VariablesPlan = NO_VARIABLES) -> str:
+    """Describe what a plan would do, a line for each file, cell and variable; then what it would not do, and why."""
     lines = [
         f"{changed.where}  {WOULD_BE[changed.kind]}  {in_figures(changed)}".rstrip()
         for changed in changes_of_plan(plan, cwd)
     ]
+    lines += bounded([change.text for change in variables.coming_back])
     if not lines and plan.code:
         lines = ["No file or cell changes."]
     if plan.as_after is not None:
         verb = "come back into" if plan.redo_of is not None else "go out of"
         lines.append(f"The messages of {names_of(plan.turns)} {verb} the conversation.")
-    if plan.refused:
-        lines += ["", "Left as they are:", *bounded([f"  {name}: {why}" for name, why in left_out(plan, cwd)])]
+    if left := left_out(plan, cwd, variables):
+        lines += ["", "Left as they are:", *bounded([f"  {name}: {why}" for name, why in left])]
+    if variables.note:
+        lines += ["", variables.note]
     if plan.effects:
         lines += ["", f"{NOT_UNDONE}:", *bounded([f"  {turn}: {effect}" for turn, effect in effect_rows(plan.effects)])]
     return "\n".join(lines)
@@ -62,16 +69,44 @@ def effect_rows(effects: Sequence[tuple[CheckpointTurn, str]]) -> list[tuple[str
     return [(names_of([turn]), effect) for turn, effect in effects]
 
 
-def left_out(plan: UndoPlan, cwd: Path) -> list[tuple[str, str]]:
+def left_out(plan: UndoPlan, cwd: Path, variables: VariablesPlan = NO_VARIABLES) -> list[tuple[str, str]]:
     """List what a plan leaves as it is, with the reasons."""
-    return [
+    files_and_cells = [
         (shown_path(cwd, undo.path) if isinstance(undo, FileUndo) else undo.shown(cwd).where, undo.refused)
         for undo in plan.refused
     ]
+    return files_and_cells + [(f"`{change.name}`", change.refused) for change in variables.left]
+
+
+def variables_of(conversation: Conversation) -> UndoneVariables | None:
+    """The variables that a turn changed, where a kernel can be copied."""
+    return next((each for each in conversation.features.of_host if isinstance(each, UndoneVariables)), None)
+
+
+async def plan_variables(
+    conversation: Conversation, plan: UndoPlan, session: Session, *, force: bool = False
+) -> VariablesPlan:
+    """Plan what becomes of the variables that the turns of `plan` changed."""
+    variables = variables_of(conversation)
+    if variables is None or plan.redo_of is not None or not plan.code:
+        return NO_VARIABLES
+    found = await variables.plan([(session.id, turn.number) for turn in plan.turns], force=force)
+    if found is not None:
+        return found
+    changed = any(effect.startswith(_CHANGES_VARIABLES) for turn in plan.turns for effect in turn.effects)
+    return VariablesPlan(note=NO_COPY) if changed else NO_VARIABLES
+
+
+async def _apply_variables(conversation: Conversation, plan: VariablesPlan) -> list[str]:
+    variables = variables_of(conversation)
+    return await variables.apply(plan) if variables is not None and plan.coming_back else []
+
+
+_CHANGES_VARIABLES = ("Python:", "NotebookRun:")
 
 
 NOT_UNDONE = "Cannot be undone"
-STAYS = "What commands and code in the kernel did stays as it is, but for the files and cells above."
+STAYS = "What commands and code in the kernel did stays as it is, but for the files, cells and variables above."
 
 UNDO = "[N] [code|conversation|both] [yes] [force]"
 REWIND = "[TURN] [code|conversation|both] [yes] [force]"
@@ -123,8 +158,13 @@ async def undo_page(call: CommandCall) -> CommandPage:
     words, taking = parse(call.text, UNDO), _undo(call)
     code_only = words.what in ("", "code")
     turns = taking.journal.history.newest(words.number or 1, code_only=code_only, left=words.force)
+    last = _turn_of_variables(call.conversation, taking) if code_only else None
+    if last is not None and last not in turns and (not turns or last.number > turns[0].number):
+        variables = await _plan_of(call.conversation, taking, last)
+        if variables.coming_back or variables.conflicts:  # its code did not only look
+            turns = [last, *turns][: words.number or 1]
     if not turns:
-        return _nothing_to_undo("There is no turn to undo.", taking.journal.history)
+        return _nothing_to_undo("There is no turn to undo.", taking.journal.history, call.conversation)
     return await _apply(call, taking, words, turns)
 
 
@@ -137,9 +177,11 @@ async def rewind_page(call: CommandCall) -> CommandPage:
     what: What = words.what or "both"
     turns = _from_turn(history, words.number)
     first = turns[-1]
-    code = what != "conversation" and any(turn.to_undo(left=words.force) for turn in turns)
+    last = _turn_of_variables(call.conversation, taking)
+    code = what != "conversation" and (last in turns or any(turn.to_undo(left=words.force) for turn in turns))
     if not code and (what == "code" or not _is_in(first)):
-        return _nothing_to_undo(f"Turn {words.number} and those after it are already undone.", history)
+        text = f"Nothing of turn {words.number} and those after it is left to undo."
+        return _nothing_to_undo(text, history, call.conversation)
     return await _apply(call, taking, replace(words, what=what), turns)
 
 
@@ -152,12 +194,16 @@ async def rewind_turns(
     """
     taking = _enabled_undo(conversation)
     plan = await taking.plan(_from_turn(taking.journal.history, number), what, force=force)
-    left = [f"{name}: {why}" for name, why in left_out(plan, taking.cwd)]
-    if not plan.does_something:
+    variables = await plan_variables(conversation, plan, taking.session, force=force)
+    left = [f"{name}: {why}" for name, why in left_out(plan, taking.cwd, variables)]
+    left += [variables.note] if variables.note else []
+    if not (plan.does_something or variables.coming_back):
         return [], left
     conversation.runs.refuse_while_running()
     changed = [each.where for each in changes_of_plan(plan, taking.cwd)]
+    changed += [change.name for change in variables.coming_back]
     failed = await taking.apply(plan)
+    failed += await _apply_variables(conversation, variables)
     if plan.as_after is not None:
         conversation.observers.session_changed(taking.session)
     return changed, [*left, *failed]
@@ -170,27 +216,45 @@ def _from_turn(history: History, number: int) -> list[CheckpointTurn]:
     return [turn for turn in reversed(history.turns) if turn.number >= number]
 
 
+def _turn_of_variables(conversation: Conversation, taking: Undo) -> CheckpointTurn | None:
+    """The turn whose variables can be brought back, if it is one of the session."""
+    variables = variables_of(conversation)
+    if variables is None or variables.turn is None or variables.turn[0] != taking.session.id:
+        return None
+    return taking.journal.history.turn(variables.turn[1])
+
+
+async def _plan_of(conversation: Conversation, taking: Undo, turn: CheckpointTurn) -> VariablesPlan:
+    variables = variables_of(conversation)
+    found = None if variables is None else await variables.plan([(taking.session.id, turn.number)], force=False)
+    return NO_VARIABLES if found is None else found
+
+
 async def undo_turn(conversation: Conversation, number: int, *, preview: bool, force: bool = False) -> dict[str, Any]:
-    """One turn's files and cells taken back, for a button; with `preview` only what that would do.
+    """One turn's files, cells and variables taken back, for a button; with `preview` only what that would do.
 
     Gives `title`, `text` (lines for people), `does_something`, `conflicts`; in `failed` what could not be done.
     Raises CellwrightError.
     """
     taking = taking_back(conversation)
     turn = taking.journal.history.turn(number)
-    if turn is None or not turn.to_undo(left=True):
+    last = _turn_of_variables(conversation, taking)
+    if turn is None or not (turn.to_undo(left=True) or turn is last):
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"Turn {number} cannot be undone: it was not found.")
     plan = await taking.plan([turn], "code", force=force)
+    variables = await plan_variables(conversation, plan, taking.session, force=force)
+    does_something = bool(variables.coming_back) or (plan.does_something and turn.to_undo(left=True))
     shown = {
         "title": f"Undo {names_of(plan.turns)}?",
-        "text": visible(preview_text(plan, taking.cwd)),
-        "does_something": plan.does_something,
-        "conflicts": plan.conflicts,
+        "text": visible(preview_text(plan, taking.cwd, variables)),
+        "does_something": does_something,
+        "conflicts": plan.conflicts or variables.conflicts,
         "failed": [],
     }
-    if preview or not plan.does_something:
+    if preview or not does_something:
         return shown
     failed = await taking.apply(plan)
+    failed += await _apply_variables(conversation, variables)
     text = "\n".join([str(shown["text"]), *map(visible, failed)])
     return {**shown, "title": f"Undone: {names_of(plan.turns)}", "text": text, "failed": failed}
 
@@ -201,8 +265,14 @@ def turns_to_undo(conversation: Conversation) -> list[int]:
     if not checkpoints.enabled():
         return []
     going_on = checkpoints.turn.turn if checkpoints.turn is not None else None
-    turns = _journal(conversation, checkpoints.session_of(conversation.sessions.current)).history.turns
-    return [turn.number for turn in turns if turn is not going_on and turn.to_undo()]
+    session = checkpoints.session_of(conversation.sessions.current)
+    variables = variables_of(conversation)
+    last = None if variables is None else variables.turn
+    return [
+        turn.number
+        for turn in _journal(conversation, session).history.turns
+        if turn is not going_on and (turn.to_undo() or (session.id, turn.number) == last)
+    ]
 
 
 async def redo_page(call: CommandCall) -> CommandPage:
@@ -211,7 +281,7 @@ async def redo_page(call: CommandCall) -> CommandPage:
     undo = taking.journal.history.to_redo()
     if undo is None:
         return _nothing_to_undo(
-            "There is nothing to redo. An undo can be redone until the next turn begins.", taking.journal.history
+            "There is nothing to redo. An undo can be redone until the next turn begins.", taking.journal.history, None
         )
 
     async def plan(_what: What, force: bool) -> UndoPlan:
@@ -268,36 +338,43 @@ async def _confirm_and_apply(
     """Show what would be done, ask unless that was said, do it."""
     what: What = words.what or "code"
     plan = await make_plan(what, words.force)
-    if not plan.does_something:
-        return CommandPage([Section("Nothing was changed"), *_rest(plan, taking)])
+    variables = await plan_variables(call.conversation, plan, taking.session, force=words.force)
+    if not (plan.does_something or variables.coming_back):
+        return CommandPage([Section("Nothing was changed"), *_rest(plan, taking, variables)])
     if not words.yes:
-        answer, chosen = await _ask(call, taking, words, plan, verb)
+        answer, chosen = await _ask(call, taking, words, plan, variables, verb)
         if answer == "no":
             return CommandPage([Section("Nothing was changed")])
         if answer == "nobody" and not words.force:
-            return _unconfirmed(plan, taking, verb)
+            return _unconfirmed(plan, taking, variables, verb)
         if chosen:
-            plan = await make_plan("both" if chosen == CONVERSATION else what, words.force or chosen == OVERWRITE)
+            force = words.force or chosen == OVERWRITE
+            plan = await make_plan("both" if chosen == CONVERSATION else what, force)
+            variables = await plan_variables(call.conversation, plan, taking.session, force=force)
     call.conversation.runs.refuse_while_running()
     rows = _rows(changes_of_plan(plan, taking.cwd), _WAS)
     failed = await taking.apply(plan)
+    not_restored = await _apply_variables(call.conversation, variables)
+    failed += not_restored
+    if variables.coming_back and not not_restored:
+        rows += [(change.text, "", "") for change in variables.coming_back]
     if plan.as_after is not None:
         call.conversation.observers.session_changed(taking.session)
-    return _outcome_page(plan, rows, failed, taking)
+    return _outcome_page(plan, rows, failed, taking, variables)
 
 
 async def _ask(
-    call: CommandCall, taking: Undo, words: UndoArguments, plan: UndoPlan, verb: str
+    call: CommandCall, taking: Undo, words: UndoArguments, plan: UndoPlan, variables: VariablesPlan, verb: str
 ) -> tuple[Literal["yes", "no", "nobody"], str]:
     if call.ask_user is None:
         return "nobody", ""
-    also = [OVERWRITE] if plan.conflicts else []
+    also = [OVERWRITE] if plan.conflicts or variables.conflicts else []
     if not words.what and plan.redo_of is None and all(_is_in(turn) for turn in _from(plan, taking)):
         also.insert(0, CONVERSATION)
     question = TrustQuestion(
         about="run",
         title=f"{verb} {names_of(plan.turns)}?",
-        detail=preview_text(plan, taking.cwd),
+        detail=preview_text(plan, taking.cwd, variables),
         reason="",
         yes=verb,
         no="Cancel",
@@ -315,34 +392,47 @@ def _from(plan: UndoPlan, taking: Undo) -> list[CheckpointTurn]:
     return turns if all(turn.number in later or turn.conversation_undone for turn in turns) else []
 
 
-def _nothing_to_undo(text: str, history: History) -> CommandPage:
+def _nothing_to_undo(text: str, history: History, conversation: Conversation | None) -> CommandPage:
     effects = [(turn, effect) for turn in reversed(history.only_effects()) for effect in turn.effects]
-    return CommandPage([Section(text), *_effects(effects), *([_turns(history)] if history.turns else [])])
+    sections = [Section(text)]
+    variables = None if conversation is None else variables_of(conversation)
+    if variables is not None and any(effect.startswith(_CHANGES_VARIABLES) for _, effect in effects):
+        sections.append(Section("Variables", text=variables.why_not or NO_COPY))
+    return CommandPage([*sections, *_effects(effects), *([_turns(history)] if history.turns else [])])
 
 
-def _unconfirmed(plan: UndoPlan, taking: Undo, verb: str) -> CommandPage:
+def _unconfirmed(plan: UndoPlan, taking: Undo, variables: VariablesPlan, verb: str) -> CommandPage:
     note = "Nobody could answer, so nothing was changed. Add `yes` to skip the question."
-    section = Section(f"{verb} {names_of(plan.turns)}?", _rows(changes_of_plan(plan, taking.cwd), WOULD_BE), note)
-    return CommandPage([section, *_rest(plan, taking)])
+    rows = _rows(changes_of_plan(plan, taking.cwd), WOULD_BE)
+    rows += [(change.text, "", "") for change in variables.coming_back]
+    section = Section(f"{verb} {names_of(plan.turns)}?", rows, note)
+    return CommandPage([section, *_rest(plan, taking, variables)])
 
 
-def _outcome_page(plan: UndoPlan, rows: list[Row], failed: Sequence[str], taking: Undo) -> CommandPage:
+def _outcome_page(
+    plan: UndoPlan, rows: list[Row], failed: Sequence[str], taking: Undo, variables: VariablesPlan
+) -> CommandPage:
     redo = plan.redo_of is not None
     texts = ["The conversation continues from there."] if plan.as_after is not None else []
-    texts.append("/redo restores it." if not redo else "Claude learns of it with your next prompt.")
+    restores = "/redo restores files and cells, not variables." if variables.coming_back else "/redo restores it."
+    texts.append(restores if not redo else "Claude learns of it with your next prompt.")
     title = f"{'Redone' if redo else 'Undone'}: {names_of(plan.turns)}"
     sections = [Section(title, rows, " ".join(texts))]
     if failed:
         sections.append(Section("Not done", [("",), *((why,) for why in failed)]))
-    return CommandPage([*sections, *_rest(plan, taking)])
+    return CommandPage([*sections, *_rest(plan, taking, variables)])
 
 
-def _rest(plan: UndoPlan, taking: Undo) -> list[Section]:
+def _rest(plan: UndoPlan, taking: Undo, variables: VariablesPlan) -> list[Section]:
     """List what is left as it is, and what cannot be taken back at all."""
     sections: list[Section] = []
-    if plan.refused:
+    if left := left_out(plan, taking.cwd, variables):
         note = "`force` also undoes what has changed since; /redo would restore that." if plan.conflicts else ""
-        sections.append(Section("Left as they are", [("what", "because"), *left_out(plan, taking.cwd)], note))
+        if variables.conflicts:
+            note = "`force` also undoes what has changed since."
+        sections.append(Section("Left as they are", [("what", "because"), *left], note))
+    if variables.note:
+        sections.append(Section("Variables", text=variables.note))
     return [*sections, *_effects(plan.effects)]
 
 

@@ -72,7 +72,7 @@ class Host(Struct, frozen=True, kw_only=True):
     of a file whether an editor holds changes of it; `open_notebooks` are the notebooks that are open in its front ends;
     `live_definitions` says of a name what this process itself has by it; `checks` are what `/doctor` looks at besides
     the usual; `find_sandbox` says what can confine commands, and is asked with the first run; `notebook` is the file
-    that this process runs, if it runs one.
+    that this process runs, if it runs one; `features` makes those that only this process has.
     """
 
     cwd: Path
@@ -89,6 +89,7 @@ class Host(Struct, frozen=True, kw_only=True):
     checks: Sequence[Check] = ()
     find_sandbox: FindSandbox = look_for_sandbox
     notebook: Callable[[], Path | None] = lambda: None
+    features: Callable[[SettingsInForce], Sequence[Feature]] = lambda _in_force: ()
 
 
 class Core:

@@ -7,6 +7,7 @@ import datetime
 import functools
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,17 +20,19 @@ from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.conversation import END_TIMEOUT_SECONDS, Conversation
 from cellwright.conversation.core import Host
+from cellwright.conversation.features.feature import Feature
 from cellwright.conversation.runs.kinds import Recorded, TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
+from cellwright.features.branches.feature import ForkedKernel, KernelCopies
+from cellwright.features.branches.variables import KernelVariables, Turn, UndoneVariables
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog
 from cellwright.kernel.context.mentions import mentioned_cells
 from cellwright.kernel.context.notebook_context import kernel_context
-from cellwright.kernel.kernel_checks import kernel_checks
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic.displayed_errors import telling_once
 from cellwright.kernel.magic.option_parser import keep_result, named_type
@@ -56,6 +59,7 @@ from cellwright.kernel.run.cell_run import (
 from cellwright.kernel.run.cell_surface import CellSurface, cell_surface
 from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.idle_kernel import work_between_cells
+from cellwright.kernel.run.kernel_checks import kernel_checks
 from cellwright.kernel.run.notebook_sessions import NotebookSessions
 from cellwright.kernel.run.notebook_trust import NotebookTrust
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
@@ -103,6 +107,9 @@ class NotebookConversation:
         self._in_kernel = self._kernel is not None
         self.notebooks = KernelNotebooks(pages, functools.partial(kernel_remarks, shell, cells), self._provenance)
         self._jobs = CallerJobs(work_between_cells(self._kernel) if self._in_kernel else None)
+        self.branches: KernelCopies | None = None
+        """The branches of this kernel; None if its system cannot fork it."""
+        self._variables: UndoneVariables | None = None
         self.conversation = Conversation(
             Host(
                 cwd=start_folder(os.environ),
@@ -114,6 +121,7 @@ class NotebookConversation:
                 live_definitions=live_definitions(shell, start_folder(os.environ)),
                 checks=kernel_checks(self._kernel, pages),
                 notebook=self._notebook,
+                features=self._features,
             ),
             jobs=self._jobs,
         )
@@ -273,7 +281,46 @@ class NotebookConversation:
             in_kernel=self._in_kernel,
             on_stuck=self._on_stuck,
             own_cell=lambda: front_end_of(self.shell).cell_id,
+            branches=self.branches,
+            before_code=None if self._variables is None else self._variables.before_code,
         )
+
+    def _features(self, in_force: SettingsInForce) -> Sequence[Feature]:
+        if self._in_kernel and sys.platform == "linux":
+            self.branches = KernelCopies(in_force, self._fork)
+            self._variables = UndoneVariables(self._undone_variables, self._turn, self._keeps_variables)
+            return (self.branches, self._variables)
+        return ()
+
+    def _undone_variables(self) -> KernelVariables:
+        from cellwright.kernel.branches.undo import undone_in_kernel  # few kernels are forked
+
+        return undone_in_kernel(self.shell, self.cells, self._jobs.call)
+
+    def _turn(self) -> Turn | None:
+        """The turn that runs, if it can be undone."""
+        checkpoints = self.conversation.checkpoints
+        if checkpoints.turn is None:
+            return None
+        return checkpoints.session_of(self.conversation.sessions.current).id, checkpoints.turn.turn.number
+
+    def _keeps_variables(self) -> bool:
+        return self.branches is not None and self.branches.setting != "off"
+
+    def _fork(self) -> ForkedKernel:
+        from cellwright.kernel.branches.kernel_branches import KernelBranches  # few kernels are forked
+
+        def secrets() -> Sequence[str | bytes]:
+            session_key = getattr(getattr(self._kernel, "session", None), "key", b"")
+            return (*self.conversation.model.keys.values(), session_key)
+
+        # the thread that waits for Claude stands still in its jobs, and so does the kernel's own between two cells
+        return KernelBranches(self.shell, on_main=self._jobs.call, cell=self._place_of_snapshot, secrets=secrets)
+
+    def _place_of_snapshot(self) -> str:
+        if self.origin == "[0]":
+            return ""
+        return f"{'after' if self._jobs.in_background else 'before'} cell {self.origin}"
 
     def _on_stuck(self, tool_use_id: str) -> None:
         run = self.conversation.runs.current

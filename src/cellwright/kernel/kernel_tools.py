@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from cellwright.agent.thread import CallerJobs
@@ -16,6 +16,7 @@ from cellwright.tools.notebook.open_notebook import OpenNotebooks
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.features.branches.feature import KernelCopies
     from cellwright.kernel.namespace.cell_log import CellLog
 
 
@@ -29,16 +30,25 @@ def kernel_tools(
     in_kernel: bool,
     on_stuck: Callable[[str], None] | None,
     own_cell: Callable[[], str | None],
+    branches: KernelCopies | None = None,
+    before_code: Callable[[str], Awaitable[None]] | None = None,
 ) -> tuple[Tool, ...]:
-    """The tools whose code runs in `shell`. `cells` is the log of what ran there; the others are those of `python_tool`
-    and `Runner`.
+    """The tools whose code runs in `shell`. `cells` is the log of what ran there; `branches` are those of the conversation,
+    if it may have some; `before_code` is awaited before code changes the kernel; the others are those of `python_tool` and
+    `Runner`.
     """
     cwd, settings = in_force.cwd, in_force.settings
 
     def notebook_run() -> Tool:
         from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 
-        runner = Runner(shell, jobs, notebooks, cells, cwd, in_kernel=in_kernel, own_cell=own_cell, on_stuck=on_stuck)
+        runner = Runner(
+            *(shell, jobs, notebooks, cells, cwd),
+            in_kernel=in_kernel,
+            own_cell=own_cell,
+            on_stuck=on_stuck,
+            before_code=before_code,
+        )
         return notebook_run_tool(runner)
 
     def notebook_verify() -> Tool:
@@ -46,7 +56,16 @@ def kernel_tools(
 
         return notebook_verify_tool(Verifier(shell, jobs, notebooks, cells, cwd, in_force.environment))
 
+    def branch() -> Tool:
+        from cellwright.kernel.branches.bounds import branches_enforced
+        from cellwright.kernel.execute.branch_tool import branch_tool
+
+        assert branches is not None
+        return branch_tool(branches, branches_enforced, settings.python_timeout)
+
+    has_branches = branches is not None and branches.setting != "off"
     return (
+        *([later_tool("Branch", branch)] if has_branches else []),
         python_tool(
             shell,
             jobs,
@@ -54,6 +73,8 @@ def kernel_tools(
             seconds=settings.python_timeout,
             on_stuck=on_stuck,
             pictures=notebooks.displayed,
+            beside_branch=has_branches,
+            before_code=before_code,
         ),
         variables_tool(shell, jobs, redacts=settings.redact_secrets),
         later_tool("NotebookRun", notebook_run),

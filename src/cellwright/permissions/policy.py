@@ -226,6 +226,12 @@ def _judge_python(book: RuleBook, call: JudgedCall) -> Decision:
     return judge_python(book, call)
 
 
+def _judge_branch(book: RuleBook, call: JudgedCall) -> Decision:
+    from cellwright.permissions.judges.python import judge_branch
+
+    return judge_branch(book, call)
+
+
 def _judge_cells(book: RuleBook, call: JudgedCall) -> Decision:
     from cellwright.permissions.judges.python import judge_cells
 
@@ -262,6 +268,7 @@ JUDGES: Mapping[AccessKind, Judge] = {
     "patch": _judge_patch,
     "shell": _judge_bash,
     "python": _judge_python,
+    "branch": _judge_branch,
     "cells": _judge_cells,
     "variables": judge_variables,
     "repository": _judge_git,

@@ -218,6 +218,11 @@ def _for_python(_call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[S
     return [Suggestion(("Python",), "session", "all Python of this session")]
 
 
+def _for_branch(call: JudgedCall, folders: Sequence[str], cwd: str) -> list[Suggestion]:
+    # a rule for branches means confined ones
+    return (_for_tool if call.input.get("unconfined") == "" else _for_python)(call, folders, cwd)
+
+
 def _for_cells(call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
     what = "any cells that are run" if call.name == "NotebookRun" else "any notebook that is verified"
     return [Suggestion((call.name,), "session", f"{what} in this session")]
@@ -330,6 +335,7 @@ def _for_question(_call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list
 
 _OFFERS: Mapping[AccessKind, Offer] = {
     "python": _for_python,
+    "branch": _for_branch,
     "cells": _for_cells,
     **dict.fromkeys(("read", "list", "find", "search", "edit"), _for_file),
     "patch": _for_patch,

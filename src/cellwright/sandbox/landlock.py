@@ -1,7 +1,8 @@
 """Landlock: a thread gives up all access to files but what is listed, and what it starts inherits that.
 
-A fresh thread is restricted, starts the command and ends; the process itself stays as it was. A rule holds for all that
-lies below a path, and none takes anything back: what is hidden is what no rule covers.
+For a command a fresh thread is restricted, starts it and ends; the process itself stays as it was. A process of one thread
+can confine itself for good. A rule holds for all that lies below a path, and none takes anything back: what is hidden is
+what no rule covers.
 """
 
 from __future__ import annotations
@@ -92,27 +93,35 @@ def start_confined(bounds: Bounds, start: Callable[[], Result], version: int, *,
     `processes`: it may look at processes in `/proc`, which are all of the user's, if `bounds` let it read there. Raises
     ConfinementError, and what it raises.
     """
+
+    def confined() -> Result:
+        confine_this_thread(bounds, version, processes=processes)
+        return start()
+
+    return in_fresh_thread(confined)
+
+
+def confine_this_thread(bounds: Bounds, version: int, *, processes: bool = True) -> None:
+    """Confine the calling thread, and all that it starts from now on, for good; the rest as in `start_confined`.
+
+    Other threads of the process stay as they are: code that may start none of its own is confined only if it is alone. A
+    failure may come half-way, and then the thread must not run that code. Raises ConfinementError.
+    """
     if version < LEAST_ABI:
         raise ConfinementError(too_old(version))
-    scoped = version >= _SCOPES_SINCE
     loaded = program(
         Filter(
             network=bounds.network,
             metadata="done" if bounds.metadata else "refused" if bounds.write else "pretended",
-            signals=not scoped,
+            signals=version < _SCOPES_SINCE,
             shared_by_key=True,
         )
     )
     with _ruleset(bounds, version, processes=processes) as ruleset:
-
-        def confined() -> Result:
-            _drop_capabilities()
-            _check("no_new_privs", _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-            _check("landlock_restrict_self", _syscall(_RESTRICT_SELF, ruleset, 0))
-            _load_filter(loaded)
-            return start()
-
-        return in_fresh_thread(confined)
+        _drop_capabilities()
+        _check("no_new_privs", _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+        _check("landlock_restrict_self", _syscall(_RESTRICT_SELF, ruleset, 0))
+        _load_filter(loaded)
 
 
 @contextmanager

@@ -113,7 +113,7 @@ class Sandbox(Struct, frozen=True):
         cannot be enforced, and what `start` raises.
         """
         steering = confined_environment(environ, private.temporary, private.caches)
-        copied = _copied_configuration(confinement, steering, private)
+        copied = copied_configuration(confinement, steering, private)
         copies = (f"{private.path}/{git_configuration.FOLDER}",) if copied else ()
         bounds = bounds_of(confinement, steering, str(cwd), private.writable, copies)
         variables = {**environ, **copied, **(own_variables or {})}
@@ -200,7 +200,7 @@ class Sandbox(Struct, frozen=True):
         return False
 
 
-def _copied_configuration(
+def copied_configuration(
     confinement: Confinement, environ: Mapping[str, str], private: PrivateFolder
 ) -> Mapping[str, str]:
     """The variable that has git read a copy of the user's configuration without secrets; {} if there is none."""

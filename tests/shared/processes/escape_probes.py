@@ -336,6 +336,10 @@ def reading(root: str) -> Confinement:
     return Confinement(read=(root,))
 
 
+Run = Callable[[str, Path, Mapping[str, str]], bytes]
+"""Runs `RUNNER` in a folder with an environment: programs in, answers out."""
+
+
 def escapes(sandbox: Sandbox, bounds: Callable[[str], Confinement] = reading) -> dict[str, str]:
     """Try the probes with `sandbox`, within the bounds made for their folder, and without.
 
@@ -343,23 +347,37 @@ def escapes(sandbox: Sandbox, bounds: Callable[[str], Confinement] = reading) ->
     """
     mechanism = "bubblewrap" if sandbox.bubblewrap else "Landlock"
     tried = {name: probe for name, probe in PROBES.items() if probe.by in ("", mechanism)}
+    return escapes_of(tried, lambda private: functools.partial(_run_program, sandbox, bounds, private))
+
+
+def escapes_of(probes: Mapping[str, Probe], confined: Callable[[PrivateFolder], Run]) -> dict[str, str]:
+    """Try `probes` by the run that `confined` makes for a private folder, and without it; the same answer as `escapes`."""
     with contextlib.closing(PrivateFolder()) as private:
-        confined = _Outside(private, tried)
-        with confined:
-            got_through, _ = confined.run(sandbox, bounds)
-    shut = [name for name in shut_anyway() if name in tried]
+        outside = _Outside(private, probes)
+        with outside:
+            got_through, _ = outside.run(confined(private))
+    shut = _shut(probes)
     return {**dict.fromkeys(shut, "it is shut without a sandbox, too"), **dict.fromkeys(got_through, "it got through")}
 
 
 @functools.cache
 def shut_anyway() -> tuple[str, ...]:
-    """The probes that lead nowhere without a sandbox either, and should."""
+    """The usual probes that lead nowhere without a sandbox either, and should."""
+    return _tried_free(PROBES)
+
+
+def _shut(probes: Mapping[str, Probe]) -> list[str]:
+    others = {name: probe for name, probe in probes.items() if name not in PROBES}
+    return [name for name in (*shut_anyway(), *(_tried_free(others) if others else ())) if name in probes]
+
+
+def _tried_free(tried: Mapping[str, Probe]) -> tuple[str, ...]:
     who = ("everybody", "root") if os.geteuid() == 0 else ("everybody",)
-    probes = {name: probe for name, probe in PROBES.items() if probe.free in who}
+    probes = {name: probe for name, probe in tried.items() if probe.free in who}
     with contextlib.closing(PrivateFolder()) as private:
         free = _Outside(private, probes)
         with free:
-            got_through, absent = free.run(None)
+            got_through, absent = free.run(functools.partial(_run_program, None, reading, private))
     # a container shuts some of them by itself
     return () if in_container() else tuple(set(probes) - {*got_through, *absent})
 
@@ -392,7 +410,7 @@ class _Outside:
             **{"tcp": tcp.getsockname()[1], "path": stream.getsockname(), "datagram": datagram.getsockname()},
             **{"abstract": hidden.getsockname()},
             **dict(zip(("descriptor", "folder_descriptor"), self._descriptors, strict=True)),
-            "disk": self._folder.stat().st_dev,
+            **{"disk": self._folder.stat().st_dev, "kernel": os.getpid()},
             **held.enter_context(_shared_by_key()),
         }
         self._files = {name: outside / str(number) for number, name in enumerate(self._probes)}
@@ -412,9 +430,7 @@ class _Outside:
             victim.wait()
         self._held.close()
 
-    def run(
-        self, sandbox: Sandbox | None, bounds: Callable[[str], Confinement] = reading
-    ) -> tuple[list[str], list[str]]:
+    def run(self, run: Run) -> tuple[list[str], list[str]]:
         """Run the probes; the names of those that got through, or did something to what is theirs, and of absent ones."""
         programs = {}
         for number, (name, probe) in enumerate(self._probes.items()):
@@ -425,41 +441,49 @@ class _Outside:
             own = {"outside": str(self._files[name]), "readable": str(readable), "victim": victim}
             temporary = tempfile.mkdtemp(dir=self._private.temporary)
             programs[name] = probe.code.format(**self._targets, **own, temporary=temporary)
-        said = json.loads(self._run(json.dumps(programs), sandbox, bounds(str(self._root))))
+        environ = {"PATH": os.defpath, "HOME": str(self._folder)}
+        said = json.loads(run(json.dumps(programs), self._root, environ))
         changed = [name for name, path in self._files.items() if _state(path) != self._before[name]]
         ended = [name for name, victim in self._victims.items() if victim.poll() is not None]
         return [*dict.fromkeys((*said["1"], *changed, *ended))], said["0"]
 
-    def _run(self, programs: str, sandbox: Sandbox | None, bounds: Confinement) -> bytes:
-        def start(arguments: Sequence[str], environ: Mapping[str, str], more: Sequence[int]) -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
-                arguments,
-                cwd=self._root,
-                env=environ,
-                pass_fds=more,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
 
-        arguments = [sys.executable, "-I", "-c", RUNNER]
-        environ = {"PATH": os.defpath, "HOME": str(self._folder)}
-        with contextlib.ExitStack() as held:
-            if sandbox is None:
-                process = held.enter_context(start(arguments, environ, ()))
-            else:
-                confined = held.enter_context(
-                    contextlib.closing(
-                        sandbox.start(start, arguments, bounds, cwd=self._root, environ=environ, private=self._private)
-                    )
+def _run_program(
+    sandbox: Sandbox | None,
+    bounds: Callable[[str], Confinement],
+    private: PrivateFolder,
+    programs: str,
+    root: Path,
+    environ: Mapping[str, str],
+) -> bytes:
+    def start(arguments: Sequence[str], environ: Mapping[str, str], more: Sequence[int]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            arguments,
+            cwd=root,
+            env=environ,
+            pass_fds=more,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    arguments = [sys.executable, "-I", "-c", RUNNER]
+    with contextlib.ExitStack() as held:
+        if sandbox is None:
+            process = held.enter_context(start(arguments, environ, ()))
+        else:
+            confined = held.enter_context(
+                contextlib.closing(
+                    sandbox.start(start, arguments, bounds(str(root)), cwd=root, environ=environ, private=private)
                 )
-                process = held.enter_context(confined.process)
-            output, errors = process.communicate(programs.encode(), timeout=SECONDS)
-            if sandbox is not None:
-                confined.wait()
-        assert process.returncode == 0, errors.decode("utf-8", "replace")
-        return output
+            )
+            process = held.enter_context(confined.process)
+        output, errors = process.communicate(programs.encode(), timeout=SECONDS)
+        if sandbox is not None:
+            confined.wait()
+    assert process.returncode == 0, errors.decode("utf-8", "replace")
+    return output
 
 
 def _state(path: Path) -> tuple[object, ...]:

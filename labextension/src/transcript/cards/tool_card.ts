@@ -8,7 +8,7 @@ import type { ItemView, TranscriptContext } from "../items/item_view";
 import { isInList } from "../items/todo_list";
 import { fileLink, resultWithFiles } from "../markdown/file_link";
 import { isInlineImage } from "../markdown/markdown_dom";
-import { hasPageActions } from "../items/page_actions";
+import { hasPageActions, request } from "../items/page_actions";
 import type { Behavior, DecidedOp } from "../protocol";
 import type { CallStatus, Question, ToolItem } from "../store";
 import { isOver } from "../store";
@@ -201,7 +201,7 @@ function withoutPurpose(text: string, said: string): string {
 /** As `purposeful` of the package's `text.py` puts it before what the call is. */
 function purposeOf(name: string, input: Json): string {
   const { description, code } = typeof input === "object" && input !== null && !Array.isArray(input) ? input : {};
-  const comment = name === "Python" && typeof code === "string" ? /^\s*#[#! ]*(.*)/.exec(code)?.[1] : "";
+  const comment = (name === "Python" || name === "Branch") && typeof code === "string" ? /^\s*#[#! ]*(.*)/.exec(code)?.[1] : "";
   const said = name === "Bash" && typeof description === "string" ? description : (comment ?? "");
   return said.split(/\s+/).filter(Boolean).join(" ").replace(/[.:]+$/, "");
 }
@@ -250,7 +250,14 @@ function isObject(value: Json): value is JsonObject {
 
 function resultParts(item: ToolItem): HTMLElement[] {
   const text = item.result || item.output;
-  return text ? [element("p", { class: "label" }, "Result"), resultView(item, terminalText(text))] : [];
+  return text ? [element("p", { class: "label" }, "Result"), resultView(item, terminalText(text)), ...runInKernel(item)] : [];
+}
+
+/** What was tried in a copy of the kernel can be run in the kernel itself: the command asks, as for Claude's own call. */
+function runInKernel({ id, name, status }: ToolItem): HTMLElement[] {
+  if (name !== "Branch" || status !== "success" || !hasPageActions()) return [];
+  const run = button("Run in my kernel", () => { request(run, { action: "command", command: `/branches run ${id}` }); }, { title: "Write the command into Claude's panel" });
+  return [element("p", {}, run)];
 }
 
 /** A result in colours where one can tell what it is: the lines of a file that was read, JSON. */

@@ -22,6 +22,10 @@ OnDenied = Literal["ask", "skip", "error"]
 ON_DENIED: tuple[OnDenied, ...] = get_args(OnDenied)
 """The ways to deal with a call that needs a permission: ask for it, go on without the call, or end the run."""
 
+Branches = Literal["on", "ask", "off"]
+BRANCHES: tuple[Branches, ...] = get_args(Branches)
+"""The ways to deal with code that Claude tries in a confined copy of the kernel."""
+
 How = Literal["none", "auto", "code", "cells", "full"]
 CONTEXTS: tuple[How, ...] = get_args(How)
 """The context of the notebook that may go with a prompt."""
@@ -200,7 +204,7 @@ class Option(NamedTuple):
     layer: bool = False
     plain_setting: bool = True
     most: int = 0
-    folder_says: Literal["trust", "own"] = "trust"
+    folder_says: Literal["trust", "own", "tightens"] = "trust"
     chosen: bool = False
     python_names: tuple[str, ...] = ()
     terminal_group: Literal["the run", "permissions", "output"] = "the run"
@@ -361,6 +365,17 @@ OPTIONS: tuple[Option, ...] = (
         python_names=ON_DENIED,
         setting="cellwright.onDenied",
         terminal_group="permissions",
+    ),
+    Option(
+        "branches",
+        "branches of the kernel",
+        one_of(BRANCHES, "Branches | None", _or_none(_is_text), f"one of {', '.join(BRANCHES)}", "HOW"),
+        "code that Claude tries in a confined copy of your kernel: on (unasked), ask, or off; the strictest counts",
+        cell="branches",
+        config="branches",
+        setting="cellwright.branches",
+        gap="Only a notebook's kernel has branches, and its settings say whether Claude may use them.",
+        folder_says="tightens",
     ),
     _everywhere(
         "fallback_models",

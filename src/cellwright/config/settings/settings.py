@@ -28,6 +28,7 @@ from cellwright.codebase.embedding.provider import EmbeddingSettings
 from cellwright.config.settings.edit import add_allow_rules
 from cellwright.config.settings.known_settings import a_path, seconds_of
 from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge
+from cellwright.config.settings.option_table import BRANCHES
 from cellwright.config.settings.sandbox import SandboxSettings, sandbox_settings
 from cellwright.config.settings.server_policy import own_credentials, own_environment
 from cellwright.config.settings.settings_files import (
@@ -173,6 +174,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     provider: ProviderName = "api"
     own_credentials: bool = True
     on_denied: str = "ask"
+    branches: str = "on"
     session_titles: str = "first-words"
     theme: str = "auto"
     layout: str = "comfortable"
@@ -258,6 +260,7 @@ def settings_of(
         bypass_disabled=bypass_disabled,
         managed_rules_only=managed_only,
         max_effort_level=_lowest(merged, "maxEffortLevel", EFFORTS),
+        branches=_lowest(merged, "cellwright.branches", BRANCHES[::-1]) or "on",
         enforce_available_models=_any(merged, "enforceAvailableModels", True),
         sandbox=sandbox,
         hooks=_hooks(merged),
@@ -372,7 +375,7 @@ def _any(merged: Merged, key: str, expected: Any) -> bool:
 
 def _lowest(merged: Merged, key: str, order: Sequence[str]) -> str | None:
     """The lowest in `order` of what any file says."""
-    named = [str(entry.value) for entry in merged.entries.get((key,), ())]
+    named = [str(entry.value) for entry in merged.entries.get(tuple(key.split(".")), ())]
     return min(named, key=order.index, default=None)
 
 

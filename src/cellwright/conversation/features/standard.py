@@ -62,6 +62,7 @@ class StandardFeatures:
         )
         self.budgets = BudgetsInForce(lambda: in_force.settings, core.host.notebook)
         self.titles = Titles(core.model, in_force, core.redaction, lambda: self.budgets.day)
+        self.of_host = core.host.features(in_force)
         self.mcp.add_source(lambda: plugin_servers(in_force))
         self.mcp.add_source(lambda: agents_servers(self.agents.found().agents.values(), cwd))
         core.complete(
@@ -85,6 +86,7 @@ class StandardFeatures:
                 UndoneTurns(core.checkpoints, core.undo, lambda *given: core.sessions.add_notices(*given)),
                 CodeContext(in_force),
                 Mentions(cwd),
+                *self.of_host,
             ),
             style=lambda: self.styles.chosen()[0],
             load_skill=self.skills.load,

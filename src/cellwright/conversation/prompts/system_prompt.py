@@ -59,6 +59,10 @@ NOTEBOOK = """\
 shapes, types and samples rather than whole objects. Figures come back as images.
 - Cells must run from top to bottom in a fresh kernel: short, one step each. Run again only what a change needs."""
 
+BRANCHES = """
+- Look, try and test in Branch, a copy of the kernel that you can break: nothing there touches the user's variables, and \
+they are not asked. Use Python only for what is to stay in the kernel, once you know that it works."""
+
 HOW_TO_ANSWER = """\
 - Short and to the point: the answer first, then what matters about it. No preamble, no praise, no summary of what \
 was just shown.
@@ -96,7 +100,8 @@ def _sections(tools: Sequence[Tool], style: OutputStyle) -> Iterator[PromptSecti
     yield PromptSection("Calls", CALLS if tools else CALLS.rpartition("\n")[2])
     yield PromptSection("Tools", _tools(tools))
     if any(tool.access.kind == "python" for tool in tools):
-        yield PromptSection("The notebook", NOTEBOOK)
+        has_branches = any(tool.access.kind == "branch" for tool in tools)
+        yield PromptSection("The notebook", NOTEBOOK + BRANCHES if has_branches else NOTEBOOK)
     yield PromptSection("Instructions", INSTRUCTIONS)
     if style.name == DEFAULT:
         yield PromptSection("How to answer", HOW_TO_ANSWER)

@@ -28,6 +28,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     `add_dirs` are folders to work in besides the project. `on_denied` says what becomes of a call that needs a permission:
     somebody is asked, or nobody is, and Claude goes on without it ("skip") or the run ends ("error"). `fallback_models` are
     tried in turn where the model is overloaded or not there. `provider` is the way to the model.
+    `branches` says whether code may be tried in a copy of the kernel, if the settings do not say less.
     `system_prompt` stands in place of ours, `append_system_prompt` after it.
     `setup` ("init", "maintenance") has Setup hooks run where the session begins with this run.
     """
@@ -45,6 +46,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     add_dirs: tuple[Path, ...] = ()
     on_denied: OnDenied | None = None
+    branches: str | None = None
     setup: str = ""
     fallback_models: tuple[str, ...] | None = None
     tools: tuple[Tool, ...] = ()

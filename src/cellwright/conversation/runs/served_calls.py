@@ -92,6 +92,11 @@ class ServedCalls:
         """The tools, less those that a rule denies as a whole."""
         return self._agent(None).offered_tools
 
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """The rules that were allowed for the session of these calls."""
+        return self._session.granted
+
     def denial(self, name: str, tool_input: Mapping[str, Any]) -> str:
         """Say why the rules deny a call of that tool; empty where they do not, and for input that is none."""
         agent = self._agent(None)

@@ -10,7 +10,7 @@ import asyncio
 import functools
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -173,7 +173,10 @@ class CellSelection(Struct, frozen=True):
 
 
 class Runner(Struct):
-    """The state shared by one kernel's calls. `own_cell()` is the asking cell, None where no front end says it."""
+    """The state shared by one kernel's calls. `own_cell()` is the asking cell, None where no front end says it.
+
+    `before_code` is awaited with the sources of the cells before they run.
+    """
 
     shell: InteractiveShell
     jobs: CallerJobs
@@ -183,6 +186,7 @@ class Runner(Struct):
     in_kernel: bool
     own_cell: Callable[[], str | None]
     on_stuck: Callable[[str], None] | None = None
+    before_code: Callable[[str], Awaitable[None]] | None = None
     _choices: OrderedDict[tuple[Any, ...], CellSelection] = field(default_factory=OrderedDict)
 
     async def prepare(self, input: NotebookRunInput) -> None:
@@ -224,6 +228,9 @@ class Runner(Struct):
         code = functools.partial(run_code, self.shell, jobs=self.jobs, in_kernel=self.in_kernel, on_stuck=on_stuck)
         run = CellsRun(choice.notebook, choice.cells, code, ctx.progress)
         seconds = input.timeout_seconds
+        if self.before_code is not None:
+            for cell in choice.cells:
+                await self.before_code(cell.source)
         started = time.perf_counter()
         try:
             async with asyncio.timeout(seconds):

@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -175,6 +175,18 @@ kernel is refused. Shell commands belong into Bash and changes of files into Edi
 judge them."""
 
 
+BESIDE_BRANCH = """\
+Use it for what is to stay: definitions, results and changes that the user or your next cells need. Looking at data, trying \
+things out and testing belong into Branch, which changes nothing and seldom asks the user."""
+
+
+def _description(*, beside_branch: bool) -> str:
+    if not beside_branch:
+        return DESCRIPTION
+    first, _, rest = DESCRIPTION.partition("\n\n")
+    return f"{first.partition(' Use it to ')[0]} {BESIDE_BRANCH}\n\n{rest}"
+
+
 class PythonOutput(ToolOutput):
     """The end of the code; `failed`: it raised an error, which stands in the result."""
 
@@ -207,13 +219,16 @@ def python_tool(
     seconds: float | None = None,
     on_stuck: Callable[[str], None] | None = None,
     pictures: PicturesOf | None = None,
+    beside_branch: bool = False,
+    before_code: Callable[[str], Awaitable[None]] | None = None,
 ) -> Tool:
     """Python for `shell`, whose code is run by the thread that works off `jobs`.
 
     `in_kernel`: file descriptors 1 and 2 are nobody's screen, and what child processes write there is output of the
     code. `seconds` bounds every call, and `timeout_seconds` the call that has it; without them code runs as long as it
     likes. `on_stuck(tool_use_id)` is called on the agent's thread when code does not react to an interrupt; the call ends
-    only when the code does. `pictures` asks the user's page for what only a page draws.
+    only when the code does. `pictures` asks the user's page for what only a page draws. `beside_branch`: Claude has Branch.
+    `before_code` is awaited before each code runs.
     """
 
     async def preview(input: PythonInput) -> Preview:
@@ -229,10 +244,10 @@ def python_tool(
             "execute_code",
         ),
         output=PythonOutput,
-        description=DESCRIPTION,
+        description=_description(beside_branch=beside_branch),
         access=ToolAccess("python", "code"),
         category="kernel",
-        best_for="work on variables",
+        best_for="what is to stay in the kernel" if beside_branch else "work on variables",
         # the output is bounded already, piece by piece; here is room for the sentences about what was left out
         limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 1_000),
         examples=(
@@ -240,7 +255,7 @@ def python_tool(
             {"code": "model.fit(X, y)", "timeout_seconds": 600},
         ),
         facts=lambda _: {"cwd": kernel_folder()},
-        title=_title,
+        title=lambda input: code_title(input.code),
         preview=preview,
     )
     async def python(input: PythonInput, ctx: ToolContext) -> ToolResult:
@@ -249,6 +264,8 @@ def python_tool(
         output = CapturedOutput(asyncio.get_running_loop(), ctx.progress, pictures)
         stuck = functools.partial(on_stuck, ctx.tool_use_id) if on_stuck is not None else None
         allowed = min((each for each in (input.timeout_seconds, seconds) if each is not None), default=None)
+        if before_code is not None:
+            await before_code(input.code)
         started = time.perf_counter()
         try:
             async with time_limit(allowed):
@@ -278,11 +295,11 @@ async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) 
     return ToolError(message.strip(), code=ErrorCode.EXECUTION_TIMEOUT, details=details)
 
 
-def _title(input: PythonInput) -> str:
-    """The code's first comment, which says what it is for, and its first line; "…" for what there is besides."""
-    lines = [line.strip() for line in input.code.splitlines() if line.strip()]
+def code_title(code: str) -> str:
+    """Return the title of a call that runs `code`: its first comment, which says its purpose, and its first line, cut."""
+    lines = [line.strip() for line in code.splitlines() if line.strip()]
     purpose = lines.pop(0).lstrip("#! ") if lines and lines[0].startswith("#") else ""
-    code = [line for line in lines if not line.startswith("#")]
-    first = code[0] if code else ""
-    shown = first if len(first) <= TITLE_CHARS and len(code) < 2 else f"{first[:TITLE_CHARS]} …"
+    statements = [line for line in lines if not line.startswith("#")]
+    first = statements[0] if statements else ""
+    shown = first if len(first) <= TITLE_CHARS and len(statements) < 2 else f"{first[:TITLE_CHARS]} …"
     return purposeful(purpose[:TITLE_CHARS], shown, 2 * TITLE_CHARS + 10) if shown else purpose[:TITLE_CHARS]

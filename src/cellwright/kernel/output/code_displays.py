@@ -59,8 +59,8 @@ class CodeDisplays:
         """Yield what `event` shows."""
         match event:
             case ToolStart():
-                # no other tool may put something active into a page
-                self._calls |= {call.id for call in event.calls if call.name == "Python"}
+                # no other tool may put something active into a page; what a branch displays is made passive by its tool
+                self._calls |= {call.id for call in event.calls if call.name in ("Python", "Branch")}
             case ToolProgress(place=dict(place)) if event.tool_use_id in self._calls:
                 yield from self._placed(event, place)
             case ToolEnd() if event.tool_use_id in self._calls:

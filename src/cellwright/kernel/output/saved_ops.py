@@ -34,7 +34,7 @@ from cellwright.text import map_strings, strings_in
 TRANSCRIPT = "application/vnd.cellwright.transcript+json"
 VERSION = 1
 
-RUNNING_TOOLS = frozenset({"Python", "Bash", "NotebookRun", "RunTests"})
+RUNNING_TOOLS = frozenset({"Python", "Branch", "Bash", "NotebookRun", "RunTests"})
 
 
 CleanEach = Callable[[Iterable[str]], Mapping[str, str]]

@@ -90,7 +90,7 @@ def shortened(value: Any, limit: int = DRAWN.input) -> Any:
 
 def shown_input(name: str, tool_input: Any) -> Any:
     """The input of a call of the tool `name` as it is shown."""
-    return shortened(tool_input, DRAWN.code if name == "Python" else DRAWN.input)
+    return shortened(tool_input, DRAWN.code if name in ("Python", "Branch") else DRAWN.input)
 
 
 def displayed(event: ToolProgress) -> dict[str, Any]:

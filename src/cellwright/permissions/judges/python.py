@@ -1,4 +1,5 @@
 """Judging Python, and cells that are run: such code can do anything the user can, so it asks whatever the code.
+In a branch, a copy of the kernel that the system confines, it can do next to nothing, so it does not.
 
 When it is allowed, the uses that the code names plainly are still judged: shell commands (`!cmd`, `%%bash`,
 `os.system("…")` …) like Bash's, and files that it reads, edits or deletes. A rule that denies or asks binds `!rm x`
@@ -20,6 +21,7 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision
+from cellwright.permissions.confined.bounds import reading
 from cellwright.permissions.judges.bash import judge_command
 from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.rules.rule import (
@@ -29,6 +31,7 @@ from cellwright.permissions.rules.rule import (
     READ,
     JudgedCall,
     RuleBook,
+    allowed_by,
     asked_by,
     denied_by,
     first_of_every_use,
@@ -269,6 +272,52 @@ def judge_python(book: RuleBook, call: JudgedCall) -> Decision:
     """Judge code that would run in the kernel. Its fact "cwd" is the folder of the kernel, where that is known."""
     asks = Decision("ask", "Runs in your kernel, where code can do anything you can; no sandbox confines it.")
     return _judge_code(book, judge_by_rules(book, call.subject, asks), [call.touched], call.input)
+
+
+def judge_branch(book: RuleBook, call: JudgedCall) -> Decision:
+    """Judge code that would run in a copy of the kernel: unasked if the system confines the copy and no rule is against it.
+
+    Its facts: "setting" (of `cellwright.branches`) and "unconfined", why this machine cannot confine the copy ("": it can).
+    Without them it asks. What restricts Python restricts it; what allows Python allows it.
+    """
+    setting, unconfined = text_field(call.input, "setting"), call.input.get("unconfined")
+    if setting == "off":
+        return Decision("deny", "Branches of the kernel are switched off (`cellwright.branches`).")
+    bounds = reading(book) if unconfined == "" else None
+    if bounds is None:
+        why = f" ({unconfined})" if isinstance(unconfined, str) and unconfined else ""
+        reason = f"The copy of your kernel cannot be confined here{why}: the code can do anything you can."
+        # a rule for branches means confined ones
+        asks = Decision("ask", reason, firm=book.mode != "bypassPermissions")
+    elif setting != "on":
+        asks = Decision("ask", "Runs in a confined copy of your kernel, and your settings ask before that.")
+    elif rule := next((rule for rule in (*book.about("deny", READ), *book.about("ask", READ)) if rule.path), None):
+        reason = f"The rule `{rule.rule}` keeps files from Claude, and your variables may hold what is in them."
+        asks = Decision("ask", reason)
+    else:
+        asks = Decision("allow", "Runs in a confined copy of your kernel: no writes, no network, no change for you.")
+    judged = judge_by_rules(book, call.subject, asks, in_plan=bounds is not None)
+    if judged.behavior == "deny":
+        return judged
+    if rule := first_of_every_use(book.deny, PYTHON):
+        return denied_by(rule, "Running Python, in a branch too,")
+    if rule := first_of_every_use(book.ask, PYTHON):
+        judged = asked_by(rule, "Running Python, in a branch too,") if judged.behavior == "allow" else judged
+    elif not first_of_every_use(book.ask, call.subject) and (rule := first_of_every_use(book.allow, PYTHON)):
+        judged = allowed_by(rule)
+    return structs.replace(_judge_named_uses(book, judged, call), confinement=bounds)
+
+
+_STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
+
+
+def _judge_named_uses(book: RuleBook, judged: Decision, call: JudgedCall) -> Decision:
+    """`judged`, unless a rule says more about a command or file that the code names: the bounds hold it to the rest."""
+    for use in dict.fromkeys(_uses(call.touched)[:MAX_USES]) if judged.behavior != "deny" else ():
+        decision = _judge_use(book, use, call.input)
+        if decision.rule and _STRICTNESS[decision.behavior] > _STRICTNESS[judged.behavior]:
+            judged = structs.replace(decision, reason=f"The code has `{visible_line(use.text)}`. {decision.reason}")
+    return judged
 
 
 def judge_cells(book: RuleBook, call: JudgedCall) -> Decision:

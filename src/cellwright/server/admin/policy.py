@@ -31,7 +31,7 @@ def _tools_of(feature: str) -> tuple[str, ...]:
         return ("mcp__*",)
     tools = written_tools().items()
     if feature == "python":
-        return tuple(name for kind in ("python", "cells") for name, tool in tools if tool.access.kind == kind)
+        return tuple(name for kind in ("python", "branch", "cells") for name, tool in tools if tool.access.kind == kind)
     category = "shell" if feature == "bash" else "web"
     return tuple(name for name, tool in tools if tool.category == category)
 

@@ -404,6 +404,11 @@ class ChildProcesses:
         if private is not None:
             private.close()
 
+    def mark_for_others(self) -> str:
+        """Have the watchdog run, and give the mark of a process that was not started here: what carries it ends with us."""
+        self.watch()
+        return f"{self._mark}.0"
+
     def watch(self) -> None:
         """Have the watchdog run: it ends what a child leaves, and removes this process's temporary files."""
         if os.name != "posix":

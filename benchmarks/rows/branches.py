@@ -1,0 +1,102 @@
+"""Rows of branches of the kernel: a snapshot, a branch of it and a call, in a kernel that holds 2 GB, beside a bare fork."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.rows.front_end import FrontEnd
+from benchmarks.rows.loop import nothing
+from benchmarks.rows.row import Row
+
+ARRAYS = "import numpy as np; held = [np.ones(2_500_000) for _ in range(100)]"
+OBJECTS = "held += [[{'n': n} for n in range(2_000_000)]]"
+
+FORKED = """
+import json, os, time
+def forked():
+    began = time.perf_counter()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    took = time.perf_counter() - began
+    os.waitpid(pid, 0)
+    return took * 1000
+print(json.dumps([forked() for _ in range(10)]))
+"""
+"""In a process of its own that holds as much and has one thread: what the system takes for it at least."""
+
+READY = """
+import asyncio, json, time
+from cellwright.agent.thread import AgentThread
+from cellwright.kernel.branches.kernel_branches import KernelBranches
+branches, thread = KernelBranches(get_ipython()), AgentThread()
+async def wait(work):
+    began = time.perf_counter()
+    result = await asyncio.wrap_future(thread.submit(work).future)
+    return result, (time.perf_counter() - began) * 1000
+CODE = 'total = sum(float(each[:1000].sum()) for each in held[:100])'
+async def call(branch):
+    return await branch.run(CODE, timeout=60)
+"""
+
+MEASURED = """
+figures = []
+for _ in range(5):
+    _, taken = await wait(branches.snapshot())
+    parked = branches._snapshot.parked_seconds * 1000
+    branch, begun = await wait(branches.branch('a', None))  # the first waits until secrets are overwritten, too
+    other, made = await wait(branches.branch('b', None))
+    await wait(call(branch))
+    _, called = await wait(call(branch))
+    began = time.perf_counter(); exec(CODE); plain = (time.perf_counter() - began) * 1000
+    figures.append([taken, parked, made, called - plain])
+await wait(branches.close())
+print(json.dumps(figures))
+"""
+
+NAMES = ("snapshot", "parked", "branch", "call")
+
+
+def branches(subject: str) -> Mapping[str, float]:
+    """Medians of five: arrays of 2 GB, then with two million dicts beside them."""
+    figures: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as home, FrontEnd({"CELLWRIGHT_HOME": home, "HOME": home}) as kernel:
+        kernel.run("import os" if subject == "floor" else READY)
+        for suffix, more in (("", ARRAYS), (" objects", OBJECTS)):
+            kernel.run(more)
+            if subject == "floor":
+                figures |= {
+                    f"s {name}{suffix}": statistics.median(kernel.value(FORKED)) for name in ("snapshot", "branch")
+                }
+            else:
+                found = kernel.value(MEASURED)
+                medians = [statistics.median(column) for column in zip(*found, strict=True)]
+                figures |= {f"s {name}{suffix}": value for name, value in zip(NAMES, medians, strict=True)}
+    return figures
+
+
+PLAIN, OURS = ("floor", "cellwright"), ("cellwright",)
+
+BRANCH_ROWS = (
+    [
+        Row(
+            "s snapshot",
+            "a copy of a kernel with 2 GB of arrays → ready (floor: os.fork)",
+            "ms",
+            branches,
+            PLAIN,
+            max_value=50,
+        ),
+        Row("s parked", "… for which its main thread stands still", "ms", nothing, OURS, max_value=50),
+        Row("s branch", "a branch of that → ready (floor: os.fork)", "ms", nothing, PLAIN, max_value=30),
+        Row("s call", "a call of one cell beyond the cell's own time", "ms", nothing, OURS, max_value=30),
+        Row("s snapshot objects", "the copy with two million dicts besides", "ms", nothing, PLAIN, max_value=250),
+        Row("s branch objects", "a branch of that", "ms", nothing, PLAIN, max_value=100),
+    ]
+    if hasattr(os, "fork") and Path("/proc/self/task").is_dir()
+    else []
+)

@@ -1,0 +1,188 @@
+"""The feature: one snapshot a turn, taken when Claude first needs it, and one branch of it for each agent.
+
+A snapshot shows the kernel as it was when it was taken. Code that Claude runs in the kernel itself makes it old: the next
+branch begins from a new one. The user's own cells do not: what Claude explores stays as it was, and says of when it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from cellwright.config.settings.option_table import BRANCHES
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.events import Event, RunEnd, SubagentEvent, ToolStart
+
+if TYPE_CHECKING:
+    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.conversation.runs.run import Run
+
+FIRST_USE = (
+    "Claude tries things in a confined copy of your kernel: no writes, no network; it can read all variables. "
+    "/branches shows the copies."
+)
+
+CHANGES_THE_KERNEL = frozenset({"Python", "NotebookRun"})
+"""The tools whose calls change the kernel itself."""
+
+
+class Snapshot(Protocol):
+    """A copy of the kernel that waits: when it was taken (seconds since the epoch), and where among the user's cells."""
+
+    @property
+    def at(self) -> float: ...
+    @property
+    def cell(self) -> str: ...
+
+
+class OneBranch(Protocol):
+    """A branch: a process with the variables of its snapshot, in which code runs."""
+
+    @property
+    def taken(self) -> Snapshot: ...
+
+
+class ListedBranch(Protocol):
+    """A branch in a list: whose it is, since when (seconds since the epoch), its own bytes, whether code runs in it."""
+
+    @property
+    def owner(self) -> str: ...
+    @property
+    def since(self) -> float: ...
+    @property
+    def memory(self) -> int: ...
+    @property
+    def running(self) -> bool: ...
+
+
+class ForkedKernel(Protocol):
+    """A kernel that can be forked (`kernel/branches`)."""
+
+    async def snapshot(self) -> Snapshot: ...
+    async def branch(self, owner: str, confinement: Confinement | None) -> OneBranch: ...
+    def listing(self) -> Sequence[ListedBranch]: ...
+    async def end(self, owner: str) -> None: ...
+    async def turn_ended(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class UsedBranch(Struct, frozen=True):
+    """A branch that a call has for itself. `words` say of when its variables are, and whether it is new."""
+
+    branch: OneBranch
+    words: str
+
+
+class KernelCopies(Feature):
+    """The branches of one conversation. `fork` makes what forks the kernel; it is called with the first branch.
+
+    All of it on the agent's loop.
+    """
+
+    def __init__(self, in_force: SettingsInForce, fork: Callable[[], ForkedKernel]) -> None:
+        self._in_force = in_force
+        self._fork = fork
+        self._kernel: ForkedKernel | None = None
+        self._asked_for: str | None = None
+        self._is_current = False
+        """The snapshot is of this turn, and Claude has changed nothing in the kernel since."""
+        self._snapshotting = asyncio.Lock()
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._used: dict[str, OneBranch] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._told = False
+        self._at_work = 0
+
+    @property
+    def setting(self) -> str:
+        """`on`, `ask` or `off`: the strictest of what the settings and the prompt's options say."""
+        said = (self._in_force.settings.branches, self._asked_for or "on")
+        return max(said, key=BRANCHES.index)
+
+    @property
+    def is_open(self) -> bool:
+        return self._kernel is not None
+
+    def begin(self, run: RunInfo) -> None:
+        if run.kind.keeps:
+            self._asked_for = run.options.branches
+
+    def run_added(self, run: Run) -> None:
+        run.bus.subscribe(self._on_event)
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, SubagentEvent):
+            event = event.event
+        elif isinstance(event, RunEnd) and self._kernel is not None:
+            self._is_current = False
+            self._used.clear()
+            self._turns.clear()
+            ending = asyncio.get_running_loop().create_task(self._kernel.turn_ended())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+        if isinstance(event, ToolStart) and any(call.name in CHANGES_THE_KERNEL for call in event.calls):
+            self._is_current = False
+
+    @contextlib.asynccontextmanager
+    async def use(self, owner: str, confinement: Confinement | None) -> AsyncIterator[UsedBranch]:
+        """Give the branch of `owner` to one call at a time. Raises what the kernel raises if it cannot be forked."""
+        async with self._turns.setdefault(owner, asyncio.Lock()):
+            kernel = await self._current_kernel()
+            self._at_work += 1
+            try:
+                branch = await kernel.branch(owner, confinement)
+                is_new = self._used.get(owner) is not branch
+                self._used[owner] = branch
+                yield UsedBranch(branch, _words(branch.taken, is_new=is_new))
+            finally:
+                self._at_work -= 1
+
+    async def _current_kernel(self) -> ForkedKernel:
+        async with self._snapshotting:
+            if self._kernel is None:
+                self._kernel = self._fork()
+            # who is at work in a branch keeps it: it ends with the snapshot
+            if not self._is_current and not self._at_work:
+                await self._kernel.snapshot()
+                self._is_current = True
+            return self._kernel
+
+    def first_use(self) -> str:
+        """The line that the user sees with the first confined branch; "" from then on."""
+        line, self._told = ("" if self._told else FIRST_USE), True
+        return line
+
+    def listing(self) -> Sequence[ListedBranch]:
+        """The branches that are there."""
+        return () if self._kernel is None else self._kernel.listing()
+
+    async def stop(self, owner: str) -> bool:
+        """End the branch of `owner`; False if it has none."""
+        if self._kernel is None or all(each.owner != owner for each in self._kernel.listing()):
+            return False
+        await self._kernel.end(owner)
+        return True
+
+    async def close(self) -> None:
+        if self._kernel is not None:
+            await self._kernel.close()
+            self._kernel = None
+
+
+def _words(taken: Snapshot, *, is_new: bool) -> str:
+    """Say of when the variables are.
+
+    >>> class Taken:
+    ...     at, cell = 0.0, "before cell [7]"
+    >>> _words(Taken(), is_new=True).endswith(", before cell [7]")
+    True
+    """
+    place = f", {taken.cell}" if taken.cell else ""
+    when = time.strftime("%H:%M", time.localtime(taken.at))
+    return f"{'New branch: y' if is_new else 'Y'}our variables as of {when}{place}"

@@ -1,0 +1,283 @@
+"""The kernel's end of one branch: code goes in, outputs come out, and every wait has an end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from cellwright.kernel.branches.bounds import end_marked
+from cellwright.kernel.branches.branch_outputs import BranchOutputs
+from cellwright.kernel.branches.messages import Done, Event, EventReader, ProtocolError, sent
+from cellwright.kernel.branches.processes import Standstill, private_memory, standstill
+from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken
+
+if TYPE_CHECKING:
+    from cellwright.sandbox.private_folder import PrivateFolder
+
+Status = Literal["ok", "error", "interrupted", "timeout", "hung", "died", "too_much_output", "memory"]
+
+_TICK_SECONDS = 0.1
+_LOOK_SECONDS, _MEMORY_SECONDS = 0.5, 1.0
+
+HUNG = (
+    "This branch hangs in a lock: a library was used in the kernel with threads that a branch does not have (usual: "
+    "polars). Take a frame over column by column, as `pd.DataFrame({c: df[c].to_pandas() for c in df.columns})`, "
+    "or run it in the kernel (asks the user)."
+)
+_ENDED = " The branch was ended with it; the next call begins with a new copy."
+
+
+class Patience(Struct, frozen=True):
+    """Seconds. A branch hangs whose threads all wait for a lock for `hang`, and use no processor.
+
+    `interrupt` is the time that code has to obey an interrupt of the user's or because it hangs, `timeout` the time when its
+    own is over; then its branch is killed.
+    """
+
+    hang: float = 3.0
+    interrupt: float = 0.4
+    timeout: float = 2.0
+
+
+class BranchResult(Struct, frozen=True):
+    """What one call came to. `outputs`: nbformat outputs, bounded. `text`: one sentence for Claude, "" for ok and error."""
+
+    outputs: list[dict[str, Any]]
+    status: Status
+    text: str
+    seconds: float
+
+
+class Branch:
+    """One agent's copy of the kernel; its state stays between calls. For the agent's loop."""
+
+    def __init__(
+        self,
+        owner: str,
+        pid: int,
+        channel: socket.socket,
+        snapshot: Snapshot,
+        folder: PrivateFolder,
+        mark: int | None,
+        look_at_memory: Callable[[], None],
+        patience: Patience,
+    ) -> None:
+        self.owner = owner
+        self.pid = pid
+        self.began = time.time()
+        self.running = False
+        self._snapshot = snapshot
+        self._folder = folder
+        self._mark = mark
+        self._look_at_memory = look_at_memory
+        self._patience = patience
+        self._channel = channel
+        channel.setblocking(False)
+        self._events = EventReader(channel)
+        self._alive = True
+        self._stopping: Status | None = None
+        self._kill_at: float | None = None
+        self._unfinished = False
+
+    @property
+    def taken(self) -> Taken:
+        """What it is a copy of."""
+        return self._snapshot.taken
+
+    @property
+    def alive(self) -> bool:
+        """False once it has ended: the next call needs another one."""
+        return self._alive
+
+    async def ready(self, seconds: float) -> None:
+        """Wait until it is confined. Raises `NoBranch`, and it is ended."""
+        try:
+            async with asyncio.timeout(seconds):
+                event = await self._events.next()
+        except (TimeoutError, ProtocolError) as error:
+            await self.close()
+            message = f"A branch of the kernel did not start within {seconds:g} s."
+            raise NoBranch(message) from error
+        problem = getattr(event, "problem", "it ended")
+        if problem:
+            await self.close()
+            message = f"A branch of the kernel could not start: {problem}."
+            raise NoBranch(message)
+
+    async def run(
+        self, code: str, *, timeout: float, on_output: Callable[[dict[str, Any]], None] | None = None
+    ) -> BranchResult:
+        """Run `code` as a cell, for at most `timeout` s; one call at a time. `on_output` gets each output as it comes."""
+        began = time.monotonic()
+        outputs = BranchOutputs(on_output)
+        self.running = True
+        try:
+            if self._unfinished:  # a call that was cancelled is still at its end
+                await self._until_done(BranchOutputs(None), time.monotonic())
+            if not self._alive:
+                return BranchResult([], "died", "The branch had ended.", 0.0)
+            self._unfinished = True
+            self._stopping = self._kill_at = None
+            with contextlib.suppress(ConnectionError):
+                await asyncio.get_running_loop().sock_sendall(self._channel, sent({"code": code}))
+            done = await self._until_done(outputs, began + timeout)
+        except asyncio.CancelledError:
+            self.interrupt()
+            raise
+        finally:
+            self.running = False
+        seconds = time.monotonic() - began
+        status: Status = self._stopping or ("died" if done is None else "ok" if done.ok else "error")
+        return BranchResult(outputs.finished(), status, await self._said(status, timeout), seconds)
+
+    async def _until_done(self, outputs: BranchOutputs, deadline: float) -> Done | None:
+        """Read events until the code is done; None if the branch is gone."""
+        next_event: asyncio.Task[Event | None] | None = None
+        looks = _Looks(self.pid, self._patience.hang)
+        try:
+            while True:
+                if next_event is None:
+                    next_event = asyncio.ensure_future(self._events.next())
+                await asyncio.wait({next_event}, timeout=_TICK_SECONDS)
+                if next_event.done():
+                    event = next_event.result()
+                    next_event = None
+                    if event is None:
+                        self._alive = False
+                        return None
+                    if isinstance(event, Done):
+                        self._unfinished = False
+                        return event
+                    if not outputs.add(event):
+                        self._kill("too_much_output")
+                self._check(deadline, looks)
+        except ProtocolError:
+            self._kill("died")
+            return None
+        finally:
+            if next_event is not None:
+                next_event.cancel()
+
+    def _check(self, deadline: float, looks: _Looks) -> None:
+        now = time.monotonic()
+        if self._kill_at is not None:
+            if now > self._kill_at:
+                self._kill(self._stopping or "interrupted")
+        elif now > deadline:
+            self._stop("timeout")
+        elif looks.hangs(now):
+            self._stop("hung")
+        if looks.memory_is_due(now):
+            self._look_at_memory()
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the code that runs; what does not obey is killed. Does nothing if none runs."""
+        if self._unfinished and self._kill_at is None:
+            self._stop("interrupted")
+
+    def _stop(self, status: Status) -> None:
+        self._stopping = status
+        patience = self._patience.timeout if status == "timeout" else self._patience.interrupt
+        self._kill_at = time.monotonic() + patience
+        self._signal(signal.SIGINT)
+
+    def out_of_memory(self) -> None:
+        """End it because memory runs short."""
+        self._kill("memory")
+
+    def _kill(self, status: Status) -> None:
+        self._stopping = self._stopping or status
+        self._alive = False
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        # nobody else has its pid before the snapshot was asked to reap it
+        with contextlib.suppress(ProcessLookupError):
+            if number == signal.SIGKILL:
+                os.killpg(self.pid, number)
+            else:
+                os.kill(self.pid, number)
+
+    def memory(self) -> int:
+        """Bytes that it has to itself."""
+        return private_memory(self.pid)
+
+    async def close(self) -> None:
+        """End it with all that it started, and remove its folder."""
+        self._alive = False
+        with contextlib.suppress(NoBranch):  # the snapshot is gone, and so is it
+            await self._reaped()
+        self._channel.close()
+        if self._mark is not None:  # what its code has started may have left its group
+            await asyncio.to_thread(end_marked, self._mark)
+        await asyncio.to_thread(self._folder.close)
+
+    async def _reaped(self) -> int | None:
+        async with asyncio.timeout(2):
+            while (status := (await self._snapshot.ask({"kind": "reap", "pid": self.pid}))["status"]) is None:
+                await asyncio.sleep(0.002)
+        return int(status)
+
+    async def _said(self, status: Status, timeout: float) -> str:
+        ended = "" if self._alive else _ENDED
+        match status:
+            case "interrupted":
+                return f"It was interrupted.{ended}"
+            case "timeout":
+                return f"It took longer than {timeout:g} s and was stopped.{ended}"
+            case "hung":
+                return HUNG + ended
+            case "too_much_output":
+                return f"It printed more than is kept of one call and was stopped.{_ENDED}"
+            case "memory":
+                return f"Memory ran short, and of the branches this was the youngest.{_ENDED}"
+            case "died":
+                return f"The copy of the kernel that ran it ended ({await self._end_of_it()}).{_ENDED}"
+            case _:
+                return ""
+
+    async def _end_of_it(self) -> str:
+        try:
+            code = await self._reaped()
+        except (NoBranch, TimeoutError):
+            return "it is gone"
+        if code is not None and code < 0:
+            return signal.Signals(-code).name
+        return f"exit code {code}"
+
+
+class _Looks:
+    """Looks at a branch now and then while it runs."""
+
+    def __init__(self, pid: int, patience: float) -> None:
+        self._pid = pid
+        self._patience = patience
+        self._next_look = time.monotonic() + _LOOK_SECONDS
+        self._next_memory = time.monotonic() + _MEMORY_SECONDS
+        self._still: Standstill | None = None
+        self._since = 0.0
+
+    def hangs(self, now: float) -> bool:
+        """Return whether all its threads have waited for a lock for long. Also true of code that waits for an event."""
+        if now < self._next_look:
+            return False
+        self._next_look = now + _LOOK_SECONDS
+        still = standstill(self._pid)
+        if still is None or still != self._still:
+            self._still, self._since = still, now
+            return False
+        return now - self._since >= self._patience - _LOOK_SECONDS
+
+    def memory_is_due(self, now: float) -> bool:
+        if now < self._next_memory:
+            return False
+        self._next_memory = now + _MEMORY_SECONDS
+        return True

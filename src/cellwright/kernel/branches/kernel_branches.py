@@ -1,0 +1,335 @@
+"""The branches of one kernel: one snapshot a turn, taken when nothing computes, and for each agent a branch of it.
+
+The kernel is never risked: if the moment to fork does not come within two seconds, there is no snapshot, and it is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from cellwright.kernel.branches.bounds import branch_bounds
+from cellwright.kernel.branches.branch import Branch, Patience
+from cellwright.kernel.branches.forked.branch_process import BranchOrder
+from cellwright.kernel.branches.forked.outlet import Outlet
+from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset
+from cellwright.kernel.branches.forked.snapshot_process import run_snapshot
+from cellwright.kernel.branches.forker import Attempt, Forker, control_pair
+from cellwright.kernel.branches.processes import memory, open_gpu, resident_memory
+from cellwright.kernel.branches.secrets import secrets_of
+from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken, end_child
+from cellwright.sandbox.private_folder import PrivateFolder
+from cellwright.sandbox.profile import confined_environment
+from cellwright.sandbox.resolved_bounds import ConfinementError
+from cellwright.tools.process.child_processes import MARK_NAME, child_processes
+from cellwright.tools.process.environment import child_environment
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.agent.calls.confinement import Confinement
+
+OnMain = Callable[[Callable[[], None]], Awaitable[None]]
+"""Runs a function on the main thread while that stands still between two cells; cancelled before it began, it never does."""
+
+MOMENT_SECONDS = 2.0
+"""The time in which the moment to fork must come."""
+HANDSHAKE_SECONDS, HANDSHAKES = 3.0, 3
+_AGAIN_SECONDS = 0.03
+LEAST_LEFT = 256 << 20
+"""Bytes of memory that must be left; below, the youngest branch is ended and no snapshot is taken."""
+
+CELL_RUNS = "A cell of the user's is running, so there is no moment to copy the kernel."
+THREADS_COMPUTE = "Threads of the kernel compute without a pause, so there is no moment to copy it."
+DOES_NOT_START = "A copy of the kernel did not start: something in it is locked."
+NOT_HERE = "Branches of the kernel need Linux with processes that can be forked."
+NOTHING_TAKEN = "There is no snapshot of the kernel."
+
+
+class Listed(Struct, frozen=True):
+    """A branch as `listing` gives it. `since`: unix time. `memory`: bytes that it has to itself."""
+
+    owner: str
+    since: float
+    memory: int
+    running: bool
+
+
+def unsupported() -> str | None:
+    """Return why this system has no branches; None if it has."""
+    enabled = getattr(sys, "_is_gil_enabled", None)
+    if sys.platform != "linux" or not Path("/proc/self/task").is_dir() or (enabled is not None and not enabled()):
+        return NOT_HERE
+    return None
+
+
+class KernelBranches:
+    """For one shell. Its methods are for the agent's loop.
+
+    `restarted`: copies that hung at their start and were made again.
+    """
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        *,
+        on_main: OnMain | None = None,
+        cell: Callable[[], str] = lambda: "",
+        secrets: Callable[[], Sequence[str | bytes]] = tuple,
+        resets: Sequence[Reset] = RESETS,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
+    ) -> None:
+        """`on_main` reaches the main thread where the kernel's own loop would not (default: that loop).
+
+        `cell` says before or after which cell a snapshot is taken. `secrets` must not be in the memory of a copy, besides
+        those that the environment has.
+        """
+        self._shell = shell
+        self._on_main = on_main or functools.partial(_on_kernels_loop, shell)
+        self._cell = cell
+        self._secrets = secrets
+        self._resets = resets
+        self._patience = patience
+        self.restarted = 0
+        self._forker: Forker | None = None
+        self._snapshot: Snapshot | None = None
+        self._branches: dict[str, Branch] = {}
+        self._lock = asyncio.Lock()
+
+    @property
+    def taken(self) -> Taken | None:
+        """What the present snapshot is of."""
+        return None if self._snapshot is None else self._snapshot.taken
+
+    async def snapshot(self) -> Taken:
+        """Copy the kernel as it is now; the old copy is ended, and its branches with it. Raises `NoBranch`."""
+        async with self._lock:
+            self._refuse()
+            for _ in range(HANDSHAKES):
+                new = await self._fork()
+                try:
+                    problem = await asyncio.to_thread(new.handshake, HANDSHAKE_SECONDS)
+                except (OSError, ValueError):  # it hangs, or has died: the next one need not
+                    self.restarted += 1
+                    await asyncio.to_thread(new.end)
+                    continue
+                except asyncio.CancelledError:
+                    new.end()
+                    raise
+                if problem is not None:
+                    await asyncio.to_thread(new.end)
+                    message = f"A copy of the kernel could not be made safe ({problem})."
+                    raise NoBranch(message)
+                await self._end_snapshot()
+                self._snapshot = new
+                return new.taken
+            raise NoBranch(DOES_NOT_START)
+
+    def _refuse(self) -> None:
+        if (reason := unsupported()) is not None:
+            raise NoBranch(reason)
+        if device := open_gpu():
+            message = f"The kernel has a GPU open ({device}), which a copy of it cannot share."
+            raise NoBranch(message)
+        now, own = memory(), resident_memory()
+        if own > now.total / 2 or now.left < LEAST_LEFT + own / 8:
+            message = (
+                f"Memory is short for a copy of the kernel: it holds {own / 1e9:.1f} GB, "
+                f"and {now.left / 1e9:.1f} of {now.total / 1e9:.1f} GB are left."
+            )
+            raise NoBranch(message)
+
+    async def _fork(self) -> Snapshot:
+        """Fork in the first moment in which nothing computes."""
+        if self._forker is None:
+            self._forker = Forker()
+        deadline = time.monotonic() + MOMENT_SECONDS
+        reason = CELL_RUNS
+        while (left := deadline - time.monotonic()) > 0:
+            ours, theirs = control_pair()
+            attempt = Attempt()
+            child = functools.partial(run_snapshot, self._forked(theirs), self._resets, theirs)
+            forked = self._forker.submit(functools.partial(attempt.fork, child, left))
+            try:
+                await asyncio.wait_for(self._on_main(attempt.park), left)
+                pid = await asyncio.wrap_future(forked)
+            except TimeoutError:
+                attempt.give_up()
+                forked.add_done_callback(_end_late)
+                raise NoBranch(reason) from None
+            except OSError as error:  # of a system that promises no more memory than it has
+                message = f"The kernel could not be copied: {error.strerror}."
+                raise NoBranch(message) from error
+            except BaseException:
+                attempt.give_up()
+                forked.add_done_callback(_end_late)
+                raise
+            finally:
+                theirs.close()
+            if pid is not None:
+                return Snapshot(pid, ours, Taken(time.time(), self._cell()), attempt.parked_seconds)
+            ours.close()
+            reason = THREADS_COMPUTE
+            await asyncio.sleep(_AGAIN_SECONDS)
+        raise NoBranch(reason)
+
+    def _all_secrets(self) -> list[bytes]:
+        """The key that signs the kernel's messages, and what we were given."""
+        kernel: Any = getattr(self._shell, "kernel", None)
+        own = () if kernel is None else (kernel.session.key,)
+        return secrets_of(os.environ, (*own, *self._secrets()))
+
+    def _forked(self, control: socket.socket) -> Forked:
+        """What the copy works on. Made here, since imports and compiled patterns would be made anew in each copy."""
+        return Forked(
+            shell=self._shell,
+            outlet=Outlet(),
+            kept=(control.fileno(),),
+            parent=os.getpid(),
+            may_read=lambda _: True,  # a branch closes what it may not read
+            environ=child_environment(os.environ),
+            secrets=self._all_secrets(),
+        )
+
+    async def branch(self, owner: str, confinement: Confinement | None) -> Branch:
+        """The branch of `owner`, made if there is none that lives; `confinement` None: nothing confines it.
+
+        Raises `NoBranch`.
+        """
+        if (found := self._branches.get(owner)) is not None:
+            if found.alive:
+                return found
+            await self._end_branch(owner)
+        async with self._lock:
+            if (snapshot := self._snapshot) is None or not snapshot.is_alive():
+                raise NoBranch(NOTHING_TAKEN)
+            folder = await asyncio.to_thread(PrivateFolder)
+            branch = None
+            try:
+                order = await asyncio.to_thread(self._order, confinement, folder)
+                branch = await self._start(owner, snapshot, order, folder)
+            except ConfinementError as error:
+                message = f"A branch cannot be confined here: {error}."
+                raise NoBranch(message) from error
+            finally:
+                if branch is None:
+                    await asyncio.to_thread(folder.close)
+            await branch.ready(HANDSHAKE_SECONDS)
+            self._branches[owner] = branch
+            return branch
+
+    def _order(self, confinement: Confinement | None, folder: PrivateFolder) -> BranchOrder:
+        own = confined_environment(child_environment(os.environ), folder.temporary, folder.caches)
+        bounds = None if confinement is None else branch_bounds(confinement, folder, cwd=os.getcwd())  # noqa: PTH109
+        # killed, a kernel ends its branches, but not what their code has started
+        mark = {MARK_NAME: child_processes().mark_for_others()}
+        if bounds is not None:
+            bounds = structs.replace(bounds, environ={**bounds.environ, **mark})
+        return BranchOrder(bounds, {**own, **mark}, max(LEAST_LEFT, memory().left * 3 // 4))
+
+    async def _start(self, owner: str, snapshot: Snapshot, order: BranchOrder, folder: PrivateFolder) -> Branch:
+        with contextlib.ExitStack() as stack:
+            ours, theirs = control_pair()
+            stack.callback(theirs.close)
+            files = [os.memfd_create(f"cellwright-{name}", os.MFD_CLOEXEC) for name in ("stdout", "stderr")]
+            for file in files:
+                stack.callback(os.close, file)
+            request = {"kind": "branch", "order": msgspec.to_builtins(order)}
+            try:
+                answer = await snapshot.ask(request, (theirs.fileno(), *files))
+            except BaseException:
+                ours.close()
+                raise
+        mark = None if order.bounds is None else order.bounds.mark
+        return Branch(owner, answer["pid"], ours, snapshot, folder, mark, self._look_at_memory, self._patience)
+
+    def _look_at_memory(self) -> None:
+        """End the youngest branch if memory runs short."""
+        if memory().left < LEAST_LEFT:
+            living = [branch for branch in self._branches.values() if branch.alive]
+            if living:
+                max(living, key=lambda branch: branch.began).out_of_memory()
+
+    async def ask_snapshot(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any:
+        """Call `function`, "module:name", with the shell, `arguments` and `descriptors` in the snapshot's process.
+
+        `arguments` and what it gives back are plain data. Raises `NoBranch` if there is no snapshot, or it raised.
+        """
+        if self._snapshot is None:
+            raise NoBranch(NOTHING_TAKEN)
+        request = {"kind": "call", "function": function, "arguments": arguments}
+        return (await self._snapshot.ask(request, descriptors)).get("value")
+
+    def listing(self) -> list[Listed]:
+        """The branches that live."""
+        living = [branch for branch in self._branches.values() if branch.alive]
+        return [Listed(each.owner, each.began, each.memory(), each.running) for each in living]
+
+    async def end(self, owner: str) -> None:
+        """End the branch of `owner`, if there is one."""
+        if owner in self._branches:
+            await self._end_branch(owner)
+
+    async def turn_ended(self) -> None:
+        """End all branches; the snapshot stays."""
+        for owner in list(self._branches):
+            await self._end_branch(owner)
+
+    async def _end_branch(self, owner: str) -> None:
+        await self._branches.pop(owner).close()
+
+    async def drop_snapshot(self) -> None:
+        """End the snapshot and its branches: memory is short, or it is switched off."""
+        async with self._lock:
+            await self._end_snapshot()
+
+    async def _end_snapshot(self) -> None:
+        await self.turn_ended()
+        if self._snapshot is not None:
+            snapshot, self._snapshot = self._snapshot, None
+            await asyncio.to_thread(snapshot.end)
+
+    async def close(self) -> None:
+        """End everything."""
+        await self.drop_snapshot()
+        if self._forker is not None:
+            self._forker.close()
+            self._forker = None
+
+
+def _end_late(forked: Future[int | None]) -> None:
+    """End what was forked when nobody waited for it any more."""
+    if not forked.cancelled() and forked.exception() is None and (pid := forked.result()) is not None:
+        end_child(pid)
+
+
+async def _on_kernels_loop(shell: InteractiveShell, work: Callable[[], None]) -> None:
+    """Run `work` on the loop of the kernel's main thread, between two requests or while a cell awaits."""
+    done: Future[None] = Future()
+
+    def run() -> None:
+        if done.set_running_or_notify_cancel():
+            try:
+                work()
+            except BaseException as error:
+                done.set_exception(error)
+                raise
+            done.set_result(None)
+
+    kernel: Any = getattr(shell, "kernel", None)
+    if kernel is None:
+        raise NoBranch(CELL_RUNS)
+    kernel.io_loop.asyncio_loop.call_soon_threadsafe(run)
+    await asyncio.wrap_future(done)

@@ -1,0 +1,148 @@
+"""What the kernel, the snapshot and a branch send each other: a length, then JSON of a known shape.
+
+Never a pickle: reading one runs what its writer wants, and a branch runs Claude's code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+_LENGTH = struct.Struct("!I")
+
+MOST_BYTES = 48 * 1024 * 1024
+"""Of one message; a picture has a few megabytes at most."""
+
+
+class Stream(msgspec.Struct, frozen=True, tag="stream"):
+    """Text that was printed."""
+
+    name: Literal["stdout", "stderr"]
+    text: str
+
+
+class Shown(msgspec.Struct, frozen=True, tag="shown"):
+    """A mimebundle: displayed, or with `update` in the place of the displays of `display_id`, or the value of a cell."""
+
+    data: dict[str, Any]
+    metadata: dict[str, Any] = {}
+    display_id: str = ""
+    update: bool = False
+    result: bool = False
+
+
+class Cleared(msgspec.Struct, frozen=True, tag="cleared"):
+    """`clear_output` was called."""
+
+    wait: bool
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The code raised."""
+
+    ename: str
+    evalue: str
+    traceback: list[str]
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """The code came to its end, well or not."""
+
+    ok: bool
+    seconds: float
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """A new process has given up what it must; `problem` says why it has not, and it ends. `steps`: the seconds of each."""
+
+    problem: str = ""
+    steps: dict[str, float] = {}
+
+
+Event = Stream | Shown | Cleared | Failed | Done | Ready
+_events = msgspec.json.Decoder(Event)
+
+
+class ProtocolError(Exception):
+    """A branch sent what is no event."""
+
+
+def sent(message: object) -> bytes:
+    """The bytes of `message`, a struct or plain data."""
+    body = msgspec.json.encode(message)
+    return _LENGTH.pack(len(body)) + body
+
+
+def send(channel: socket.socket, message: object, descriptors: Sequence[int] = ()) -> None:
+    """Send `message`, with `descriptors`. Raises OSError."""
+    data = memoryview(sent(message))
+    if descriptors:
+        data = data[socket.send_fds(channel, [data], list(descriptors)) :]
+    while data:  # a plain write: a confined process may be allowed no other way to send
+        data = data[os.write(channel.fileno(), data) :]
+
+
+def receive(channel: socket.socket) -> tuple[Any, list[int]] | None:
+    """The next message as plain data, with its descriptors; None at the end. Raises OSError and ValueError."""
+    head, descriptors = b"", []
+    while len(head) < _LENGTH.size:
+        data, more, _flags, _address = socket.recv_fds(channel, _LENGTH.size - len(head), 8)
+        if not data:
+            return None
+        head += data
+        descriptors += more
+    left = _LENGTH.unpack(head)[0]
+    if left > MOST_BYTES:
+        message = f"a message of {left:,} bytes"
+        raise ValueError(message)
+    body = bytearray()
+    while len(body) < left:
+        if not (data := channel.recv(min(left - len(body), 1 << 20))):
+            return None
+        body += data
+    return msgspec.json.decode(body), descriptors
+
+
+class EventReader:
+    """Reads the events of one branch on the agent's loop; what it sends is judged and not trusted."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._buffer = bytearray()
+
+    async def next(self) -> Event | None:
+        """The next event; None when the branch is gone. Raises `ProtocolError` for what is none."""
+        loop = asyncio.get_running_loop()
+        while (event := self._whole()) is None:
+            data = b""
+            with contextlib.suppress(ConnectionError):
+                data = await loop.sock_recv(self._channel, 1 << 18)
+            if not data:
+                return None
+            self._buffer += data
+        return event
+
+    def _whole(self) -> Event | None:
+        if len(self._buffer) < _LENGTH.size:
+            return None
+        length = _LENGTH.unpack_from(self._buffer)[0]
+        if length > MOST_BYTES:
+            message = f"an event of {length:,} bytes"
+            raise ProtocolError(message)
+        end = _LENGTH.size + length
+        if len(self._buffer) < end:
+            return None
+        body = bytes(self._buffer[_LENGTH.size : end])
+        del self._buffer[:end]
+        try:
+            event: Event = _events.decode(body)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ProtocolError(str(error)) from None
+        return event

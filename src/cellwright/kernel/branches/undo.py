@@ -1,0 +1,263 @@
+"""The undo of a turn's variables: compared with a copy of the kernel from before the turn, and brought back from it.
+
+Only names that Claude's code of the turn reads or writes are looked at, and those that share parts with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from cellwright.features.branches.variables import STAY, VariableChange, VariablesPlan
+from cellwright.kernel.branches.forked.resets import RESETS
+from cellwright.kernel.branches.forker import control_pair
+from cellwright.kernel.branches.kernel_branches import KernelBranches
+from cellwright.kernel.branches.snapshot import NoBranch
+from cellwright.kernel.branches.undo_values import (
+    CannotReturn,
+    Look,
+    Looked,
+    Send,
+    Value,
+    Wanted,
+    ask,
+    look_at,
+    restore,
+)
+from cellwright.kernel.namespace.cell_names import CellNames, cell_names
+
+if TYPE_CHECKING:
+    import socket
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.kernel.namespace.cell_log import CellLog
+
+HELPER_SECONDS = 60.0
+"""What the copy takes at most for all values; gigabytes take seconds."""
+
+BUSY_SECONDS = 10.0
+"""The time in which the kernel must be free for the comparison."""
+
+BUSY = "Variables were not compared: a cell is running. Try again when it has ended."
+
+_MODULE = __name__.rpartition(".")[0] + ".undo_values"
+
+
+class Engine(Protocol):
+    """The snapshot of a kernel (`kernel_branches.py`)."""
+
+    async def snapshot(self) -> object: ...
+    async def ask_snapshot(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any: ...
+    async def drop_snapshot(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class _Plan(VariablesPlan, frozen=True):
+    """A plan with what is asked of the copy: `removed` are names that were not there."""
+
+    wanted: Wanted = Wanted((), {}, {})
+    removed: tuple[str, ...] = ()
+
+
+class ComparedNames(Struct, frozen=True):
+    """The names of the turn: bound by its code, and all that it reads or writes; and those that the user's cells changed."""
+
+    bound: Set[str]
+    named: Set[str]
+    by_user: Set[str]
+
+
+class UndoneInKernel:
+    """The variables of one kernel. `on_main` runs a function on the main thread, between two cells."""
+
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        cells: CellLog,
+        engine: Engine,
+        on_main: Callable[[Callable[[], Any]], Awaitable[Any]],
+    ) -> None:
+        self._namespace = namespace
+        self._cells = cells
+        self._engine = engine
+        self._on_main = on_main
+        self._sources: list[CellNames] = []
+        self._since = 0
+        self._is_there = False
+        self.why_not = ""
+
+    async def begin(self) -> None:
+        """Another turn begins: the copy of the last one goes."""
+        self._sources, self.why_not, self._is_there = [], "", False
+        await self._engine.drop_snapshot()
+
+    async def before_code(self, source: str) -> None:
+        """Code of the turn is about to run: the first of it waits until the copy is made, or cannot be."""
+        if not self._sources:
+            await self._on_main(lambda: None)  # as the code itself does: a cell of the user's may be running
+            self._since = self._cells.order
+            try:
+                await self._engine.snapshot()
+                self._is_there = True
+            except NoBranch as error:
+                self.why_not = error.reason
+        self._sources.append(cell_names(source))
+
+    async def plan(self, *, force: bool) -> VariablesPlan:
+        """Compare the variables with the copy; with `force` those that the user's cells changed since come back, too."""
+        if not self._is_there:
+            return VariablesPlan(note=f"{STAY} {self.why_not}".strip())
+        names = self._names()
+        try:
+            async with self._helper() as channel:
+                data = await asyncio.to_thread(ask, channel, Look(tuple(sorted(names.named))))
+            looked = msgspec.json.decode(data, type=Looked)
+            every = {*names.named, *looked.values}
+            async with asyncio.timeout(BUSY_SECONDS):
+                now = await self._on_main(lambda: look_at(self._namespace, every))
+        except TimeoutError:
+            return VariablesPlan(note=BUSY)
+        except (NoBranch, CannotReturn, OSError) as error:
+            return VariablesPlan(note=f"{STAY} {error}.")
+        return compare(looked.values, now, names, force=force)
+
+    async def apply(self, plan: VariablesPlan) -> list[str]:
+        """Bring back what was planned; gives what could not be done: nothing has changed then."""
+        assert isinstance(plan, _Plan), "a plan of somebody else's"
+        try:
+            data = b""
+            if plan.wanted.names:
+                async with self._helper() as channel:
+                    data = await asyncio.to_thread(ask, channel, Send(plan.wanted))
+            await self._on_main(lambda: restore(self._namespace, plan.wanted, data, plan.removed))
+        except Exception as error:  # noqa: BLE001 - unpickling runs what the user's classes define
+            return [f"Variables were not restored: {error}."]
+        return []
+
+    async def close(self) -> None:
+        """End the copy."""
+        await self._engine.close()
+
+    @contextlib.asynccontextmanager
+    async def _helper(self) -> AsyncIterator[socket.socket]:
+        ours, theirs = control_pair()
+        with ours:
+            with theirs:
+                pid = await self._engine.ask_snapshot(f"{_MODULE}:start_helper", None, (theirs.fileno(),))
+            ours.settimeout(HELPER_SECONDS)
+            try:
+                yield ours
+            finally:
+                ours.close()
+                with contextlib.suppress(NoBranch):
+                    await self._engine.ask_snapshot(f"{_MODULE}:end_helper", pid)
+
+    def _names(self) -> ComparedNames:
+        runs = [run for run in self._cells.runs(self._since) if run.by == "user" and run.source and not run.is_prompt]
+        by_user = [cell_names(run.source or "") for run in runs]
+        return ComparedNames(
+            bound=frozenset[str]().union(*(each.bound for each in self._sources)),
+            named=frozenset[str]().union(*map(_every, self._sources)),
+            by_user=frozenset[str]().union(*(each.bound | each.changed | each.deleted for each in by_user)),
+        )
+
+
+def undone_in_kernel(
+    shell: InteractiveShell, cells: CellLog, on_main: Callable[[Callable[[], Any]], Awaitable[Any]]
+) -> UndoneInKernel:
+    """Return the variables of the kernel of `shell`, with a copy of its own.
+
+    No code of Claude's runs in that copy: secrets stay in it, since variables that hold them come back from it.
+    """
+    resets = [reset for reset in RESETS if reset.name not in ("secrets", "environment")]
+    return UndoneInKernel(shell.user_ns, cells, KernelBranches(shell, on_main=on_main, resets=resets), on_main)
+
+
+def compare(
+    before: Mapping[str, Value], now: Mapping[str, Value], names: ComparedNames, *, force: bool = False
+) -> VariablesPlan:
+    """Plan how the variables of `now` become those of `before` again."""
+    changes: list[VariableChange] = []
+    back: list[str] = []
+    removed: list[str] = []
+    kept: dict[str, int] = {}
+    for name in sorted({*before, *(now.keys() & names.bound)}):
+        was, is_now = before.get(name), now.get(name)
+        if _is_unchanged(was, is_now):
+            if was is not None and is_now is not None and was.address == is_now.address and not was.plain:
+                kept[name] = was.address
+            continue
+        if is_now is not None and was is None and is_now.kind == "module":
+            continue  # an import stays: nothing depends on its not being there
+        refused, text = _refused(was, is_now, named=name in names.named), _words(name, was, is_now)
+        if refused is None:
+            continue
+        conflict = not refused and name in names.by_user and not force
+        if conflict:
+            refused = "your cells have changed it since"
+        changes.append(VariableChange(name, text, refused, conflict))
+        if not refused:
+            (back if was is not None else removed).append(name)
+    in_place = {name: before[name].address for name in back if name in now and _stays(before[name], now[name])}
+    wanted = Wanted(tuple(back), in_place, kept)
+    return _Plan(tuple(changes), "", wanted, tuple(removed))
+
+
+def _every(names: CellNames) -> Set[str]:
+    return names.bound | names.changed | names.deleted | names.used
+
+
+def _is_unchanged(was: Value | None, is_now: Value | None) -> bool:
+    if was is None or is_now is None:
+        return was is is_now
+    return bool(was.digest) and was.digest == is_now.digest
+
+
+def _refused(was: Value | None, is_now: Value | None, *, named: bool) -> str | None:
+    """Say why a variable cannot come back; "" if it can, None if it is not known to have changed."""
+    if was is None:
+        return ""
+    if was.kind == "type":
+        return "a class cannot be restored; run its cell again"
+    if was.digest:
+        return ""
+    if is_now is not None and is_now.address == was.address and not named:
+        return None
+    return f"a {was.kind} cannot be compared or restored ({was.error})"
+
+
+def _stays(was: Value, is_now: Value) -> bool:
+    """Return whether the object is the same, and can get its former contents."""
+    same = was.address == is_now.address and was.kind == is_now.kind and is_now.in_place and was.in_place
+    return same and (was.kind != "ndarray" or (was.rows, was.columns) == (is_now.rows, is_now.columns))
+
+
+def _words(name: str, was: Value | None, is_now: Value | None) -> str:
+    """Say what becomes of a variable.
+
+    >>> table = Value(1, "x", "DataFrame", rows=70112, columns=3)
+    >>> _words("df", table, Value(2, "y", "DataFrame", rows=68846, columns=3))
+    '`df`: 68,846 rows → 70,112 as before'
+    >>> _words("model", Value(1, "x", "Ridge"), Value(1, "y", "Ridge"))
+    '`model`: as before'
+    """
+    if was is None:
+        return f"`{name}`: new, will be removed"
+    if is_now is None:
+        return f"`{name}`: was deleted, will be back"
+    if was.text and is_now.text:
+        return f"`{name}`: {is_now.text} → {was.text} as before"
+    if was.kind != is_now.kind:
+        return f"`{name}`: {is_now.kind} → {was.kind} as before"
+    if was.rows != is_now.rows:
+        unit = "rows" if was.columns >= 0 else "items"
+        return f"`{name}`: {is_now.rows:,} {unit} → {was.rows:,} as before"
+    if was.columns != is_now.columns:
+        return f"`{name}`: {is_now.columns:,} columns → {was.columns:,} as before"
+    return f"`{name}`: as before"

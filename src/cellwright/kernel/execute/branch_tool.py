@@ -1,0 +1,169 @@
+"""The tool `Branch`: Claude's code in a confined copy of the kernel, beside the user's cells and without a change to them.
+
+What comes out of a branch is data that nobody trusts: text, pictures, and HTML made passive (`passive_display.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.events import Notice, Preview
+from cellwright.features.branches.feature import KernelCopies
+from cellwright.kernel.branches.snapshot import NoBranch
+from cellwright.kernel.execute.captured_output import CapturedOutput, Update, display_of
+from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
+from cellwright.kernel.execute.passive_display import passive_bundle
+from cellwright.kernel.execute.python_tool import code_title, kernel_folder
+
+if TYPE_CHECKING:
+    from cellwright.kernel.branches.branch import Branch, BranchResult
+
+SECONDS = 300
+MAX_SECONDS = 3_600
+
+DESCRIPTION = """\
+Run Python code in a copy of the user's kernel: every variable and import is there, nothing in the kernel changes, and \
+the user's cells go on running meanwhile. Use it for everything that only looks, tries or tests: data, computations, \
+plots, models, the check of a change before you make it. It usually does not ask the user. Use Python instead only for \
+what is to stay in the kernel.
+
+The system confines the copy: no network, and no files written but in its temporary folder. What you define stays for \
+your next Branch call of this turn, then the copy is gone. It begins from the kernel as it is at your first call of a turn, \
+and again after you have run Python; the first line of a result says of when the variables are.
+
+You get back what Python gives back: what was printed and displayed, the value of the last expression, a short traceback, \
+pictures that you can see. Top-level `await`, magics and `!command` work; `input()` is refused. Connections, GPUs and, \
+once the kernel has used it, most of polars do not work there: the result then says what to do."""
+
+WAY_ON = "Without a branch: Variables describes variables; Python runs in the kernel itself and asks the user."
+
+
+class BranchOutput(ToolOutput):
+    """The end of the code; `failed`: it raised an error, which stands in the result. `taken`: when the variables were."""
+
+    failed: bool
+    seconds: float
+    taken: float
+
+
+class BranchInput(ToolInput):
+    """The input of Branch."""
+
+    code: Annotated[str, Meta(description="The Python code to run.")]
+    timeout_seconds: Annotated[
+        int, Meta(ge=1, le=MAX_SECONDS, description=f"Interrupt the code after so many seconds ({SECONDS}).")
+    ] = SECONDS
+
+
+def branch_tool(branches: KernelCopies, unconfined: Callable[[], str | None], seconds: float | None = None) -> Tool:
+    """Branch, in the branches of a conversation. `unconfined` says why this machine cannot confine them, None if it can.
+
+    `seconds` bounds every call, `timeout_seconds` the call that has it.
+    """
+
+    async def prepare(_input: BranchInput) -> None:
+        await asyncio.to_thread(unconfined)  # it imports the sandbox, and tries it once
+
+    def facts(_input: BranchInput) -> Mapping[str, Any]:
+        return {"cwd": kernel_folder(), "setting": branches.setting, "unconfined": unconfined() or ""}
+
+    async def preview(input: BranchInput) -> Preview:
+        confined = "a confined copy" if not unconfined() else "a copy"
+        return Preview(f"Run Python in {confined} of this notebook's kernel", input.code, "code")
+
+    @tool(
+        name="Branch",
+        other_names=("try_python", "explore_python", "python_sandbox"),
+        output=BranchOutput,
+        description=DESCRIPTION,
+        access=ToolAccess("branch", "code"),
+        category="kernel",
+        read_only=True,
+        has_effects=False,
+        best_for="looking at data, trying and testing code",
+        # as Python's: bounded piece by piece
+        limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 1_000),
+        examples=(
+            {"code": "df.groupby('city').price.describe()"},
+            {"code": "from sklearn.model_selection import cross_val_score\ncross_val_score(model, X, y).mean()"},
+        ),
+        prepare=prepare,
+        facts=facts,
+        title=lambda input: code_title(input.code),
+        preview=preview,
+    )
+    async def branch(input: BranchInput, ctx: ToolContext) -> ToolResult:
+        output = CapturedOutput(asyncio.get_running_loop(), ctx.progress)
+        allowed = input.timeout_seconds if seconds is None else min(input.timeout_seconds, seconds)
+        started = time.perf_counter()
+        try:
+            async with branches.use(ctx.session_id, ctx.confinement) as used:
+                if ctx.confinement is not None and (line := branches.first_use()):
+                    ctx.emit(Notice(line))
+                output.write(f"[{used.words}]\n")
+                take = functools.partial(_take, output, f"branch-{ctx.session_id}-")
+                result = await _run(used.branch, input.code, allowed, take)  # type: ignore[arg-type]  # the kernel's own
+                taken = used.branch.taken.at
+        except NoBranch as error:
+            raise ToolError(f"{error.reason} {WAY_ON}", code=ErrorCode.EXECUTION_ERROR) from None
+        ran = time.perf_counter() - started
+        if result.text:
+            output.write(f"\n[{result.text}]\n")
+        content = await output.content()
+        if result.status in ("ok", "error"):
+            failed = result.status == "error"
+            structured = BranchOutput(failed=failed, seconds=round(ran, 3), taken=taken)
+            return ToolResult(content, is_error=failed, structured=structured)
+        shown = content if isinstance(content, str) else "\n".join(each.get("text", "[picture]") for each in content)
+        timed_out = result.status == "timeout"
+        details = {"requested_timeout": allowed, "actual_execution_time": ran} if timed_out else {}
+        code = ErrorCode.EXECUTION_TIMEOUT if timed_out else ErrorCode.EXECUTION_ERROR
+        raise ToolError(shown, code=code, details=details)
+
+    return branch
+
+
+async def _run(branch: Branch, code: str, seconds: float, take: Callable[[Mapping[str, Any]], None]) -> BranchResult:
+    """Run the code; cancelled, it interrupts it and waits for its end, as the next call may come at once."""
+    running = asyncio.ensure_future(branch.run(code, timeout=seconds, on_output=take))
+    cancelled = False
+    while not running.done():
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError:
+            cancelled = True
+            branch.interrupt()
+    if cancelled:
+        raise asyncio.CancelledError
+    return running.result()
+
+
+def _take(output: CapturedOutput, prefix: str, given: Mapping[str, Any]) -> None:
+    """Take in an output of the branch (nbformat), as data: what a view gets of it is passive."""
+    match given.get("output_type"):
+        case "stream":
+            output.write(str(given.get("text", "")))
+        case "error":
+            output.write("\n".join(map(str, given.get("traceback") or [given.get("evalue", "")])) + "\n")
+        case "clear_output":
+            output.clear(wait=given.get("wait") is True)
+        case "display_data" | "execute_result" | "update_display_data":
+            data = given.get("data")
+            if not isinstance(data, Mapping):
+                return
+            named = str((given.get("transient") or {}).get("display_id") or "")
+            # under a name of its own: the code must not update what the user's code displays
+            found = display_of(data, f"{prefix}{named}" if named else "")
+            display = replace(found, bundle=passive_bundle(data), metadata={}, key="")
+            output.put(Update(display) if given["output_type"] == "update_display_data" else display)

@@ -1,0 +1,220 @@
+"""The tool `Branch` in a real kernel, as Claude's loop calls it from a cell: unasked, confined, and nothing stays."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_panel import ChatPanel
+from notebook_kernel import Cell, NotebookKernel, Page
+
+from cellwright.kernel.branches.bounds import branches_enforced
+from cellwright.testing import MessagesServer, say, turn, use
+
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.skipif(
+        sys.platform != "linux" or branches_enforced() is not None, reason="this system confines no branch"
+    ),
+]
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()
+
+
+def results(model: MessagesServer) -> list[dict[str, Any]]:
+    """The tool results of the last request."""
+    return results_of(model.requests[-1].body["messages"])
+
+
+def results_of(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tool results of the last message."""
+    content = messages[-1]["content"]
+    return [block for block in content if isinstance(block, dict) and block["type"] == "tool_result"]
+
+
+def text_of(result: dict[str, Any]) -> str:
+    content = result["content"]
+    return content if isinstance(content, str) else "\n".join(block.get("text", "[image]") for block in content)
+
+
+def ask(kernel: NotebookKernel, model: MessagesServer, *codes: str, options: str = "--new") -> Cell:
+    model.add(*(use("Branch", code=code) for code in codes), say("Done."))
+    return kernel.run(f"%%claude {options}\ngo")
+
+
+def test_what_a_branch_does_stays_there_and_goes_on_with_its_next_call(
+    kernel: NotebookKernel, page: Page, model: MessagesServer
+) -> None:
+    kernel.run("numbers = [1, 2, 3]")
+    cell = ask(kernel, model, "numbers.append(4)\nsum(numbers)", "extra = 5\nsum(numbers) + extra")
+    assert cell.status == "ok", cell.error
+    said = [
+        text_of(block)
+        for message in model.requests[-1].body["messages"]
+        for block in (message["content"] if isinstance(message["content"], list) else [])
+        if block["type"] == "tool_result"
+    ]
+    assert said[0].startswith("[New branch: your variables as of ")
+    assert ", before cell [" in said[0]
+    assert said[0].endswith("\n10")
+    assert said[1].startswith("[Your variables as of ")
+    assert said[1].endswith("\n15")
+    assert kernel.value("numbers, 'extra' in globals()") == "([1, 2, 3], False)"
+    assert not [op for op in page.ops if op["op"] == "ask"]
+    notices = [op["text"] for op in page.ops if op["op"] == "notice"]
+    assert sum("confined copy of your kernel" in notice for notice in notices) == 1
+
+
+def test_a_turn_begins_with_the_kernel_as_it_is_and_so_does_a_call_after_code_in_the_kernel(
+    kernel: NotebookKernel, model: MessagesServer
+) -> None:
+    kernel.run("state = 'as the user left it'")
+    model.add(
+        use("Branch", code="state = 'tried'"),
+        use("Python", code="state = 'kept'"),
+        use("Branch", code="state"),
+        say("Done."),
+    )
+    cell = kernel.run("%%claude --allow Python\ngo")
+    assert cell.status == "ok", cell.error
+    [last] = results(model)
+    assert text_of(last).endswith("'kept'")
+    assert text_of(last).startswith("[New branch")
+    ask(kernel, model, "state", options="")
+    assert text_of(results(model)[0]).endswith("'kept'")
+
+
+def test_errors_magics_await_and_refusals_are_results(
+    kernel: NotebookKernel, model: MessagesServer, project: Path
+) -> None:
+    code = """
+import asyncio, pathlib, socket
+await asyncio.sleep(0)
+%time 1
+!echo from a process
+for tried in (lambda: pathlib.Path('made.txt').write_text('x'), lambda: socket.create_connection(('127.0.0.1', 9), 1)):
+    try:
+        tried()
+    except OSError as error:
+        print(type(error).__name__)
+1 / 0
+"""
+    cell = ask(kernel, model, code)
+    assert cell.status == "ok", cell.error
+    [result] = results(model)
+    said = text_of(result)
+    assert result["is_error"]
+    assert "from a process" in said
+    assert said.count("PermissionError") == 2
+    assert "ZeroDivisionError" in said
+    assert not (project / "made.txt").exists()
+
+
+def test_pictures_come_back_and_what_is_displayed_is_passive(
+    kernel: NotebookKernel, page: Page, model: MessagesServer
+) -> None:
+    code = f"""
+from IPython.display import HTML, Javascript, display
+display(HTML('<table><tr><td onclick="x()">7</td></tr></table><script>evil()</script>'))
+display(Javascript('evil()'))
+display({{'image/png': {PNG!r}, 'text/plain': 'a picture'}}, raw=True)
+"""
+    cell = ask(kernel, model, code)
+    assert cell.status == "ok", cell.error
+    shown = json.dumps(cell.outputs)
+    assert "evil" not in shown.replace(json.dumps(code)[1:-1], "")
+    tables = [output for output in cell.outputs if "<td>7</td>" in str(output)]
+    assert tables
+
+
+def test_a_branch_that_takes_too_long_is_stopped_and_says_so(kernel: NotebookKernel, model: MessagesServer) -> None:
+    model.add(use("Branch", code="while True: pass", timeout_seconds=1), say("Done."))
+    assert kernel.run("%%claude --new\ngo").status == "ok"
+    [result] = results(model)
+    assert result["is_error"]
+    assert "took longer than 1 s" in text_of(result)
+
+
+def test_the_options_of_a_cell_ask_or_switch_it_off(kernel: NotebookKernel, page: Page, model: MessagesServer) -> None:
+    model.add(use("Branch", code="40 + 2"), say("Done."))
+    cell = kernel.begin("%%claude --new --branches ask\ngo")
+    asked = page.wait_for_op("ask", cell)
+    assert asked["detail"] == "40 + 2"
+    page.answer(asked["question"], "allow")
+    kernel.finish(cell)
+    assert text_of(results(model)[0]).endswith("\n42")
+    ask(kernel, model, "1", options="--branches off")
+    assert "switched off" in text_of(results(model)[0])
+
+
+def test_agents_have_branches_of_their_own(kernel: NotebookKernel, model: MessagesServer) -> None:
+    kernel.run("shared = 1")
+
+    def hand(prompt: str) -> Any:
+        return use("Agent", description=prompt, prompt=prompt)
+
+    model.add(
+        turn(hand("try one"), hand("try two")),
+        turn(use("Branch", code="shared += 10\nshared"), when="try one"),
+        turn(use("Branch", code="shared += 10\nshared"), when="try two"),
+        say("Tried."),
+        say("Tried."),
+        say("Both."),
+    )
+    cell = kernel.run("%%claude --new\ngo")
+    assert cell.status == "ok", cell.error
+    ends = [result for request in model.requests[-5:] for result in results_of(request.body["messages"])]
+    assert [text_of(end).rpartition("\n")[2] for end in ends if "New branch" in text_of(end)] == ["11", "11"]
+    assert kernel.value("shared") == "1"
+
+
+def test_the_page_of_branches_and_code_of_one_run_in_the_kernel(
+    kernel: NotebookKernel, page: Page, model: MessagesServer
+) -> None:
+    ask(kernel, model, "kept_name = 'from a branch'\nkept_name")
+    [result] = results(model)
+    assert "cellwright.branches: on" in str(kernel.run("%claude /branches").outputs)
+    assert "was not found" in kernel.run("%claude /branches stop nobody").error
+    assert kernel.value("'kept_name' in globals()") == "False"
+    cell = kernel.begin(f"%claude /branches run {result['tool_use_id']}")
+    asked = page.wait_for_op("ask", cell)
+    assert (asked["name"], asked["detail"]) == ("Python", "kept_name = 'from a branch'\nkept_name")
+    page.answer(asked["question"], "allow", scope="session", rules=["Python"])
+    kernel.finish(cell)
+    assert cell.status == "ok", cell.error
+    assert "from a branch" in str(cell.outputs)
+    assert kernel.value("kept_name") == "'from a branch'"
+    # what was allowed for the session holds for it
+    assert kernel.run(f"%claude /branches run {result['tool_use_id']}").status == "ok"
+    unknown = kernel.run("%claude /branches run toolu_unknown")
+    assert "was not found in this session" in unknown.error
+
+
+def test_a_run_of_the_panel_is_told_of_a_cell_that_runs_and_else_goes_on_beside_one(
+    kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer, project: Path
+) -> None:
+    waits = "import os, time\nprint('[begun]', flush=True)\nwhile not os.path.exists({!r}): time.sleep(0.01)"
+    first, second = (str(project / name) for name in ("go-on-1", "go-on-2"))
+    kernel.run("seen = 'as it was'")
+    model.add(use("Branch", code="seen"), say("Busy."))
+    busy = kernel.begin(waits.format(first))
+    kernel.wait_for(lambda _: "[begun]" in busy.stdout, busy)
+    panel.wait_for_end(panel.prompt("look"))
+    assert "A cell of the user's is running" in text_of(results(model)[0])
+    Path(first).touch()
+    assert kernel.finish(busy).status == "ok"
+
+    model.add(use("Branch", code=f"{waits.format(second)}\nseen"), say("Seen."))
+    run = panel.prompt("look again")
+    panel.wait_for_op(run, "output")
+    assert kernel.run("seen = 'changed meanwhile'").status == "ok"
+    Path(second).touch()
+    panel.wait_for_end(run)
+    [result] = results(model)
+    assert text_of(result).endswith("'as it was'")
+    assert ", after cell [" in text_of(result)
+    assert kernel.value("seen") == "'changed meanwhile'"

@@ -1,0 +1,107 @@
+"""A turn's variables are taken back in a real kernel: shown first, asked, and brought back from the copy of before."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from notebook_kernel import Cell, NotebookKernel, Page
+
+from cellwright.kernel.branches.kernel_branches import unsupported
+from cellwright.testing import MessagesServer, say, turn, use
+
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.skipif(sys.platform != "linux" or unsupported() is not None, reason="no kernel is forked here"),
+]
+
+BEFORE = """
+import threading
+import numpy as np, pandas as pd
+df = pd.DataFrame({"a": range(70112)})
+alias = df
+scores = np.zeros(1000)
+rows = [1, 2]
+table = {"rows": rows}
+secret = "sk-ant-api03-" + "x" * 40
+lock = threading.Lock()
+"""
+
+
+def ask(kernel: NotebookKernel, model: MessagesServer, *codes: str, options: str = "--new") -> Cell:
+    model.add(*(turn(use("Python", code=code)) for code in codes), say("Done."))
+    cell = kernel.run(f"%%claude {options} --mode bypassPermissions\ngo")
+    assert cell.status == "ok", cell.error
+    return cell
+
+
+def test_variables_are_shown_and_brought_back_with_a_yes(
+    kernel: NotebookKernel, page: Page, model: MessagesServer
+) -> None:
+    assert kernel.run(BEFORE).status == "ok"
+    changes = "df.drop(df.index[:1266], inplace=True)\nscores += 1\nfresh = 1\nsecret = secret[:3]"
+    ask(kernel, model, changes, "rows.append(3)\nlock.locked()")
+    assert kernel.value("len(alias), scores.sum(), rows, fresh") == "(68846, np.float64(1000.0), [1, 2, 3], 1)"
+    cell = kernel.begin("%claude /undo")
+    shown = page.wait_for_op("ask", cell)
+    assert shown["title"] == "Undo turn 1 “go”?"
+    lines = shown["detail"].splitlines()
+    for line in (
+        "`df`: 68,846 rows → 70,112 as before",
+        "`scores`: as before",
+        "`rows`: 3 items → 2 as before",
+        "`fresh`: new, will be removed",
+    ):
+        assert line in lines, shown["detail"]
+    assert "a lock cannot be compared or restored" in shown["detail"]
+    page.answer(shown["question"], "allow")
+    kernel.finish(cell)
+    assert cell.status == "ok", cell.error
+    assert "68,846 rows → 70,112 as before" in cell.outputs[-1]["text/plain"]
+    assert kernel.value("len(df), df is alias, scores.sum(), rows, table['rows'] is rows") == (
+        "(70112, True, np.float64(0.0), [1, 2], True)"
+    )
+    assert kernel.value("'fresh' in globals(), secret") == f"(False, '{'sk-ant-api03-' + 'x' * 40}')"
+    model.add(say("I see."))
+    kernel.run("%%claude\nand now?")
+    assert "`df`: 68,846 rows → 70,112 as before" in str(model.requests[-1].body["messages"][-1])
+
+
+def test_a_cell_of_the_users_in_between_is_asked_about(kernel: NotebookKernel, model: MessagesServer) -> None:
+    kernel.run("count, other = 1, 1")
+    ask(kernel, model, "count = other = 2")
+    kernel.run("count = 3")
+    cell = kernel.run("%claude /undo yes")
+    assert "your cells have changed it since" in cell.outputs[-1]["text/plain"]
+    assert kernel.value("count, other") == "(3, 1)"
+
+
+def test_a_later_turn_lets_the_copy_go_and_undo_says_so(kernel: NotebookKernel, model: MessagesServer) -> None:
+    kernel.run("kept = 1")
+    ask(kernel, model, "kept = 2")
+    model.add(say("Nothing to do."))
+    kernel.run("%%claude\nand now?")
+    cell = kernel.run("%claude /undo yes")
+    assert kernel.value("kept") == "2"
+    assert "the copy of the kernel from before" in cell.outputs[-1]["text/plain"]
+
+
+def test_a_turn_that_only_looked_is_passed_over(kernel: NotebookKernel, model: MessagesServer, project: Path) -> None:
+    kernel.run("looked = [1]")
+    made = project / "made.txt"
+    model.add(turn(use("Write", file_path=str(made), content="x")), say("Done."))
+    kernel.run("%%claude --new --mode bypassPermissions\nwrite it")
+    ask(kernel, model, "sum(looked)", options="")
+    cell = kernel.run("%claude /undo yes")
+    assert "Undone: turn 1" in cell.outputs[-1]["text/plain"]
+    assert not made.exists()
+
+
+def test_without_branches_no_copy_is_made(kernel: NotebookKernel, model: MessagesServer) -> None:
+    kernel.run("kept = 1")
+    ask(kernel, model, "kept = 2", options="--new --branches off")
+    cell = kernel.run("%claude /undo yes")
+    assert kernel.value("kept") == "2"
+    assert "There is no turn to undo" in cell.outputs[-1]["text/plain"]
+    assert "the copy of the kernel from before" in cell.outputs[-1]["text/plain"]
