@@ -19,7 +19,7 @@ function scene() {
     { type: "execute_result", data: { "text/plain": "42" } },
     { type: "display_data", data: { [ANSWER]: {} } },
     { type: "error", data: { "application/vnd.jupyter.error": "KeyError" } },
-  ];
+  ].map((output) => ({ ...output, toJSON: () => ({ ename: "KeyError", evalue: "'a'" }) }));
   const source = "42";
   const widgets = outputs.map(() => {
     const node = document.createElement("div");
@@ -42,6 +42,7 @@ function scene() {
   const tracker = {
     currentWidget: panel, activeCell: cells[0], activeCellChanged: new Signal<object, unknown>({}), widgetAdded: new Signal<object, unknown>({}),
     forEach: (call: (each: unknown) => void) => { call(panel); },
+    find: (fits: (each: typeof panel) => boolean) => (fits(panel) ? panel : undefined),
   };
   const commands = new CommandRegistry();
   const opened: { at: HTMLElement | undefined } = { at: undefined };

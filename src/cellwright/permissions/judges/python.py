@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.bash import judge_command
