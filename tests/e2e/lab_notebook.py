@@ -187,9 +187,9 @@ class NotebookPage:
         return json.loads((self.lab.root / self.path).read_text("utf-8"))
 
     def screenshot(self, name: str, target: Any = None) -> None:
-        """Take a picture for docs/images if `make pictures` asks for it; the whole reel of it for `make reel`."""
-        if TAKE_PICTURES:
-            (IMAGES / f"{name}.png").write_bytes((target or self.page).screenshot())
+        """Take a picture of docs/images anew if `make pictures` asks for it; the whole reel of it for `make reel`."""
+        if TAKE_PICTURES and (picture := IMAGES / f"{name}.png").exists():  # the others are for the reel alone
+            picture.write_bytes((target or self.page).screenshot())
         self.reel(name, target)
 
     def reel(self, name: str, target: Any = None) -> None:

@@ -149,3 +149,27 @@ def test_the_reason_of_a_compound_command_is_its_strongest_part():
     reasons = {command: policy.decide("Bash", {"command": command}).reason for command in STRONGEST}
     wrong = {command: reason for command, reason in reasons.items() if f"`{STRONGEST[command]}`" not in reason}
     assert wrong == {}
+
+
+SHOWN = {
+    "mkdir out && touch out/a": "Running `mkdir` and `touch` needs your approval.",
+    "rm -rf old; curl https://example.com; python a.py": "Running `rm`, `curl` and `python` needs your approval.",
+    "touch a && touch b": "Running `touch` needs your approval.",
+    "npm install && echo a > /etc/log": "Running `npm` needs your approval. It writes outside the project: /etc/log.",
+    " && ".join(f"tool{number} x" for number in range(9)): "`tool5` and 3 more needs your approval.",
+}
+"""Commands, and how the reason to ask about them ends for people: every part that asks is named."""
+
+
+def test_people_read_of_every_part_that_asks_and_of_no_edit_twice(tmp_path):
+    policy = PermissionPolicy(mode="default", roots=[tmp_path], cwd=tmp_path)
+    decisions = {command: policy.decide("Bash", {"command": command}) for command in SHOWN}
+    assert {
+        command: decision.shown_reason
+        for command, decision in decisions.items()
+        if not decision.shown_reason.endswith(SHOWN[command])
+    } == {}
+    edit = policy.decide("Edit", {"file_path": str(tmp_path / "a.py")})
+    assert (edit.reason, edit.shown_reason) == ("Edits a.py.", "")
+    mended = decisions["touch a && touch b"].because(f"First. {decisions['touch a && touch b'].reason}")
+    assert mended.shown_reason == "First. Running `touch` needs your approval."

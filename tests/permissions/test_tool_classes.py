@@ -125,7 +125,7 @@ def test_in_plan_mode_only_what_says_that_it_reads_is_asked_for(place):
     assert policy.decide(tool_named("mcp__git__push"), {}).behavior == "deny"
     assert policy.decide(tool_named("my_deploy"), {}).behavior == "deny"
     assert policy.decide(tool_named("my_lookup", read_only=True), {}).behavior == "allow"
-    assert "has to wait" in policy.decide(tool_named("Edit"), {"file_path": "src/a.py"}).reason
+    assert "needs another mode" in policy.decide(tool_named("Edit"), {"file_path": "src/a.py"}).reason
 
 
 # ---- patches ----

@@ -298,7 +298,7 @@ export function wordsOfRemarks(attached: readonly AttachedFile[]): string {
 }
 
 function cellLabel(cell: ActiveCell, trans: Trans): string {
-  const name = cell.executionCount === null ? trans.__("Cell %1", cell.position + 1) : trans.__("Cell [%1]", cell.executionCount);
+  const name = cell.executionCount === null ? trans.__("This cell") : trans.__("Cell [%1]", cell.executionCount);
   if (!cell.selection.trim()) return name;
   const lines = cell.selection.split("\n").length;
   return lines === 1 ? trans.__("%1, 1 line selected", name) : trans.__("%1, %2 lines selected", name, lines);

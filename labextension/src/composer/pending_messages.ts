@@ -100,11 +100,11 @@ export class PendingMessages {
 
   private row({ label, text, takeBack }: PendingRow): HTMLElement {
     const begin = revealed(text.slice(0, SHOWN_CHARS));
-    const words = this.trans.__("Take back: %1", begin);
+    const words = this.trans.__("Edit again: %1", begin);
     const back = takeBack && button("×", () => {
       takeBack();
       this.focus();
-    }, { class: "cellwright-back", title: this.trans.__("Take back"), "aria-label": words });
+    }, { class: "cellwright-back", title: this.trans.__("Edit again"), "aria-label": words });
     return element(
       "li",
       {},

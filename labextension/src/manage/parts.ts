@@ -34,6 +34,9 @@ export type RowContent = {
   readonly acts?: readonly Act[];
 };
 
+/** Of more, the last unfold. */
+const MAX_ACTS = 3;
+
 /** One thing of a list, with what can be done about it; forms open below it. */
 export function row(trans: Trans, { key, title, badge, state, lines = [], locked, problem, acts = [] }: RowContent): HTMLElement {
   const below = element("div", { class: "below" });
@@ -43,7 +46,10 @@ export function row(trans: Trans, { key, title, badge, state, lines = [], locked
   if (problem) item.append(element("p", { class: "problem" }, problem));
   if (locked) item.append(element("p", { class: "locked" }, element("span", { "aria-hidden": "true" }, "🔒 "), element("span", { class: "unseen" }, trans.__("Locked: ")), locked));
   if (acts.length) {
-    item.append(element("div", { class: "acts" }, ...acts.map((act) => opening(act.label, { "data-key": `${key} ${act.key}`, "aria-label": act.about }, () => { act.run(below); }))));
+    const buttons = acts.map((act) => opening(act.label, { "data-key": `${key} ${act.key}`, "aria-label": act.about }, () => { act.run(below); }));
+    const [shown, rest] = buttons.length > MAX_ACTS ? [buttons.slice(0, MAX_ACTS - 1), buttons.slice(MAX_ACTS - 1)] : [buttons, []];
+    const more = rest.length ? [element("details", { class: "more" }, element("summary", {}, trans.__("More")), ...rest)] : [];
+    item.append(element("div", { class: "acts" }, ...shown, ...more));
   }
   item.append(below);
   return item;

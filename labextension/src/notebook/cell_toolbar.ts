@@ -80,7 +80,7 @@ export const cellToolbarPlugin: JupyterFrontEndPlugin<void> = {
         label: (args) => {
           const target = action === "fix" ? targetOf(action, args) : null;
           const other = target && args.of !== "menu" && target.cell !== target.panel.content.activeCell;
-          return other ? trans.__("Fix %1 with Claude", labelOf(target.cell, target.panel.content.widgets.indexOf(target.cell))) : COMMAND_TEXTS[action].label;
+          return other ? trans.__("Fix %1 with Claude", labelOf(target.cell)) : COMMAND_TEXTS[action].label;
         },
         caption: COMMAND_TEXTS[action].caption,
         icon: iconOf(action),
@@ -141,7 +141,7 @@ function begin(ask: Ask, name: CellActionName, { panel, cell }: Target): Promise
     if (name !== "explain") content.mode = "command";
     // a menu that was open has left the keyboard nowhere
     if (name !== "explain" || document.activeElement === document.body) content.activate();
-    return ask({ panel, cell, action: actionOf(name, cell, at, words), selection });
+    return ask({ panel, cell, action: actionOf(name, cell, words), selection });
   };
   if (name !== "edit") return send();
   openInstruction(cell, (words) => { void send(words); }, () => { content.activate(); });
@@ -246,16 +246,16 @@ export function applies(action: CellActionName, cell: Cell): boolean {
   return action !== "document" || cell.model.type === "code";
 }
 
-/** A cell in words: by the number that it ran as, else by its place in the notebook. */
-export function labelOf({ model: { executionCount } }: Cell, at: number): string {
-  return executionCount ? `cell [${executionCount}]` : `cell ${at + 1}`;
+/** A cell in words: by the number that it ran as. Without one its request stands beside it, and its place would look like a number. */
+export function labelOf({ model: { executionCount } }: Cell): string {
+  return executionCount ? `cell [${executionCount}]` : "this cell";
 }
 
 /** The action as the kernel takes it. */
-export function actionOf(name: CellActionName, cell: Cell, at: number, words = ""): CellActionRequest {
+export function actionOf(name: CellActionName, cell: Cell, words = ""): CellActionRequest {
   const { outputs } = cell.model;
   const error = name === "fix" && outputs ? (outputs.get(outputs.length - 1).toJSON() as { ename?: unknown }).ename : "";
-  return { name, label: labelOf(cell, at), error: typeof error === "string" ? error : "", words: words.trim().replace(/\s+/g, " ") };
+  return { name, label: labelOf(cell), error: typeof error === "string" ? error : "", words: words.trim().replace(/\s+/g, " ") };
 }
 
 // A button under the output of a cell that failed just now; the toolbar is at the active cell, which is the next one by then.

@@ -54,7 +54,8 @@ export class UndoButtons {
 }
 
 function canBeUndone(turn: UndoableTurn, there: UndoableTurns | null): boolean {
-  return turn.session === there?.session && there.turns.includes(turn.turn);
+  // of another session's turn the kernel says why it cannot be undone here
+  return there !== null && (turn.session !== there.session || there.turns.includes(turn.turn));
 }
 
 /** The session of the kernel, and its turns that can be taken back; null where it does not say. */

@@ -151,7 +151,7 @@ class OverviewView implements Disposable {
   private runState(run: OverviewRun): string {
     const { trans } = this.deps;
     const time = wholeSeconds(this.now() - run.asked);
-    if (run.state === "asking") return trans.__("waiting for approval · %1", time);
+    if (run.state === "asking") return trans.__("waiting for you · %1", time);
     return run.state === "waiting" ? trans.__("queued for %1", time) : trans.__("running for %1", time);
   }
 

@@ -97,7 +97,7 @@ function conversationLine(chat: Chat, state: ChatState | null, trans: Trans, has
 }
 
 function busyLine(asks: boolean, cell: string, trans: Trans): Pick<StatusLine, "state" | "text" | "title"> {
-  const text = asks ? trans.__("Claude needs your approval") : trans.__("Claude is working");
+  const text = asks ? trans.__("Claude is waiting for you") : trans.__("Claude is working");
   return { state: asks ? "asking" : "working", text: `${text}${cell && ` · ${cell}`}`, title: cell ? trans.__("Go to the cell") : trans.__("Show it in the panel") };
 }
 

@@ -330,7 +330,7 @@ export class Conversation {
     this.runs = this.withRestart([...this.earlier, ...this.own.filter(({ run }) => run.kind !== "past" || !shown.has(turnOf(run)))]);
   }
 
-  /** After the last turn of a session that was shown again, what became of its variables is said. */
+  /** Marks the last turn that is shown again after a restart: its variables are gone. */
   private withRestart(runs: readonly RunTranscript[]): readonly RunTranscript[] {
     const at = this.restarted === "" ? -1 : runs.findLastIndex(({ run }) => run.kind === "past" && run.session === this.restarted);
     const last = runs[at];

@@ -226,7 +226,7 @@ describe("what is asked", () => {
     scene.panel.content.activeCellIndex = 1;
     expect(scene.offers("fix")).toBe(false);
     actions.executed.emit({ notebook: scene.panel.content, cell: scene.cells[0] });
-    expect(scene.commands.label("cellwright:fix-cell")).toBe("Fix cell 1 with Claude");
+    expect(scene.commands.label("cellwright:fix-cell")).toBe("Fix this cell with Claude");
     await scene.do("fix");
     await vi.waitFor(() => { expect(scene.requests("prompt")[0]?.params.cell).toMatchObject({ id: "a" }); });
     expect(scene.panel.content.activeCellIndex).toBe(0);
@@ -235,7 +235,7 @@ describe("what is asked", () => {
   it("is answered in the panel if it is in sight, and asked once", async () => {
     const scene = new Scene(new TestCell("a", "x = 1"));
     const prompt = vi.fn(() => Promise.resolve("run-1"));
-    const action = { ...actionOf("explain", standIn(scene.cells[0]), 0), path: "study.ipynb", id: "a" };
+    const action = { ...actionOf("explain", standIn(scene.cells[0])), path: "study.ipynb", id: "a" };
     const runs: unknown[] = [];
     const follow = vi.fn();
     visiblePanel.of = (kernel) => (kernel === scene.kernel.id ? standIn({ chat: { runs, prompt }, follow }) : null);
@@ -274,11 +274,11 @@ describe("the strip", () => {
   it("becomes a Markdown cell below its cell if it is to be kept", async () => {
     const scene = await explained();
     scene.button("Keep as cell")?.click();
-    await scene.reply("answer_markdown", { markdown: "It sets `x`.", asked: "Explain cell 1", session: "s" });
+    await scene.reply("answer_markdown", { markdown: "It sets `x`.", asked: "Explain this cell", session: "s" });
     await vi.waitFor(() => { expect(scene.strip).toBeNull(); });
     const kept = scene.cells[1];
     expect([kept?.model.type, kept?.source, kept?.rendered]).toEqual(["markdown", "It sets `x`.", true]);
-    expect(kept?.metadata).toMatchObject({ cellwright: { asked: "Explain cell 1", session: "s" } });
+    expect(kept?.metadata).toMatchObject({ cellwright: { asked: "Explain this cell", session: "s" } });
     expect(scene.panel.content.activeCellIndex).toBe(1);
   });
 
@@ -313,7 +313,7 @@ describe("the strip", () => {
     expect(scene.strip?.querySelector<HTMLElement>(".cellwright-strip-answer")?.hidden).toBe(true);
     scene.ends("run-1", 1, { op: "changes", turn: 1, files: [], cells: [{ where: "study.ipynb#a", kind: "changed", added: 1, removed: 0 }], effects: [], not_kept: [] });
     await vi.waitFor(() => { expect(scene.strip).toBeNull(); });
-    expect(document.querySelector(".cellwright-announcer")?.textContent).toBe("Done: Document cell 1");
+    expect(document.querySelector(".cellwright-announcer")?.textContent).toBe("Done: Document this cell");
   });
 
   it("shows what Claude says if it changes nothing", async () => {
@@ -374,7 +374,7 @@ describe("the line for an instruction", () => {
     press(field, "Enter");
     await vi.waitFor(() => { expect(scene.requests("prompt")[0]?.params.action).toMatchObject({ name: "edit", words: "use a list" }); });
     expect(input(scene.cells[0])).toBeNull();
-    expect(scene.strip?.textContent).toContain("Edit cell 1: use a list");
+    expect(scene.strip?.textContent).toContain("Edit this cell: use a list");
   });
 
   it("keeps the focus from the button that opened it", async () => {

@@ -91,7 +91,7 @@ describe("the screen", () => {
     const { host } = await scene(row("zebra", { last: run("r0", { state: "failed", ended: NOW - 125 }) }), row("model", { runs: [run("r2")], tasks: [{ id: "bash-1", kind: "command", title: "make serve", began: NOW - 4 }] }), ASKING);
     expect([...host.querySelectorAll(".kernel-row")].map((each) => (each as HTMLElement).dataset.state)).toEqual(["asking", "working", "idle"]);
     const text = host.textContent;
-    for (const words of ["waiting for approval · 1 min 3 s", "Run a shell command rm -r build", "running for 1 min 3 s", "make serve", "failed 2 min 5 s ago", "$0.25", "1 waiting for you · 1 at work · 3 kernels"]) expect(text).toContain(words);
+    for (const words of ["waiting for you · 1 min 3 s", "Run a shell command rm -r build", "running for 1 min 3 s", "make serve", "failed 2 min 5 s ago", "$0.25", "1 waiting for you · 1 at work · 3 kernels"]) expect(text).toContain(words);
     await expectAccessible(host);
   });
 

@@ -72,7 +72,7 @@ describe("the status bar", () => {
     };
     expect(textFor({})).toBe("Claude: idle · $0.12");
     expect(textFor({ current: "r1" })).toBe("Claude is working");
-    expect(textFor({ current: "r1", asking: ["q1"] })).toBe("Claude needs your approval");
+    expect(textFor({ current: "r1", asking: ["q1"] })).toBe("Claude is waiting for you");
     chat.runs = [{ run: runOf("r1", { place: "[3]" }), transcript: new TranscriptStore() }];
     expect(textFor({ current: "r1" })).toBe("Claude is working · cell [3]");
     chat.connection = "connecting";
@@ -83,7 +83,7 @@ describe("the status bar", () => {
     const chat = new OneChat();
     chat.connection = "none";
     expect(statusOf(chat, [answer("working")], trans)).toMatchObject({ state: "working", text: "Claude is working · cell [7]" });
-    expect(statusOf(chat, [answer("asking", null)], trans)).toMatchObject({ state: "asking", text: "Claude needs your approval · cell" });
+    expect(statusOf(chat, [answer("asking", null)], trans)).toMatchObject({ state: "asking", text: "Claude is waiting for you · cell" });
     expect(statusOf(chat, [], trans, true).text).toBe("Claude: idle");
   });
 
@@ -111,7 +111,7 @@ describe("the status bar", () => {
     stop.click();
     expect(kernel.received).toContainEqual({ type: "stop" });
     kernel.say(ask("q"));
-    expect([go.textContent, stop.hidden]).toEqual(["Claude needs your approval · cell [7]", true]);
+    expect([go.textContent, stop.hidden]).toEqual(["Claude is waiting for you · cell [7]", true]);
     kernel.say(answered("q"), END);
     expect([go.textContent, stop.hidden]).toEqual(["Claude: idle", true]);
     expect(ends).toEqual([{ node, count: 7 }]);

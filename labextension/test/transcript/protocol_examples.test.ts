@@ -79,7 +79,7 @@ it("is what the browser sends", async () => {
     ["q_03", (card: HTMLElement) => { press(card, "2"); }],
     ["q_03", (card: HTMLElement) => {
       find<HTMLInputElement>(card, "input").value = planning?.reason ?? "";
-      press(card, "3");
+      press(card, "4");
     }],
   ] as const) {
     const fresh = scene();

@@ -117,7 +117,7 @@ describe("the footer", () => {
     expect(text(root, ".state")).toMatch(/^Working… \d+ s$/);
     const facts = [...root.querySelectorAll(".facts span")].map((fact) => fact.textContent);
     expect(find(root, ".facts [title]").title).toBe("8.0k tokens in, 424 out");
-    expect(facts).toEqual(["claude-opus-5-5", "$0.043", "3% context"]);
+    expect(facts).toEqual(["claude-opus-5-5", "$0.043"]);
     kernel.say(END);
     await drawn();
     expect(text(root, ".state")).toBe("Done · 3.2 s");

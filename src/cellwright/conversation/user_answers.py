@@ -56,7 +56,7 @@ def choices(kind: QuestionKind, suggestions: Sequence[Suggestion]) -> list[Choic
             return [
                 _choice("1", "Approve", given={"decision": "approve"}),
                 _choice("2", "Approve and accept edits", given={"decision": "accept_edits"}),
-                _choice("3", "Keep planning", action="deny"),
+                _choice("4", "Keep planning", action="deny"),
             ]
         case "trust":
             yes, *also, no = (offer.label for offer in suggestions)

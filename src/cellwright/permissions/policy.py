@@ -191,7 +191,7 @@ class PermissionPolicy:
             return structs.replace(decision, suggestions=offered)
         way = f"{describe_rules(offered[-1].rules)} would allow it." if offered else "No allow rule can allow it."
         reason = f"Mode dontAsk denies what would be asked for. {decision.reason} {way}"
-        return structs.replace(decision, behavior="deny", reason=reason)
+        return decision.because(reason, behavior="deny")
 
 
 def _listed(values: Sequence[Any]) -> Sequence[Any]:

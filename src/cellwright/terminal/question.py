@@ -88,8 +88,8 @@ class Asker(Struct, frozen=True):
                 return unanswered_in_time(use)
         for line in _purpose(use):
             self.write(visible_line(line, TITLE_CHARS), "")
-        if use.kind in ("permission", "trust") and use.decision.reason:
-            self.write(visible_line(use.decision.reason, TITLE_CHARS), "dim")
+        if use.kind in ("permission", "trust") and use.decision.shown_reason:
+            self.write(visible_line(use.decision.shown_reason, TITLE_CHARS), "dim")
         if use.preview.warning:
             self.write(f"Careful: {visible_line(use.preview.warning, TITLE_CHARS)}", "warning")
         self._detail(use.preview)

@@ -172,14 +172,15 @@ def test_search_finds_what_answers_say_and_what_is_copied_of_one_is_markdown(not
     # what is far out of sight is scrolled to
     words.fill("paragraph 57")
     eventually(hits("current"), lambda found: found == ["Paragraph 57"])
-    expect(book.output(2).locator("p", has_text="Paragraph 57.")).to_be_in_viewport()
+    hit = book.output(2).locator("p", has_text="Paragraph 57.")
+    expect(hit).to_be_in_viewport()
+    book.reel("find", hit)
     # of several one after the other, in the order of the page
     words.fill("tides.")
     eventually(lambda: len(hits("found")()) + len(hits("current")()), lambda count: count == 3)
     expect(search.locator(".jp-DocumentSearch-index-counter")).to_have_text("1/3")
     page.keyboard.press("Enter")
     eventually(hits("current"), lambda found: found == ["tides."])
-    book.reel("find")
     # in the result of a step, whose fold was never opened
     words.fill("six o'clock")
     eventually(hits("current"), lambda found: found == ["six o'clock"])
@@ -250,7 +251,7 @@ def test_the_notebook_follows_what_streams_and_the_status_bar_leads_to_it(notebo
     eventually(at_end, lambda found: found == "yes")
     page.mouse.wheel(0, -3_000)
     third.open()
-    expect(status).to_have_text("Claude needs your approval · cell [2]")
+    expect(status).to_have_text("Claude is waiting for you · cell [2]")
     book.screenshot("status-bar")
     status.click()
     card = output.locator(".ask[data-ready]")

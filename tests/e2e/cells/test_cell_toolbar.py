@@ -118,7 +118,7 @@ def test_explain_answers_below_the_cell_and_keeps_it_if_it_is_told_to(notebook, 
     expect(answer).to_have_count(0)
     kept = book.save()["cells"][1]
     assert (kept["cell_type"], "".join(kept["source"])) == ("markdown", "It sets the tide, again.")
-    assert kept["metadata"]["cellwright"]["asked"] == "Explain cell 1"
+    assert kept["metadata"]["cellwright"]["asked"] == "Explain this cell"
     assert "execution_count" not in kept
 
 
@@ -146,5 +146,5 @@ def test_edit_takes_an_instruction_at_the_cell(notebook, model, page):
     expect(strip(book, 0)).to_have_count(0)
     saved = book.save()["cells"]
     assert "".join(saved[0]["source"]) == "tide_m = 3.5"
-    assert saved[0]["metadata"]["cellwright"]["asked"] == "Edit cell 1: name the unit"
+    assert saved[0]["metadata"]["cellwright"]["asked"] == "Edit this cell: name the unit"
     assert "tide = 3.5" in words(model)

@@ -243,9 +243,9 @@ def test_what_is_said_while_claude_works_is_told_queued_or_taken_back(notebook, 
     for words in ("And then backwards", "And never this"):
         composer.type(words)
         book.page.keyboard.press("Alt+Enter")
-        composer.runs.filter(has_text=words).filter(has_text="Waits for its turn").wait_for()
+        composer.runs.filter(has_text=words).filter(has_text="Queued").wait_for()
     book.screenshot("panel-while-claude-works", book.page.locator(".cellwright-panel"))
-    composer.runs.filter(has_text="never this").get_by_role("button", name="Take back").click()
+    composer.runs.filter(has_text="never this").get_by_role("button", name="Cancel").click()
     composer.page.locator(".cellwright-panel .run[data-state='interrupted']", has_text="never this").wait_for()
     eventually(lambda: box.bounding_box()["height"], height.__eq__)
     gate.open()

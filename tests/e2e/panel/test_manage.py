@@ -29,7 +29,7 @@ def test_a_question_of_a_notebook_that_is_closed_is_seen_and_answered(notebook, 
     row = view.locator(".kernel-row[data-state='asking']")
     expect(row).to_contain_text("notebook.ipynb")
     expect(row).to_contain_text("echo built > tables.txt")
-    expect(row).to_contain_text("waiting for approval · ")
+    expect(row).to_contain_text("waiting for you · ")
     check_accessible(view)
     book.screenshot("all-sessions-light")
     answer = view.get_by_role("button", name="Answer in")

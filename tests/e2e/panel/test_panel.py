@@ -6,6 +6,7 @@ import sys
 
 import ipykernel
 import pytest
+import reel
 from lab_tab import DARK, LIGHT, wait_loaded
 from playwright.sync_api import expect
 
@@ -230,6 +231,7 @@ def test_without_a_notebook_a_kernel_of_its_own_begins_with_the_first_prompt(tab
     wait_loaded(page)
     # the launcher comes last and takes the keyboard, and a menu closes then
     page.wait_for_function("() => document.activeElement?.closest('.jp-Launcher')")
+    reel.take(tab, "launcher")
     panel.wait("connected")
     panel.node.get_by_text("In a kernel of my own.").wait_for()
     assert len(lab.sessions()) == 1

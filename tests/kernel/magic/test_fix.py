@@ -138,7 +138,7 @@ def test_a_cell_that_failed_in_another_kernel_is_attached(shell: InteractiveShel
     fix = asked(shell, log, FixRequest("cell-7", "please"))
     assert fix.prompt.instructions.startswith("Fix @cell:cell-7: its output is an error.")
     assert [mention.name for mention in find_mentions(fix.prompt.instructions)] == ["cell-7"]
-    assert fix.prompt.title == "Fix the error in cell cell-7: please"
+    assert fix.prompt.title == "Fix the error in a cell: please"
     assert fix.failure == ()
     assert fixed(shell, log, FixRequest("cell-7", ""), can_edit=False) is None
 

@@ -75,8 +75,8 @@ class FrontEndPage:
         self.page.evaluate("(dark) => setTheme(dark)", name == "dark")
 
     def picture(self, name: str) -> None:
-        """Keep a picture for the documents, where that is asked for."""
-        if TAKES_PICTURES:
+        """Take a picture of the documents anew, where that is asked for."""
+        if TAKES_PICTURES and (IMAGES / f"{name}.png").exists():
             self.page.set_viewport_size({"width": 980, "height": 420})
             self.page.screenshot(path=IMAGES / f"{name}.png", full_page=True)
 

@@ -76,7 +76,7 @@ def test_questions_whose_answers_could_not_be_told_apart_are_not_asked(questions
 def test_the_preview_says_it_all_as_text():
     assert preview_of(question()).title == "Where to?"
     both = preview_of(question(), question("How?"))
-    assert both.title == "Ask 2 questions"
+    assert both.title == "Claude has 2 questions"
     assert both.detail == (
         "Where to?\n- left: what left means\n- right: what right means\n\n"
         "How?\n- left: what left means\n- right: what right means"

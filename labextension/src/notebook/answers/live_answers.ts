@@ -2,8 +2,11 @@
 
 import type { RunProgress, Transcript } from "../../transcript/transcript";
 
+/** A run as this needs it: of a cell, or of a request whose answer is shown below one. */
+export type LiveRun = Pick<Transcript, "progress" | "watch" | "stop">;
+
 export type LiveAnswer = {
-  readonly transcript: Transcript;
+  readonly transcript: LiveRun;
   /** The output in which its last part stands. */
   readonly node: HTMLElement;
   /** The cell's number, as the kernel counts; null where it is not known. */
@@ -11,7 +14,7 @@ export type LiveAnswer = {
   readonly progress: RunProgress;
 };
 
-const shown = new Map<Transcript, { node: HTMLElement; count: number | null; stop: () => void }>();
+const shown = new Map<LiveRun, { node: HTMLElement; count: number | null; stop: () => void }>();
 const listeners = new Set<() => void>();
 const endListeners = new Set<(answer: Pick<LiveAnswer, "node" | "count">) => void>();
 
@@ -36,9 +39,9 @@ export function liveAnswers(): LiveAnswer[] {
 }
 
 /** `node` shows the last part so far of a run that goes on; gives how to end that. */
-export function addLiveAnswer(transcript: Transcript, node: HTMLElement, count: number | null): () => void {
+export function addLiveAnswer(transcript: LiveRun, node: HTMLElement, count: number | null): () => void {
   // a renderer of a kernel with another version may not say how its run goes
-  const { watch } = transcript as Partial<Transcript>;
+  const { watch } = transcript as Partial<LiveRun>;
   if (!watch) return () => undefined;
   shown.get(transcript)?.stop();
   let last: RunProgress | null = null;

@@ -4,6 +4,12 @@ import type { INotebookTracker } from "@jupyterlab/notebook";
 
 type Shell = { activateById(id: string): void };
 
+const PROPOSAL = ".cellwright-proposal";
+
+function cardIn(host: Element | null | undefined): HTMLElement | null | undefined {
+  return host?.shadowRoot?.querySelector<HTMLElement>(".ask:not(.aside)");
+}
+
 /** Brings the answer in `node` into sight; what it asks gets the keyboard. */
 export function showAnswer(shell: Shell, tracker: INotebookTracker | null, node: HTMLElement): void {
   const cellNode = node.closest(".jp-Cell");
@@ -16,10 +22,11 @@ export function showAnswer(shell: Shell, tracker: INotebookTracker | null, node:
   });
   // the tab is laid out first
   requestAnimationFrame(() => {
-    const card = node.firstElementChild?.shadowRoot?.querySelector<HTMLElement>(".ask:not(.aside)");
+    // what is asked about a cell is asked there
+    const card = cardIn(node.firstElementChild) ?? cardIn(cellNode?.closest(".jp-Notebook")?.querySelector(PROPOSAL));
     if (card) {
       card.scrollIntoView({ block: "nearest" });
       card.focus({ preventScroll: true });
-    } else (node.closest(".jp-OutputArea") ?? node).scrollIntoView({ block: "end" });
+    } else (node.closest(".jp-OutputArea, .cellwright-strip") ?? node).scrollIntoView({ block: "end" });
   });
 }

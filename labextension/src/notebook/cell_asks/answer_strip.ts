@@ -10,6 +10,7 @@ import type { BrowserMessage } from "../../transcript/protocol";
 import type { Trans } from "../../translation";
 import type { RunTranscript } from "../../transport/chat";
 import type { ChatStore } from "../../transport/chat_store";
+import { addLiveAnswer } from "../answers/live_answers";
 
 export const STRIP_CLASS = "cellwright-strip";
 
@@ -23,6 +24,8 @@ export type StripDeps = {
   readonly chat: ChatStore;
   /** The request in a few words: `Explain cell [3]`. */
   readonly title: string;
+  /** The number of the cell that it is about; null for none. */
+  readonly count: number | null;
   /** True if the run is there for a change: once that is made, nothing of it stays. */
   readonly changes: boolean;
   draw(): Promise<DrawTranscript>;
@@ -55,6 +58,8 @@ export class AnswerStrip {
   private shown: RunTranscript | null = null;
   private undraw: (() => void) | null = null;
   private unwatch = (): void => undefined;
+  /** Takes the run out of the status bar. */
+  private unlist = (): void => undefined;
   private failed = "";
   private cancelled = false;
   private announced = "";
@@ -146,7 +151,8 @@ export class AnswerStrip {
   /** Leaves the run that it shows. */
   private forget(): void {
     this.unwatch();
-    this.unwatch = () => undefined;
+    this.unlist();
+    this.unwatch = this.unlist = () => undefined;
     this.undraw?.();
     this.undraw = null;
     this.run = this.shown = null;
@@ -192,9 +198,20 @@ export class AnswerStrip {
       if (found.transcript !== this.shown?.transcript) {
         this.unwatch();
         this.unwatch = found.transcript.subscribe(() => { this.update(); });
+        this.list(found.transcript);
       }
       this.shown = found;
     } else if (this.shown && this.isOpen) this.failed = this.deps.trans.__("The kernel restarted: this answer is not complete.");
+  }
+
+  /** In the status bar it is as an answer in a cell. */
+  private list(transcript: RunTranscript["transcript"]): void {
+    this.unlist();
+    this.unlist = addLiveAnswer({
+      progress: () => (transcript.end ? "over" : transcript.pending().length > 0 ? "asking" : transcript.run ? "working" : "starting"),
+      watch: (listener) => transcript.subscribe(listener),
+      stop: () => { this.interrupt(); },
+    }, this.answer, this.deps.count);
   }
 
   private showButtons(ended: boolean): void {

@@ -98,6 +98,7 @@ export class CellRequests {
     const strip = new AnswerStrip({
       trans: this.trans, chat,
       title: titleOf(action),
+      count: Number(/\[(\d+)\]/.exec(action.label)?.[1]) || null,
       changes: action.name !== "explain",
       draw: async () => (await import("../../transcript/view")).view,
       send: async () => {

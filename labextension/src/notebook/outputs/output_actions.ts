@@ -76,7 +76,7 @@ export const outputActionsPlugin: JupyterFrontEndPlugin<void> = {
     const actions = {
       explain: async (found: FoundOutput): Promise<void> => {
         const { panel, cell, output } = found;
-        const label = `${output.type === "error" ? "the error in" : "the output of"} ${labelOf(cell, panel.content.widgets.indexOf(cell))}`;
+        const label = `${output.type === "error" ? "the error in" : "the output of"} ${labelOf(cell)}`;
         const attachments = [await contents.ofOutput(found)];
         await askingWays.ask?.({ panel, cell, action: { name: "explain", label, error: "", words: "" }, selection: "", attachments });
       },

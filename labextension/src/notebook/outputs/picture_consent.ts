@@ -37,6 +37,8 @@ export class PictureConsent {
       title: trans.__("Let Claude see rendered outputs?"),
       body: this.words,
       buttons: [Dialog.cancelButton({ label: trans.__("Don't allow") }), Dialog.okButton({ label: trans.__("Allow") })],
+      // an Enter that was on its way elsewhere allows nothing
+      defaultButton: 0,
     });
     await this.choose(button.accept);
     return button.accept;

@@ -76,8 +76,8 @@ export class RunView {
     this.endedBefore = isOver(shown.run);
     this.place = button("", () => { this.showPlace(); }, { class: "place" });
     this.fold = button(trans.__("Show all"), () => { this.unfold(); }, { class: "plain fold" });
-    const takeBack = button(trans.__("Take back"), () => { deps.send({ type: "stop", run: this.shown.run.id }); }, { class: "plain" });
-    this.waits.append(element("span", {}, trans.__("Waits for its turn.")), " ", takeBack);
+    const takeBack = button(trans.__("Cancel"), () => { deps.send({ type: "stop", run: this.shown.run.id }); }, { class: "plain" });
+    this.waits.append(element("span", {}, trans.__("Queued")), " ", takeBack);
     const edit = button(trans.__("Edit"), () => { this.edit(); }, { class: "plain edit", title: trans.__("Edit this prompt and ask again") });
     this.retry = button(trans.__("Retry"), () => { deps.retry(this.shown.run); }, { class: "plain retry", title: trans.__("Ask again in a new branch") });
     this.branches = branchSwitch(trans, (session) => { deps.openBranch(session, this.shown.run.turn ?? 0); });

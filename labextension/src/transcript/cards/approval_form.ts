@@ -120,7 +120,6 @@ function permissionForm(ask: AskOp, words: FormText, { keys, why, card, edit, al
     "fieldset",
     { disabled: "" },
     element("div", { class: "choices" }, ...allowing),
-    ...rulesOf(ask),
     element("div", { class: "choices" }, ...denying, ...(ask.kind === "trust" ? [] : [why])),
   );
   return { node, keys: shownKeys(node), press: pressing(keys, why, deny, card) };
@@ -168,8 +167,10 @@ function changeForm(ask: AskOp, { keys, why, card, accept, deny, edit, allowAll,
   );
   const editing = ask.input && accept ? [keyButton("e", [element("span", {}, CELL_CHANGE.edit)], edit)] : [];
   if (editing.length > 0) keys.set("e", edit).set("E", edit);
-  const before = [run, ...(first ? [first] : []), all];
-  const row = element("div", { class: "choices" }, ...before, ...denying, ...editing, unfolding(rest), why);
+  // what is wanted less stands behind: a card without the keys does without it, and nothing before it moves
+  const seldom = [...editing, all, unfolding(rest), why];
+  for (const each of seldom) each.classList.add("seldom");
+  const row = element("div", { class: "choices" }, run, ...(first ? [first] : []), ...denying, ...seldom);
   const node = element("fieldset", { class: "of-change", disabled: "" }, row, rest);
   const offer = (shown: HTMLButtonElement, named: string[], act: (() => void) | undefined): void => {
     shown.hidden = act === undefined;
@@ -246,7 +247,7 @@ function choiceLabel(choice: Choice, words: FormText): Child[] {
 const KEPT: Partial<Record<Scope, string>> = { session: "for this session", always: "saved in this project's settings" };
 
 /** Each rule that a choice would keep, whole: folded away, since the choices say it in words. */
-function rulesOf({ choices }: AskOp): HTMLElement[] {
+export function rulesOf({ choices }: AskOp): HTMLElement[] {
   const keeping = choices.filter(({ scope, rules }) => KEPT[scope] && rules.length > 0);
   if (keeping.length === 0) return [];
   const lines = keeping.map(({ key, scope, rules }) =>

@@ -51,9 +51,7 @@ export function editFirst(ask: AskOp, input: JsonObject, submits: readonly Submi
   const node = element(
     "div",
     { class: "editor" },
-    ...fields.map((field) => field.node),
-    problem,
-    ...(diff ? [changes] : []),
+    element("div", { class: "ask-content" }, ...fields.map((field) => field.node), problem, ...(diff ? [changes] : [])),
     element(
       "div",
       { class: "choices" },

@@ -16,7 +16,7 @@ import { revealed, sentence, visibleText } from "../visible_text";
 import type { AskingPlace, PlaceKind } from "./asking_place";
 import { askingPlaces } from "./asking_place";
 import type { AnswerTarget, AnswerForm } from "./approval_form";
-import { isCellChange, approvalForm } from "./approval_form";
+import { approvalForm, isCellChange, rulesOf } from "./approval_form";
 import { diffView } from "./diff";
 import { questionForm, questionsOf } from "./question_form";
 
@@ -50,8 +50,8 @@ export type QuestionContext = Pick<TranscriptContext, "host" | "send"> &
   ({ readonly attention: UserAttention; readonly change?: undefined } | { readonly change: ChangePage });
 
 const ELSEWHERE: Record<PlaceKind, string> = {
-  panel: "Waits for your answer in Claude's panel.",
-  cell: "Waits for your answer in the cell that asked.",
+  panel: "Waiting for your answer in Claude's panel.",
+  cell: "Waiting for your answer in the cell that asked.",
   proposal: "Review it at the cell",
 };
 
@@ -73,7 +73,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   const kind: PlaceKind = place.change ? "proposal" : isInPanel(place) ? "panel" : "cell";
   const goTo = cellAsked(ask, kind);
   const keysOn = element("span", { class: "on" });
-  const keys = element("p", { class: "keys" }, keysOn, element("span", { class: "off" }, "Click the card to use its keys"));
+  const keys = element("p", { class: "keys" }, keysOn, element("span", { class: "off" }, place.change ? "F8 for its keys" : "Click here for its keys"));
   const other = element("p", { class: "elsewhere", hidden: "" });
   const answerHere = (): HTMLElement =>
     button("Review here", () => {
@@ -83,7 +83,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   const node = element(
     "div",
     { class: "ask", role: "group", tabindex: "-1", "data-kind": ask.kind, "aria-labelledby": titleId, "aria-describedby": reasonId },
-    element("div", { class: "ask-head" }, element("p", { class: "ask-title", id: titleId }, visibleText(ask.title)), count, ...(isCellChange(ask) ? [keys] : []), ...goTo.nodes),
+    element("div", { class: "ask-head" }, element("p", { class: "ask-title", id: titleId }, visibleText(place.change ? titleAtCell(ask) : ask.title)), count, ...(isCellChange(ask) ? [keys] : []), ...goTo.nodes),
     other,
     body,
     status,
@@ -117,7 +117,9 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   };
   const { form, parts } = formOf(ask, card, titleId, reasonId);
 
-  body.append(...parts, form.node, ...(isCellChange(ask) ? [] : [keys]));
+  // what is long scrolls; the answers stay in sight
+  const content = element("div", { class: "ask-content" }, ...parts);
+  body.append(...(parts.length > 0 ? [content] : []), form.node, ...(isCellChange(ask) ? [] : [keys]));
   let waiting = 1;
   const refresh = (): void => {
     form.refresh?.(waiting);
@@ -176,7 +178,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
       waiting = total;
       refresh();
       if (question.taken) setText(status, "The answer was received.");
-      else if (!turn) setText(status, "Waits for the question before it.");
+      else if (!turn) setText(status, "Waiting for the question before it.");
       draw();
     },
     hold() {
@@ -194,11 +196,16 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   };
 }
 
+/** At the cell itself the notebook needs no name. */
+function titleAtCell({ title, path }: AskOp): string {
+  return path ? title.replace(` in ${path}`, "") : title;
+}
+
 /** The form of a question, and what stands above it. */
 function formOf(ask: AskOp, card: AnswerTarget, titleId: string, reasonId: string): { form: AnswerForm; parts: HTMLElement[] } {
   const questions = ask.kind === "question" ? questionsOf(ask.input) : [];
   if (questions.length > 0) return { form: questionForm(questions, card, titleId, reasonId), parts: [] };
-  return { form: approvalForm(ask, card), parts: questionDetail(ask, reasonId) };
+  return { form: approvalForm(ask, card), parts: [...questionDetail(ask, reasonId), ...(isCellChange(ask) ? [] : rulesOf(ask))] };
 }
 
 // All there is to know before a question is answered: to what, the warning, the whole of it, why it is asked.
@@ -209,7 +216,7 @@ export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
   if (ask.path && !ask.title.includes(ask.path)) parts.push(element("p", { class: "path" }, visibleText(ask.path)));
   const reason = ask.kind === "plan" ? "Nothing changes until you approve." : ask.reason;
   // that a change needs a yes is seen: the form unfolds why
-  parts.push(element("p", { class: isCellChange(ask) ? "unseen" : "reason", id: reasonId }, ...sentence(reason)));
+  if (reason) parts.push(element("p", { class: isCellChange(ask) ? "unseen" : "reason", id: reasonId }, ...sentence(reason)));
   if (ask.warning) {
     parts.push(element("p", { class: "notice warning" }, element("b", {}, "Warning: "), visibleText(ask.warning)));
   }
@@ -404,7 +411,7 @@ function headline(ask: AskOp, answer: AnsweredOp): string {
       if (allowed && answers(answer).length === 0) return "Not answered in time";
       return allowed ? "Answered" : "Dismissed";
     case "plan":
-      if (!allowed) return "Keeps planning";
+      if (!allowed) return "Plan sent back";
       return answer.input?.decision === "accept_edits" ? "Plan approved, edits accepted" : "Plan approved";
   }
 }

@@ -8,13 +8,12 @@ import type { AnswerTarget, AnswerForm } from "./approval_form";
 import { keyButton, reasonField } from "./approval_form";
 
 const HOW = "Press a number to choose, Enter to send.";
-const HOW_ALL = "Press a number to choose in the marked question, Enter to send.";
 const WHY = { placeholder: "Why, or what you want instead (optional)", why: "Reason for dismissing" };
 
 /** `titleId`: what the card is called, which is the question itself where there is only one. */
 export function questionForm(questions: AskedQuestion[], card: AnswerTarget, titleId: string, reasonId: string): AnswerForm {
   const only = questions.length === 1;
-  const how = element("span", { class: "remark", id: reasonId }, only ? HOW : HOW_ALL);
+  const how = element("span", { class: "remark", id: reasonId }, HOW);
   const place = (index: number): HTMLElement => element("span", { class: "remark" }, `${index + 1}/${questions.length}`);
   const lists = questions.map((question, index) =>
     optionList(question, only ? titleId : null, only ? how : place(index), changed),
@@ -27,8 +26,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
   const node = element(
     "fieldset",
     { class: "questionnaire", disabled: "" },
-    ...(only ? [] : [element("p", {}, how)]),
-    ...lists.map((list) => list.node),
+    element("div", { class: "ask-content" }, ...(only ? [] : [element("p", {}, how)]), ...lists.map((list) => list.node)),
     element(
       "div",
       { class: "choices" },
@@ -78,6 +76,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
     if (list.several || !list.answer() || !next) return true;
     if (list.node.contains(focused())) card.focus();
     goTo(next);
+    next.node.scrollIntoView({ block: "nearest" });
     return true;
   }
 

@@ -1,11 +1,11 @@
 /**
- * The steps of an answer that is over fold into one line ("10 steps · 2 files +11 −2 · 4.2 s"), with the remarks between them;
+ * The steps of an answer that is over fold into one line ("10 steps · 2 files +11 −2"), with the remarks between them;
  * what was said, asked and shown to the user stays. A stretch is one line, so an answer may have several.
  */
 
 import { changedFiles, changedLines } from "../cards/diff";
 import { element, setText } from "../dom";
-import { duration, lineCounts, plural } from "../format";
+import { lineCounts, plural } from "../format";
 import type { Item, ToolItem } from "../store";
 import { revealed } from "../visible_text";
 import { isInList } from "./todo_list";
@@ -83,21 +83,19 @@ function changesOf(calls: readonly ToolItem[]): string[] {
   return [`${what} ${lineCounts(sum("added"), sum("removed"))}`];
 }
 
-/** "10 steps · 1 failed · 2 files +11 −2 · 4.2 s". */
+/** "10 steps · 1 failed · 2 files +11 −2"; the answer's last line has the time. */
 export function stepsTitle(items: readonly Item[]): string {
   const calls = shownCalls(items);
   const count = (status: (call: ToolItem) => boolean, word: string): string[] => {
     const number = calls.filter(status).length;
     return number > 0 ? [`${number} ${word}`] : [];
   };
-  const ms = calls.reduce((sum, call) => sum + Math.round(call.ms), 0);
   return [
     plural(calls.length, "step"),
     ...count((call) => call.status === "error" || call.status === "timeout", "failed"),
     ...count((call) => call.status === "denied", "denied"),
     ...count((call) => call.status === "interrupted", "stopped"),
     ...changesOf(calls),
-    ...(ms >= 1 ? [duration(ms / 1000)] : []),
   ].join(" · ");
 }
 

@@ -14,6 +14,8 @@ import { undoOffers } from "./undo_offers";
 /** A stop that the kernel did not follow may be tried again. */
 const STOP_AGAIN_MS = 5000;
 
+const SHOWN_CONTEXT_PERCENT = 50;
+
 const ENDS: Record<string, string> = {
   end_turn: "Done",
   stop_sequence: "Done",
@@ -163,8 +165,9 @@ function factsOf(place: TranscriptContext, undo: HTMLElement, context: HTMLEleme
   const changed = countsOf(place.store).join(", ");
   if (changed) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` }, undo);
   if (place.store.context.length > 0) facts.push(context);
-  // the panel has it in sight all the time
-  if (totals.window && !isInPanel(place)) facts.push({ text: `${Math.max(1, Math.round((100 * totals.context) / totals.window))}% context` });
+  // the panel has it in sight all the time; while there is much room nobody asks
+  const used = totals.window ? Math.round((100 * totals.context) / totals.window) : 0;
+  if (used >= SHOWN_CONTEXT_PERCENT && !isInPanel(place)) facts.push({ text: `${used}% context` });
   return facts;
 }
 

@@ -161,7 +161,7 @@ function row(place: TranscriptContext, words: UndeliveredMessage, field: HTMLEle
   const back = button("×", () => {
     place.send({ type: "withdraw", id: words.id });
     field.focus();
-  }, { class: "back", "aria-label": `Take back: ${begin}`, title: "Take back" });
+  }, { class: "back", "aria-label": `Edit again: ${begin}`, title: "Edit again" });
   return element(
     "li",
     {},

@@ -296,7 +296,7 @@ describe("a conversation", () => {
     expect(find(first, ".answer").shadowRoot?.textContent).toContain("Here it is.");
     find(first, ".said .place").click();
     expect(home.showCell).toHaveBeenCalledWith("[3]");
-    expect(textOf(second, ".waits")).toContain("Waits for its turn");
+    expect(textOf(second, ".waits")).toContain("Queued");
     find(second, ".waits button").click();
     expect(kernel.comm.sent.at(-1)?.message).toEqual({ type: "stop", run: "r2" });
     expect(find(host, ".first-page").hidden).toBe(true);

@@ -383,7 +383,7 @@ describe("several questions", () => {
     expect(text(root, ".waiting-calls > summary")).toBe("1 more waits");
     expect(text(second, ".ask-title")).toBe("Second");
     expect([first, second].map((card) => text(card, ".nth"))).toEqual(["1 of 2", "2 of 2"]);
-    expect(text(second, ".ask-status")).toBe("Waits for the question before it.");
+    expect(text(second, ".ask-status")).toBe("Waiting for the question before it.");
     press(second, "1");
     expect(kernel.answers).toEqual([]);
     press(first, "1");

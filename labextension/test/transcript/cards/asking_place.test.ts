@@ -51,7 +51,7 @@ it("one card asks, where the user is: the others are a line that brings it there
   await asks(panel, cell, proposal);
   find(document, ".cellwright-panel").dispatchEvent(new Event("pointerdown", { bubbles: true, composed: true }));
   await asks(panel, cell, proposal);
-  expect(text(cell, ".elsewhere span")).toBe("Waits for your answer in Claude's panel.");
+  expect(text(cell, ".elsewhere span")).toBe("Waiting for your answer in Claude's panel.");
   find(cell, ".elsewhere button").click();
   await asks(cell, panel, proposal);
   find(document, ".cellwright-panel").remove();

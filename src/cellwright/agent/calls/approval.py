@@ -26,6 +26,7 @@ class Decision(Struct, frozen=True):
     that it needs, the decision of `Policy.without_trials` counts.
     `works_beside`: the call changes nothing, not even the folder that its shell is in, so it may run beside others; the
     tool itself says so of most (`Tool.works_beside`).
+    `for_people`: the reason on a screen that shows the call as well; None for the same.
 
     >>> Decision("ask", "No rule allows it.").behavior
     'ask'
@@ -39,6 +40,17 @@ class Decision(Struct, frozen=True):
     confinement: Confinement | None = None
     works_beside: bool = False
     trial: bool = False
+    for_people: str | None = None
+
+    @property
+    def shown_reason(self) -> str:
+        """The reason as people read it beside the call; "" if the call says it all."""
+        return self.reason if self.for_people is None else self.for_people
+
+    def because(self, reason: str, **changed: Any) -> Decision:
+        """Return the decision with another `reason`, which may hold this one's, and with what else has changed."""
+        shown = None if self.for_people is None else reason.replace(self.reason, self.for_people).strip()
+        return replace(self, reason=reason, for_people=shown, **changed)
 
 
 class ToolUse(Struct, frozen=True):

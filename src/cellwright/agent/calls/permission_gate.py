@@ -156,7 +156,7 @@ class PermissionGate(Struct):
             return Verdict(Allow(by="policy"), tool_input, confinement=decision.confinement, facts=facts)
         # that a command like it asks is no news by now; that a rule or a firm reason does, is
         why = f"{decision.reason} " if decision.rule or decision.firm else ""
-        asked = replace(decision, reason=f"{why}{refused} If you allow it, it runs again.")
+        asked = decision.because(f"{why}{refused} If you allow it, it runs again.")
         answer = await self._ask(tool, {**tool_use, "input": tool_input}, asked, forced=False, trials=False)
         return await self._answered(tool, tool_input, answer, decision, trials=False)
 
@@ -203,7 +203,7 @@ class PermissionGate(Struct):
         decision = self.decide(REACH, tool_input)
         if decision.behavior != "ask":
             return decision.behavior == "allow"
-        decision = replace(decision, reason=f"A command connects to {host}:{port}, which needs your approval.")
+        decision = decision.because(f"A command connects to {host}:{port}, which needs your approval.")
         tool_use = {"type": "tool_use", "id": tool_use_id, "name": REACH.name, "input": tool_input}
         answer = await self._ask(REACH, tool_use, decision, forced=False)
         if isinstance(answer, Allow):
@@ -332,7 +332,7 @@ class PermissionGate(Struct):
             preview = await self._preview(tool, tool_use["input"])
             following = await self._following(tool, tool_use)
             self.emit(
-                Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks, following)
+                Asked(question_id, tool_use, preview, decision.shown_reason, decision.suggestions, tool.asks, following)
             )
         agent_id = self.session.id if self.above is not None else ""
         use = ToolUse(

@@ -442,8 +442,8 @@ OPTIONS: tuple[Option, ...] = (
         "context",
         "the project's code",
         one_of(CONTEXTS, "str | None", lambda _value: True, '"code" or None', "HOW"),
-        "what Claude is told: none, auto (what changed in the notebook), code (that, and the project's code that fits "
-        "the prompt), cells or full (all of the notebook's code, or of its cells)",
+        "the context sent with the prompt: none, auto (changes in the notebook), code (these, and matching code of the "
+        "project), cells or full (all code of the notebook, or all its cells)",
         field="code_context",
         panel="",
         python_names=("code",),

@@ -51,7 +51,7 @@ class FileBlocks(Feature):
         self._untold += outcomes
 
     def _for_prompt(self, prompt_context: PromptContext) -> ContextItems:
-        """Tell how files are proposed, or that they no longer are, where that is new, and what became of those proposed."""
+        """Explain how to propose files, or to use tools again, once each; and report the outcome of each proposed file."""
         outcomes, self._untold = self._untold, []
         parts = []
         agent = prompt_context.agent

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from cellwright.kernel.namespace.cell_log import CellLog
     from cellwright.kernel.output.op_log import OpLog
 
-_LABEL = lazy_pattern(r"(?:the output of |the error in )?cell (?:\[\d{1,6}\]|\d{1,6})")
-"""A number alone: the title is the user's words to Claude, and the text of a cell may be somebody else's."""
+_LABEL = lazy_pattern(r"(?:the output of |the error in )?(?:cell (?:\[\d{1,6}\]|\d{1,6})|this cell)")
+"""A number at most: the title is the user's words to Claude, and the text of a cell may be somebody else's."""
 
 _ID = lazy_pattern(r"[\w.-]{1,64}")
 

@@ -165,7 +165,8 @@ class FixContext(Struct, frozen=True):
         if (before := self._failed_before()) is not None:
             failure = (_quoted("note", REMEMBERED), *self._failure(before))
         instructions = f"Fix @cell:{request.cell_id}: its output is an error. {self._closing(request.cell_id)}"
-        label = f"cell {request.cell_id}"
+        # an id is not what a user sees of a cell
+        label = f"cell {request.cell_id}" if request.cell_id.startswith("[") else "a cell"
         return _fix_of(request, request.cell_id, label, "", instructions, failure)
 
 
@@ -200,9 +201,8 @@ def fix_of(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: OpenNo
 def nothing_to_fix(request: FixRequest, log: CellLog) -> str:
     """Word what the user is told when there is nothing to fix."""
     if request.cell_id and (last := log.last_run(request.cell_id)) is not None and last.success:
-        return (
-            f"The cell {request.cell_id} did not fail when it last ran, so there is nothing to fix. Nothing was sent."
-        )
+        cell = f"Cell [{last.execution_count}]" if last.execution_count else "The cell"
+        return f"{cell} did not fail when it last ran, so there is nothing to fix. Nothing was sent."
     return NOTHING_FAILED + (ASK_ANYWAY if request.words else "")
 
 

@@ -48,10 +48,8 @@ def changed_files(diff: str) -> Iterator[str]:
         yield _CELL.sub(r"\1", name.removeprefix("a/").removeprefix("b/").partition("\t")[0].strip())
 
 
-def steps_title(
-    steps: int, ended: Iterable[tuple[str, int]], files: Iterable[str], lines: tuple[int, int], duration: str
-) -> str:
-    """Word the line: `10 steps · 1 failed · 2 files +11 −2 · 4.2 s`; `ended` counts what did not succeed, by its word."""
+def steps_title(steps: int, ended: Iterable[tuple[str, int]], files: Iterable[str], lines: tuple[int, int]) -> str:
+    """Word the line: `10 steps · 1 failed · 2 files +11 −2`; `ended` counts what did not succeed, by its word."""
     names = list(dict.fromkeys(files))
     what = names[0] if len(names) == 1 else counted(len(names), "file")
     added, removed = lines
@@ -60,6 +58,5 @@ def steps_title(
             counted(steps, "step"),
             *(f"{number} {word}" for word, number in ended if number),
             *([f"{what} +{added} −{removed}"] if names else []),
-            *([duration] if duration else []),
         ]
     )

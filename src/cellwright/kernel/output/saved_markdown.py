@@ -366,14 +366,11 @@ _NOT_DONE = {"failed": ("error", "timeout"), "denied": ("denied",), "stopped": (
 def _steps_title(steps: Sequence[_ToolLine]) -> str:
     changed = [step.diff for step in steps if step.diff and step.status == "success"]
     lines = [changed_lines(diff) for diff in changed]
-    known = [step.duration_ms for step in steps if step.duration_ms is not None]
-    ms = sum(map(round, known))
     return steps_title(
         len(steps),
         ((word, sum(step.status in statuses for step in steps)) for word, statuses in _NOT_DONE.items()),
         (name for diff in changed for name in changed_files(diff)),
         (sum(each["added"] for each in lines), sum(each["removed"] for each in lines)),
-        _duration(ms) if ms >= 1 else "",
     )
 
 

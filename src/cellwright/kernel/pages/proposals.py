@@ -54,7 +54,7 @@ class Proposals:
             use.question_id,
             {"id": use.id, "name": use.name, "input": use.input},
             use.preview,
-            use.decision.reason,
+            use.decision.shown_reason,
             use.decision.suggestions,
         )
         proposed = self._open[use.question_id] = _OpenProposal(

@@ -39,9 +39,7 @@ class UndoRequests:
 
         turn, preview = params.get("turn"), params.get("preview") is not False
         if params.get("session") != self._conversation.sessions.current.id or not isinstance(turn, int):
-            raise PageError(
-                "failed", "This turn belongs to another session. Resume that, then take it back with /undo."
-            )
+            raise PageError("failed", "This answer is from another session. Resume that session, then use /undo.")
         try:
             return await undo_turn(
                 self._conversation, turn, preview=preview, force=params.get("force") is True and not preview

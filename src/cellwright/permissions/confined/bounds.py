@@ -111,7 +111,7 @@ def within_allowed(book: RuleBook, decision: Decision) -> Decision:
     if not book.sandbox.allow_unsandboxed:
         return Decision("deny", reason)
     asked = f"{decision.reason} " if decision.behavior == "ask" else ""
-    return replace(decision, behavior="ask", reason=f"{asked}{reason} If you allow it, it runs outside the sandbox.")
+    return decision.because(f"{asked}{reason} If you allow it, it runs outside the sandbox.", behavior="ask")
 
 
 def why_not_unasked(book: RuleBook, besides: Sequence[str] = ()) -> str:

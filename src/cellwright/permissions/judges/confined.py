@@ -143,7 +143,7 @@ class ConfinableCommand:
         if not self.book.sandbox.enabled:
             return question
         if self.unconfined:
-            return replace(question, reason=f"{self._wish} {question.reason}")
+            return question.because(f"{self._wish} {question.reason}")
         return bounds.within_allowed(self.book, question)
 
     def decided(self, unconfined: Decision, *, looks: bool) -> Decision:
@@ -173,7 +173,7 @@ class ConfinableCommand:
             reason = f"It is tried without being able to change anything, confined by {self._name}."
             return Decision("allow", reason, confinement=self.trial, trial=True)
         why = "" if unconfined.firm else self._why_it_asks
-        return self.asked(replace(unconfined, reason=f"{unconfined.reason}{why}") if why else unconfined)
+        return self.asked(unconfined.because(f"{unconfined.reason}{why}") if why else unconfined)
 
     def _without_sandbox(self, unconfined: Decision, *, by_user: bool) -> Decision:
         if unconfined.behavior == "allow" and by_user:
@@ -181,7 +181,7 @@ class ConfinableCommand:
         confined = self.reading is not None or self._use.use == "runs" or self.book.sandbox.enabled
         if unconfined.behavior == "allow" or confined:
             asks = unconfined.reason if unconfined.behavior == "ask" else "Confined it would need no question."
-            return replace(unconfined, behavior="ask", reason=f"{self._wish} {asks}")
+            return unconfined.because(f"{self._wish} {asks}", behavior="ask")
         return unconfined
 
     @property

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
+from msgspec import structs
+
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.paths import (
     PathProblem,
@@ -138,7 +140,9 @@ def judge_file(book: RuleBook, call: JudgedCall) -> Decision:
     """Judge a call of a file tool. In a mode that asks for nothing, deny and ask rules still hold."""
     glob = call.text("glob") if call.access.kind == "search" else None
     path, leaves = path_of(call, book.cwd), _leaves_folder(call)
-    return judge_path(book, call.subject, path, glob=glob, not_searched=NOT_SEARCHED, leaves=leaves)
+    decision = judge_path(book, call.subject, path, glob=glob, not_searched=NOT_SEARCHED, leaves=leaves)
+    # the call's title says that it edits the file
+    return structs.replace(decision, for_people="") if decision.reason.startswith(EDITS) else decision
 
 
 def judge_path(
@@ -322,7 +326,11 @@ def _judge_inside(book: RuleBook, subject: Subject, rule: CompiledRule | None, f
     # inside the folder the name in it says enough, and the long path would hide it
     start = f"{book.cwd}/"
     name = next((place.removeprefix(start) for place in reversed(found) if place.startswith(start)), found[-1])
-    return Decision("ask", f"Edits {visible_line(name)}.")
+    return Decision("ask", f"{EDITS}{visible_line(name)}.")
+
+
+EDITS = "Edits "
+"""The beginning of the reason of an edit that nothing is against but that no rule allows it."""
 
 
 def protected_among(found: Sequence[str]) -> str | None:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.confined.bounds import reading
@@ -351,9 +351,9 @@ def _judge_code(book: RuleBook, judged: Decision, codes: Sequence[Any], tool_inp
             break
         decision = _judge_use(book, use, tool_input)
         if decision.behavior == "deny":
-            return structs.replace(decision, reason=f"The code has `{visible_line(use.text)}`. {decision.reason}")
+            return decision.because(f"The code has `{visible_line(use.text)}`. {decision.reason}")
         if decision.behavior == "ask" and (asked is None or (decision.firm and not asked.firm)):
-            asked = structs.replace(decision, reason=f"The code has `{visible_line(use.text)}`. {decision.reason}")
+            asked = decision.because(f"The code has `{visible_line(use.text)}`. {decision.reason}")
     return asked if asked and judged.behavior == "allow" else judged
 
 

@@ -239,7 +239,7 @@ def _judge_program(book: RuleBook, facts: CommandFacts) -> Decision:
         if against.behavior == "deny":
             return against
     else:
-        against = Decision("ask", f"Running `{visible_line(facts.words[0].text)}` needs your approval.")
+        against = Decision("ask", needs_approval(facts))
     if not facts.plain_variables:
         return against
     if facts.read is not None:
@@ -252,6 +252,11 @@ def _judge_program(book: RuleBook, facts: CommandFacts) -> Decision:
     if facts.changed is not None and book.mode == "acceptEdits":
         return _judge_changes(book, facts)
     return against
+
+
+def needs_approval(facts: CommandFacts) -> str:
+    """Say that nothing is against a simple command but that no rule allows it."""
+    return f"Running `{visible_line(facts.words[0].text)}` needs your approval."
 
 
 def _follows_links(facts: CommandFacts) -> Decision | None:
@@ -451,7 +456,7 @@ def _judge_moved_link(book: RuleBook, access: Access, new_place: str, folders: F
         decision = judge_path(book, EDIT, leads_to)
         if decision.behavior != "allow":
             reason = f"At {visible_line(new_place)} the link would lead to {visible_line(leads_to)}. {decision.reason}"
-            return replace(decision, reason=reason, rule="")
+            return decision.because(reason, rule="")
     return None
 
 

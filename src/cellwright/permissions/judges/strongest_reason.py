@@ -1,14 +1,17 @@
-"""The strongest of the reasons to ask about a command's parts: deleting before connecting, before running code."""
+"""The reasons to ask about a command's parts, the strongest first: deleting before connecting, before running code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
+from msgspec import structs
+
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.judges.simple_command import CommandFacts, writes_files
+from cellwright.permissions.judges.simple_command import CommandFacts, needs_approval, writes_files
 from cellwright.permissions.shell.conservative_parse import SHELLS
 from cellwright.permissions.shell.deleted_places import DELETERS, EMPTIERS
+from cellwright.text import visible_line
 
 
 class Cause(IntEnum):
@@ -58,6 +61,31 @@ def cause(facts: CommandFacts) -> Cause:
 
 
 def strongest(asked: Iterable[tuple[CommandFacts, Decision]]) -> Decision | None:
-    """The decision to ask with: one that no mode waves through first, then the strongest cause; None without any."""
-    ranked = [(decision.firm, cause(facts), decision) for facts, decision in asked if decision.behavior == "ask"]
-    return max(ranked, key=lambda each: each[:2])[2] if ranked else None
+    """The decision to ask with: one that no mode waves through first, then the strongest cause; None without any.
+
+    People read of the other parts, too.
+    """
+    asking = [(facts, decision) for facts, decision in asked if decision.behavior == "ask"]
+    if not asking:
+        return None
+    ranked = sorted(asking, key=lambda each: (each[1].firm, cause(each[0])), reverse=True)
+    return structs.replace(ranked[0][1], for_people=_reasons(ranked))
+
+
+MAX_SAID = 6
+"""Of more programs, or reasons, the rest is counted."""
+
+
+def _reasons(ranked: Sequence[tuple[CommandFacts, Decision]]) -> str:
+    """Say every reason once; programs that only need approval are named in one sentence."""
+    plain = [bool(facts.words) and decision.reason == needs_approval(facts) for facts, decision in ranked]
+    named = (visible_line(facts.words[0].text) for (facts, _), is_plain in zip(ranked, plain, strict=True) if is_plain)
+    programs = [f"`{name}`" for name in dict.fromkeys(named)]
+    if len(programs) > MAX_SAID:
+        programs[MAX_SAID:] = [f"{len(programs) - MAX_SAID} more"]
+    running = f"Running {' and '.join(filter(None, (', '.join(programs[:-1]), *programs[-1:])))} needs your approval."
+    said = dict.fromkeys(
+        running if is_plain else decision.reason for (_, decision), is_plain in zip(ranked, plain, strict=True)
+    )
+    more = [f"{len(said) - MAX_SAID} more reasons."] if len(said) > MAX_SAID else []
+    return " ".join([*list(said)[:MAX_SAID], *more])

@@ -435,9 +435,7 @@ def allowed_by(rule: CompiledRule) -> Decision:
 
 
 def denied_by_plan(subject: Subject) -> Decision:
-    return Decision(
-        "deny", f"Plan mode only reads and looks; {subject.name} has to wait until the user leaves it for another mode."
-    )
+    return Decision("deny", f"Plan mode only reads and looks; {subject.name} needs another mode.")
 
 
 def first_of_every_use(rules: Sequence[CompiledRule], subject: Subject) -> CompiledRule | None:

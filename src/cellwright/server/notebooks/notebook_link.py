@@ -47,7 +47,7 @@ class NotebookLink:
         except KernelLost:
             return
         except Exception:  # noqa: BLE001  sessions come from any session manager: without them the kernel has no server's page
-            log_fault(logger, "kernel %s is not told of the server's notebooks", self._kernel_id)
+            log_fault(logger, "kernel %s has no link to the server's notebooks", self._kernel_id)
             return
         self._comm, self._page = comm, page
         self._watch = asyncio.create_task(self._keep_updating(page))
@@ -97,7 +97,7 @@ class NotebookLink:
         try:
             await _unless_lost(page.send_hello_if_changed())
         except Exception:  # noqa: BLE001  a session manager's fault; it is asked again in a while
-            log_fault(logger, "kernel %s is not told what became of the server's notebooks", self._kernel_id)
+            log_fault(logger, "kernel %s was not notified of changes to the server's notebooks", self._kernel_id)
 
 
 async def _unless_lost(work: Coroutine[Any, Any, None]) -> None:

@@ -24,7 +24,7 @@ from cellwright.this_process.temporary_files import scratch_folder
 HELP = """\
 Write what Claude should do. A line that ends with \\ continues in the next one.
 A line that begins with ! is a command of your own; Claude sees it with your next prompt.
-Ctrl-C interrupts Claude, or empties the line; Ctrl-D, /exit or /quit leaves; /help lists the commands."""
+Ctrl-C interrupts Claude, or empties the line; Ctrl-D, /exit or /quit leaves."""
 
 LEAVE = ("/exit", "/quit")
 
@@ -32,8 +32,7 @@ LEAVE = ("/exit", "/quit")
 KEYS = """\
 Enter sends, Alt-Enter begins a new line, Tab completes / and @,
 Ctrl-R finds old prompts, Shift-Tab changes the mode, ! begins a command of your own.
-While Claude works: Escape stops it, what you send reaches it with its next step, Ctrl-O shows results whole.
-/help lists the commands, Ctrl-D leaves."""
+While Claude works: Escape stops it, what you send reaches it with its next step, Ctrl-O shows results whole."""
 
 
 class Session(Protocol):
@@ -59,7 +58,7 @@ def interact(session: Session, stderr: TextIO) -> int:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  gives `input` its editing keys and history; Windows has none
         read = _read
-    print(f"{session.title}\n{help_text}")
+    print(f"{session.title} · /help shows keys and commands, Ctrl-D leaves")
     while True:
         try:
             prompt = read().strip()

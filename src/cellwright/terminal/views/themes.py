@@ -120,19 +120,19 @@ def theme_named(name: ThemeName) -> Theme:
     match name:
         case "dark":
             added, removed = "on #12321c", "on #431c1f"
-            words = {"added_words": "bold on #1a5c2e", "removed_words": "bold on #6b2226"}
+            words = {"added_words": "bold #ffffff on #1a5c2e", "removed_words": "bold #ffffff on #6b2226"}
             return _dark("#7ec98f", "#f28b82", added=added, removed=removed, **words)
         case "dark-daltonized":
             added, removed = "on #14214d", "on #3d3413"
-            words = {"added_words": "bold on #0b4a86", "removed_words": "bold on #6b4a00"}
+            words = {"added_words": "bold #ffffff on #0b4a86", "removed_words": "bold #ffffff on #6b4a00"}
             return _dark("#7ab8f5", "#f0a868", added=added, removed=removed, **words)
         case "light":
             added, removed = "on #e4fbe4", "on #ffe3e0"
-            words = {"added_words": "bold on #aeeeb8", "removed_words": "bold on #ffc0bb"}
+            words = {"added_words": "bold #000000 on #aeeeb8", "removed_words": "bold #000000 on #ffc0bb"}
             return _light("#1a6b33", "#a4161a", added=added, removed=removed, **words)
         case "light-daltonized":
             added, removed = "on #e3e3ff", "on #fff8d7"
-            words = {"added_words": "bold on #b6ccff", "removed_words": "bold on #ffe28a"}
+            words = {"added_words": "bold #000000 on #b6ccff", "removed_words": "bold #000000 on #ffe28a"}
             return _light("#0b5394", "#8a4b00", added=added, removed=removed, **words)
         case "ansi":
             return Theme(

@@ -247,20 +247,21 @@ FIRST_LINE_CHARS = 40
 
 
 def cell_name(position: int | None, execution_count: object, source: str) -> str:
-    """The cell as its user sees it: `cell [3]` by the number beside it, or `cell 4 (radius = 2)` if it has none.
+    """The cell as its user sees it: `cell [3]` by the number beside it; by its first line if it has none.
 
-    `position`: from 0; None for one that is not in the notebook now.
+    `position`: from 0, which names a cell without number and text; None for one that is not in the notebook now.
 
     Everything that people read names cells this way; what Claude reads has their ids.
 
     >>> cell_name(3, 7, "radius = 2"), cell_name(3, None, "radius = 2")
-    ('cell [7]', 'cell 4 (radius = 2)')
+    ('cell [7]', 'cell “radius = 2”')
     """
     if execution_count:
         return f"cell [{execution_count}]"
     first = visible_line(source.strip().partition("\n")[0], FIRST_LINE_CHARS)
-    cell = "a cell" if position is None else f"cell {position + 1}"
-    return f"{cell} ({first})" if first else cell
+    if first:
+        return f"cell “{first}”"
+    return "a cell" if position is None else f"cell {position + 1}"
 
 
 def source_sha256(source: str) -> str:

@@ -160,7 +160,7 @@ def ask_user_question_tool() -> Tool:
 
 def _title(input: AskUserQuestionInput) -> str:
     questions = input.questions
-    return questions[0].question if len(questions) == 1 else f"Ask {counted(len(questions), 'question')}"
+    return questions[0].question if len(questions) == 1 else f"Claude has {counted(len(questions), 'question')}"
 
 
 async def _preview(input: AskUserQuestionInput) -> Preview:

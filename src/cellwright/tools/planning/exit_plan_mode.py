@@ -127,7 +127,7 @@ async def _preview(input: ExitPlanModeInput) -> Preview:
 
 def heading(plan: str) -> str:
     """The first line of a plan that says something, without its marks."""
-    lines = (line.strip("#*-_ \t`") for line in plan.splitlines())
+    lines = (line.strip("#*-_ \t").replace("`", "") for line in plan.splitlines())
     return next((line for line in lines if line), "plan")[:120]
 
 
