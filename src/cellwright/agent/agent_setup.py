@@ -76,6 +76,9 @@ class OtherTools(AgentFeatures):
     def on_request_sent(self) -> None:
         self.others.on_request_sent()
 
+    def answered(self, answer: str, session: Session) -> Sequence[Event]:
+        return self.others.answered(answer, session)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import
 class AgentSetup:

@@ -650,8 +650,9 @@ class AgentRun:
         return (time.perf_counter() - self.started) * 1000
 
     def _note_answer(self) -> None:
-        for event in self.agent.features.answered(self.text, self.session):
-            self.emit(event)
+        if self.within is None:
+            for event in self.agent.features.answered(self.text, self.session):
+                self.emit(event)
 
     def _end_record(self) -> None:
         if (changed := self.record.end()) is not None:

@@ -31,7 +31,9 @@ def asked(messages_server: Any, tmp_path: Path, own_place: Path) -> Any:
         conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
         events: list[Event] = []
         try:
-            run = conversation.start(RunRequest(prompt="How many left?", options=RunOptions()), RunSurface(emit=events.append))
+            run = conversation.start(
+                RunRequest(prompt="How many left?", options=RunOptions()), RunSurface(emit=events.append)
+            )
             end = run.future.result(60)
         finally:
             conversation.close()

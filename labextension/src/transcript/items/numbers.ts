@@ -14,7 +14,7 @@ const NO_PROSE = "code, pre, .formula, .thinking, svg";
 /** `items` holds the answer's text; `cardOf` is the card of the call with this id, if it is in this view. */
 export function numbersOf(store: TranscriptStore, items: HTMLElement, cardOf: (call: string) => HTMLElement | undefined): Numbers {
   const id = freshId();
-  const list = element("ul", { class: "context-sent numbers", id, "aria-label": "Numbers of this answer", hidden: "" });
+  const list = element("ul", { class: "numbers", id, "aria-label": "Numbers of this answer", hidden: "" });
   const node = button("", () => {
     list.hidden = !list.hidden;
     node.setAttribute("aria-expanded", `${!list.hidden}`);
