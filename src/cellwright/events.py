@@ -22,8 +22,12 @@ AttachedKind = Literal[
     "environment", "context", "file", "folder", "cell", "variable", "hook", "mode", "memory", "skill", "agent", "mcp"
 ]
 
+MOST_NAMED = 12
+"""Numbers without a source that one line names."""
+
 CHARS_PER_TOKEN = 4
 """Of English and code, on average; the exact count is the API's."""
+Verdict = Literal["seen", "derived", "weak", "not_found"]
 SteerState = Literal["waiting", "delivered", "withdrawn"]
 SteerHow = Literal["steer", "queue"]
 
@@ -128,6 +132,61 @@ class Changed(Struct, frozen=True):
     kind: Literal["created", "changed", "deleted"]
     added: int | None = None
     removed: int | None = None
+
+
+class NumberSource(Struct, frozen=True):
+    """The place of a number: what holds it (`name`: "Python, call 3"), the line (from 1) and its text.
+
+    `kind` is "output", "file", "cell", "code", "prompt" or "context"; `id` is the call's or cell's, `path` the file's.
+    """
+
+    kind: str
+    name: str
+    line: int
+    text: str
+    id: str = ""
+    path: str = ""
+
+
+class Number(Struct, frozen=True):
+    """A number of an answer: `text` as written, from `start` to `end` in characters of the answer.
+
+    `value` has its unit applied and no percent sign (`26.5 %`: 26.5), `resolution` is one step of its last digit.
+    `verdict` is "seen", "derived", "weak" (too short to tell from chance) or "not_found"; `source` is the place, or the
+    place of the first term of `formula`; `chance` is the share of random numbers that would have matched. `marked`: views
+    mark it as not found; `from_end` counts equal texts behind it.
+    """
+
+    text: str
+    value: float
+    resolution: float
+    start: int
+    end: int
+    verdict: Verdict
+    digits: int
+    source: NumberSource | None = None
+    formula: str = ""
+    chance: float = 0.0
+    marked: bool = False
+    from_end: int = 0
+
+    @property
+    def words(self) -> str:
+        """The verdict in words.
+
+        >>> Number("2.4", 2.4, 0.1, 0, 3, "not_found", 2).words
+        'not in any result of this conversation'
+        """
+        place = self.source.name if self.source is not None else ""
+        match self.verdict:
+            case "seen":
+                return f"from {place}"
+            case "derived":
+                return f"could be {self.formula}" + (f" ({place})" if place else "")
+            case "weak":
+                return f"too short to trace; {place} has one like it" if place else "too short to trace"
+            case _:
+                return "not in any result of this conversation"
 
 
 class NotLoaded(Struct, frozen=True):
@@ -400,6 +459,19 @@ class ContextCompacted(LoggedEvent, frozen=True):
     reason: str = ""
 
 
+class NumbersTraced(LoggedEvent, frozen=True):
+    """The numbers of the answer, in order, each with its source in the conversation; before the run's `RunEnd`."""
+
+    numbers: tuple[Number, ...]
+
+    @property
+    def missing(self) -> str:
+        """The marked numbers in words: `not in any result: 12.4 %, 3,100`; empty if there are none."""
+        marked = [number.text for number in self.numbers if number.marked]
+        more = f" and {len(marked) - MOST_NAMED} more" if len(marked) > MOST_NAMED else ""
+        return f"not in any result: {', '.join(marked[:MOST_NAMED])}{more}" if marked else ""
+
+
 class TurnChanged(LoggedEvent, frozen=True):
     """The changes made by the run, before its `RunEnd`; `turn` is the number by which it can be taken back.
 
@@ -489,6 +561,7 @@ Event = (
     | ModeChanged
     | Steered
     | TurnEnd
+    | NumbersTraced
     | TurnChanged
     | ContextCompacted
     | RunEnd

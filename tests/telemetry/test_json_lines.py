@@ -20,6 +20,8 @@ from cellwright.events import (
     ModeChanged,
     Notice,
     NotLoaded,
+    Number,
+    NumbersTraced,
     ParallelBatch,
     Preview,
     Retrying,
@@ -338,6 +340,7 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
         ],
     ),
     (
+        NumbersTraced((Number("14.8 %", 14.8, 0.1, 0, 6, "not_found", 3, marked=True),)),
         TurnChanged(3, (Changed("a.py", "changed", 3, 1),), (Changed("n.ipynb#a1", "deleted"),), ("Bash: pytest",)),
         [
             (

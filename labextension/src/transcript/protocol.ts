@@ -100,6 +100,10 @@ export type AgentStateOp = {
   cost_usd: number | null;
   ms: number | null;
 };
+export type NumberVerdict = "seen" | "derived" | "weak" | "not_found";
+/** A number of the answer; `from_end` counts equal texts behind it, `call` is the id of the call that gave it, or "". */
+export type NumberSaid = { text: string; from_end: number; verdict: NumberVerdict; words: string; quote: string; call: string; marked: boolean };
+export type NumbersOp = { op: "numbers"; numbers: NumberSaid[] };
 export type TodosOp = { op: "todos"; todos: Todo[] };
 export type SteerHow = "steer" | "queue";
 export type SteerOp = {
@@ -219,6 +223,7 @@ export type Op =
   | AgentLineOp
   | AgentStateOp
   | TodosOp
+  | NumbersOp
   | ModelOp
   | ModeOp
   | SteerOp

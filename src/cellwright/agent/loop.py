@@ -607,6 +607,7 @@ class AgentRun:
             end_turn,
             self._end_record,
             note_end,
+            self._note_answer,
             self.session.settle,
             self.session.call_times.save,
             self.session.flush,
@@ -647,6 +648,11 @@ class AgentRun:
     @property
     def _ms(self) -> float:
         return (time.perf_counter() - self.started) * 1000
+
+    def _note_answer(self) -> None:
+        if self.within is None:
+            for event in self.agent.features.answered(self.text, self.session):
+                self.emit(event)
 
     def _end_record(self) -> None:
         if (changed := self.record.end()) is not None:

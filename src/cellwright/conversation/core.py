@@ -50,6 +50,7 @@ from cellwright.conversation.tools.built_in_tools import never_unsaved, no_live_
 from cellwright.conversation.tools.thinking_time import ThinkingTime
 from cellwright.conversation.tools.toolset import ConversationTools, ToolMaker
 from cellwright.doctor.check import Check
+from cellwright.events import Event
 from cellwright.model.provider import Provider
 from cellwright.redaction.redaction import Redaction, secret_values
 from cellwright.sessions.session import Session
@@ -272,6 +273,9 @@ class ConversationFeatures(AgentFeatures):
 
     async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         return await self._find(session, agent)
+
+    def answered(self, answer: str, session: Session) -> Sequence[Event]:
+        return [event for feature in self._core.features for event in feature.answered(answer, session)]
 
     def _surroundings(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         core = self._core

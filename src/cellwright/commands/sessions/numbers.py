@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.events import Number, Verdict
 from cellwright.features.numbers.seen import SeenNumbers
-from cellwright.features.numbers.trace import Number, Verdict, is_marked, trace
+from cellwright.features.numbers.trace import trace
 from cellwright.sessions.session import Session
 from cellwright.text import counted
 
@@ -27,7 +28,7 @@ def numbers_page(call: CommandCall) -> CommandPage:
     if not numbers:
         return CommandPage([Section("Numbers", text="The last answer states no numbers that can be traced.")])
     rows: list[Row] = [("number", "source", "line")]
-    rows += [(number.text, _source(number, numbers), _line(number)) for number in numbers]
+    rows += [(number.text, _source(number), _line(number)) for number in numbers]
     text = "A source says where a number was seen, not that the sentence around it is right."
     return CommandPage([Section("Numbers", rows, f"{summary(numbers)}. {text}")])
 
@@ -56,8 +57,8 @@ def summary(numbers: tuple[Number, ...]) -> str:
     return " · ".join([counted(len(numbers), "number"), *named])
 
 
-def _source(number: Number, numbers: tuple[Number, ...]) -> str:
-    return f"{number.words} (!)" if is_marked(number, numbers) else number.words
+def _source(number: Number) -> str:
+    return f"{number.words} (!)" if number.marked else number.words
 
 
 def _line(number: Number) -> str:

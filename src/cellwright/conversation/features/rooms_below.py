@@ -15,6 +15,9 @@ from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.events import Event, NumbersTraced
+from cellwright.features.numbers.seen import SeenNumbers
+from cellwright.features.numbers.trace import trace
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
 from cellwright.telemetry.spans import RunSpans
@@ -52,6 +55,20 @@ class UndoneTurns(Feature):
     async def before_run(self, session: Session) -> None:
         if self._checkpoints.is_cut_off(session):
             await self._undo(session).finish_cut_off()
+
+
+class TracedNumbers(Feature):
+    """Numbers: each number of an answer is looked up in what the conversation has seen."""
+
+    def __init__(self, enabled: Callable[[], bool]) -> None:
+        self._enabled = enabled
+        self._seen = SeenNumbers()
+
+    def answered(self, answer: str, session: Session) -> Sequence[Event]:
+        if not self._enabled():
+            return ()
+        numbers = trace(answer, self._seen.of(session.story))
+        return (NumbersTraced(numbers),) if numbers else ()
 
 
 class OwnCommands(Feature):

@@ -11,6 +11,7 @@ from cellwright.conversation.features.rooms_below import (
     OldSessions,
     OwnCommands,
     Spans,
+    TracedNumbers,
     UndoneTurns,
 )
 from cellwright.conversation.features.titles import Titles
@@ -85,6 +86,7 @@ class StandardFeatures:
                 UndoneTurns(core.checkpoints, core.undo, lambda *given: core.sessions.add_notices(*given)),
                 CodeContext(in_force),
                 Mentions(cwd),
+                TracedNumbers(lambda: in_force.settings.numbers),
             ),
             style=lambda: self.styles.chosen()[0],
             load_skill=self.skills.load,

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
 
-from msgspec import Struct
+from msgspec.structs import replace
 
+from cellwright.events import Number, NumberSource, Verdict
 from cellwright.features.numbers.derive import Derivation, ShortLines, Term, derive, short_lines
 from cellwright.features.numbers.match import FEW_NUMBERS, Match, look_up
 from cellwright.features.numbers.sources import Source, words
-from cellwright.features.numbers.written import WrittenNumber, written_numbers
+from cellwright.features.numbers.written import WrittenNumber, prose_of, written_numbers
 from cellwright.text import lazy_pattern
-
-Verdict = Literal["seen", "derived", "weak", "not_found"]
 
 MARKED_DIGITS = 3
 """A shorter number that was not found is not marked: too often it is right."""
@@ -26,58 +24,6 @@ MOST_DERIVED = 60
 """Numbers for which operations are tried; one beyond that has no source is not checked, and so not listed."""
 _SENTENCE_END = lazy_pattern(r"[.!?:;](?:\s|$)|\n")
 _UNIT_WORD = lazy_pattern(r"\s?([A-Za-zµ]{1,12})")
-
-
-class NumberSource(Struct, frozen=True):
-    """The place of a number: what holds it (`name`: "Python, call 3"), the line (from 1) and its text.
-
-    `kind` is "output", "file", "cell", "code", "prompt" or "context"; `id` is the call's or cell's, `path` the file's.
-    """
-
-    kind: str
-    name: str
-    line: int
-    text: str
-    id: str = ""
-    path: str = ""
-
-
-class Number(Struct, frozen=True):
-    """A number of an answer: `text` as written, from `start` to `end` in characters of the answer.
-
-    `value` has its unit applied and no percent sign (`26.5 %`: 26.5), `resolution` is one step of its last digit.
-    `verdict` is "seen", "derived", "weak" (too short to tell from chance) or "not_found"; `source` is the place, or the
-    place of the first term of `formula`; `chance` is the share of random numbers that would have matched.
-    """
-
-    text: str
-    value: float
-    resolution: float
-    start: int
-    end: int
-    verdict: Verdict
-    digits: int
-    source: NumberSource | None = None
-    formula: str = ""
-    chance: float = 0.0
-
-    @property
-    def words(self) -> str:
-        """The verdict in words.
-
-        >>> Number("2.4", 2.4, 0.1, 0, 3, "not_found", 2).words
-        'not in any result of this conversation'
-        """
-        place = self.source.name if self.source is not None else ""
-        match self.verdict:
-            case "seen":
-                return f"from {place}"
-            case "derived":
-                return f"could be {self.formula}" + (f" ({place})" if place else "")
-            case "weak":
-                return f"too short to trace; {place} has one like it" if place else "too short to trace"
-            case _:
-                return "not in any result of this conversation"
 
 
 def trace(answer: str, sources: Sequence[Source]) -> tuple[Number, ...]:
@@ -124,7 +70,15 @@ def trace(answer: str, sources: Sequence[Source]) -> tuple[Number, ...]:
             ]
             derivation = derive(number, before, after, passage, outputs, lines)
         found.append(_verdict(number, match, derivation))
-    return tuple(found)
+    return _with_marks(found, answer)
+
+
+def _with_marks(numbers: Sequence[Number], answer: str) -> tuple[Number, ...]:
+    prose = prose_of(answer)
+    return tuple(
+        replace(number, marked=is_marked(number, numbers), from_end=prose.count(number.text, number.end))
+        for number in numbers
+    )
 
 
 def is_marked(number: Number, numbers: Sequence[Number]) -> bool:

@@ -291,6 +291,8 @@ class SavedTranscript:
             facts.append(f"{state.turn.context_tokens:,} tokens of context")
         if state.changes is not None and state.changes.counts:
             facts.append(f"{state.changes.counts} (/undo reverts it)")
+        if state.numbers is not None and (words := state.numbers.missing):
+            facts.append(words)
         return facts
 
 

@@ -23,6 +23,8 @@ from cellwright.events import (
     FollowingCall,
     ModeChanged,
     Notice,
+    Number,
+    NumbersTraced,
     QuestionKind,
     Retrying,
     RunEnd,
@@ -60,6 +62,7 @@ QUIET_OPS = frozenset(
         "turn",
         "decided",
         "todos",
+        "numbers",
         "changes",
         "told",
         "compacted",
@@ -208,6 +211,7 @@ def _plain(  # noqa: C901  one arm for each event
     | ModeChanged
     | Steered
     | Notice
+    | NumbersTraced
     | TurnChanged
     | ContextCompacted
     | RunEnd,
@@ -255,6 +259,8 @@ def _plain(  # noqa: C901  one arm for each event
             }
         case ContextCompacted():
             return compacted_op(event)
+        case NumbersTraced():
+            return {"op": "numbers", "numbers": [_number(number) for number in event.numbers[: DRAWN.numbers]]}
         case TurnChanged():
             return _changes(event)
         case RunEnd():
@@ -291,6 +297,19 @@ def _changes(event: TurnChanged) -> Op:
         "cells": [_changed(cell) for cell in event.cells],
         "effects": [cut(effect, DRAWN.effect) for effect in event.effects[: DRAWN.number_of_effects]],
         "not_kept": list(event.not_kept),
+    }
+
+
+def _number(number: Number) -> Op:
+    source = number.source
+    return {
+        "text": number.text,
+        "from_end": number.from_end,
+        "verdict": number.verdict,
+        "words": number.words,
+        "quote": "" if source is None else source.text,
+        "call": source.id if source is not None and source.kind in ("output", "file", "code") else "",
+        "marked": number.marked,
     }
 
 

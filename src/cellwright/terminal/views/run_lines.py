@@ -10,6 +10,7 @@ from cellwright.events import (
     Call,
     ContextAttached,
     Notice,
+    NumbersTraced,
     Retrying,
     RunEnd,
     ToolEnd,
@@ -239,6 +240,11 @@ def retry(event: Retrying) -> str:
 def changed(event: TurnChanged) -> str:
     """Describe what the run changed, and how it is taken back."""
     return f"{event.counts} (/undo reverts it)"
+
+
+def unsourced(event: NumbersTraced) -> str:
+    """Say which numbers of the answer have no source."""
+    return f"{event.missing[:1].upper()}{event.missing[1:]} (/numbers lists all with their sources)"
 
 
 def footer(end: RunEnd, model: str) -> str:
