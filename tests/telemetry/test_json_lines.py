@@ -341,6 +341,25 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
     ),
     (
         NumbersTraced((Number("14.8 %", 14.8, 0.1, 0, 6, "not_found", 3, marked=True),)),
+        [
+            (
+                "numbers",
+                {
+                    "numbers": [
+                        {
+                            "text": "14.8 %",
+                            "value": 14.8,
+                            "verdict": "not_found",
+                            "words": "not in any result of this conversation",
+                            "marked": True,
+                            "source": None,
+                        }
+                    ]
+                },
+            )
+        ],
+    ),
+    (
         TurnChanged(3, (Changed("a.py", "changed", 3, 1),), (Changed("n.ipynb#a1", "deleted"),), ("Bash: pytest",)),
         [
             (

@@ -101,9 +101,15 @@ export type AgentStateOp = {
   ms: number | null;
 };
 export type NumberVerdict = "seen" | "derived" | "weak" | "not_found";
-/** A number of the answer; `from_end` counts equal texts behind it, `call` is the id of the call that gave it, or "". */
-export type NumberSaid = { text: string; from_end: number; verdict: NumberVerdict; words: string; quote: string; call: string; marked: boolean };
-export type NumbersOp = { op: "numbers"; numbers: NumberSaid[] };
+/** The place of a number: the line, and the call, the cell or the file that has it, or "". */
+export type NumberPlace = { quote: string; call: string; cell: string; path: string };
+/** A number of the answer; `from_end` counts equal texts behind it. */
+export type NumberSaid = { text: string; from_end: number; verdict: NumberVerdict; words: string; marked: boolean; source: NumberPlace | null };
+/** A marked number of an earlier answer, counted from 1, that was computed since. */
+export type CheckedNumber = { number: number; agrees: boolean; words: string; source: NumberPlace };
+export type CheckedNumbers = { answer: string; numbers: CheckedNumber[] };
+/** `answer` names the answer; `check` is the prompt that asks to compute the marked ones. */
+export type NumbersOp = { op: "numbers"; answer: string; check: string; numbers: NumberSaid[]; checked: CheckedNumbers | null };
 export type TodosOp = { op: "todos"; todos: Todo[] };
 export type SteerHow = "steer" | "queue";
 export type SteerOp = {

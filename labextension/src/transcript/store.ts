@@ -1,7 +1,7 @@
 /** The transcript's state: operations in, items out. It draws nothing and knows no channel. */
 
 import type { Json } from "../json";
-import type { AgentLineOp, AgentOp, AgentState, AgentStateOp, AnsweredOp, AskOp, ChangedLines, ChangesOp, CompactedOp, DecidedOp, EndOp, ErrorInfo, Level, NoticeOp, NumberSaid, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextOp, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
+import type { AgentLineOp, AgentOp, AgentState, AgentStateOp, AnsweredOp, AskOp, ChangedLines, ChangesOp, CompactedOp, DecidedOp, EndOp, ErrorInfo, Level, NoticeOp, NumbersOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextOp, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
 
 /** Live output is for looking at; the whole of it is the kernel's. */
 const MAX_OUTPUT_CHARS = 64_000;
@@ -29,7 +29,7 @@ export class TranscriptStore {
   mode = "";
   todos: readonly Todo[] = [];
   /** The answer's numbers with their sources, once it is finished. */
-  numbers: readonly NumberSaid[] = [];
+  numbers: NumbersOp | null = null;
   /** The context that was sent with the prompt. */
   readonly context: ContextOp[] = [];
   /** The run's changes, told when it is about to end. */
@@ -117,7 +117,7 @@ export class TranscriptStore {
         this.todos = op.todos;
         return;
       case "numbers":
-        this.numbers = op.numbers;
+        this.numbers = op;
         return;
       case "text":
       case "thinking":

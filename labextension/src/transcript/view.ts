@@ -56,8 +56,8 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const steer = steerInput(place);
   const context = contextSent(store);
   const views = new Map<Item, { view: ItemView; revision: number }>();
-  const numbers = numbersOf(store, items, (call) => [...views].find(([item]) => item.kind === "tool" && item.id === call)?.[1].view.node);
-  const foot = footer(place, [numbers.button, context.button]);
+  const numbers = numbersOf(place, items, (call) => [...views].find(([item]) => item.kind === "tool" && item.id === call)?.[1].view.node);
+  const foot = footer(place, [...numbers.buttons, context.button]);
   const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   // below the last part alone
   const ending = element("div", { class: "ending" }, waiting, failure, changes.node, todos.node, steer.node, foot.node, numbers.list, context.list, announcer);
@@ -138,6 +138,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     for (const known of views.values()) known.view.dispose?.();
     steer.dispose?.();
     foot.dispose?.();
+    numbers.dispose();
     root.replaceChildren();
   };
 }

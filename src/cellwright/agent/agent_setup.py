@@ -52,8 +52,8 @@ class AgentFeatures:
     def on_request_sent(self) -> None:
         """A request has left, as far as its provider knows."""
 
-    def answered(self, answer: str, session: Session) -> Sequence[Event]:
-        """Find what the run says of its answer, before its end."""
+    async def answered(self, answer: str, session: Session) -> Sequence[Event]:
+        """Find the events that describe the finished `answer`, sent before the run's end."""
         return ()
 
 
@@ -76,8 +76,8 @@ class OtherTools(AgentFeatures):
     def on_request_sent(self) -> None:
         self.others.on_request_sent()
 
-    def answered(self, answer: str, session: Session) -> Sequence[Event]:
-        return self.others.answered(answer, session)
+    async def answered(self, answer: str, session: Session) -> Sequence[Event]:
+        return await self.others.answered(answer, session)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import

@@ -169,6 +169,7 @@ class AgentRun:
     async def to_the_end(self, prompt: Prompt | FullPrompt) -> RunEnd:
         try:
             end = await self._until_stopped(prompt)
+            await self._note_answer()
         except asyncio.CancelledError:
             self.steering.close()
             self._end("interrupted", CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True))
@@ -198,6 +199,16 @@ class AgentRun:
         if end.error is not None:
             await self.hooks.after_failure(end.error, self.text)
         return end
+
+    async def _note_answer(self) -> None:
+        """Send what the features find about the answer; their faults do not spoil it."""
+        if self.within is not None or not self.text:
+            return
+        try:
+            for event in await self.agent.features.answered(self.text, self.session):
+                self.emit(event)
+        except LEAVING as error:
+            log_fault(logger, "what features say of an answer failed: %s", type(error).__name__)
 
     async def _propose_files(self, stop: _Stop) -> _Stop:
         """Offer the files that the answer names to be written; the run's end, another where nobody could be asked."""
@@ -607,7 +618,6 @@ class AgentRun:
             end_turn,
             self._end_record,
             note_end,
-            self._note_answer,
             self.session.settle,
             self.session.call_times.save,
             self.session.flush,
@@ -648,11 +658,6 @@ class AgentRun:
     @property
     def _ms(self) -> float:
         return (time.perf_counter() - self.started) * 1000
-
-    def _note_answer(self) -> None:
-        if self.within is None:
-            for event in self.agent.features.answered(self.text, self.session):
-                self.emit(event)
 
     def _end_record(self) -> None:
         if (changed := self.record.end()) is not None:

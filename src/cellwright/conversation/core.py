@@ -274,8 +274,9 @@ class ConversationFeatures(AgentFeatures):
     async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         return await self._find(session, agent)
 
-    def answered(self, answer: str, session: Session) -> Sequence[Event]:
-        return [event for feature in self._core.features for event in feature.answered(answer, session)]
+    async def answered(self, answer: str, session: Session) -> Sequence[Event]:
+        asked = [await feature.answered(answer, session, self._options) for feature in self._core.features]
+        return [event for events in asked for event in events]
 
     def _surroundings(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         core = self._core

@@ -107,7 +107,7 @@ class JsonLines:
                 if event.state == "done":
                     yield "context_compacted", _compacted(event)
             case NumbersTraced():
-                yield "numbers", {"numbers": [_number(number) for number in event.numbers]}
+                yield "numbers", {"numbers": [number_line(number) for number in event.numbers]}
             case TurnChanged():
                 yield "turn_changed", _turn_changed(event)
             case SubagentEvent():
@@ -239,14 +239,17 @@ def _error(error: Mapping[str, Any]) -> Line:
     return data if tool_call_id is None else {**data, "tool_call_id": tool_call_id}
 
 
-def _number(number: Number) -> Line:
-    """The number with its verdict; `source` is null if none was found."""
-    return {
+def number_line(number: Number) -> Line:
+    """Return the number with its verdict; `source` is null if none was found, `path` is its field in typed answers."""
+    line = {
         "text": number.text,
         "value": number.value,
         "verdict": number.verdict,
+        "words": number.words,
+        "marked": number.marked,
         "source": None if number.source is None else to_builtins(number.source),
     }
+    return {**line, "path": number.path} if number.path else line
 
 
 def _turn_changed(event: TurnChanged) -> Line:

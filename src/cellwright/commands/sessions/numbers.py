@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.events import Number, Verdict
-from cellwright.features.numbers.seen import SeenNumbers
-from cellwright.features.numbers.trace import trace
+from cellwright.features.numbers.answers import TracedAnswers
 from cellwright.sessions.session import Session
 from cellwright.text import counted
 
@@ -21,16 +21,21 @@ VERDICTS: Mapping[Verdict, str] = {
 }
 
 
-def numbers_page(call: CommandCall) -> CommandPage:
+async def numbers_page(call: CommandCall) -> CommandPage:
     """List the numbers of the last answer: where each was seen, or that no result of the conversation holds it."""
     session = call.conversation.sessions.current
-    numbers = trace(last_answer(session), SeenNumbers().of(session.story))
+    numbers = await asyncio.to_thread(_last_numbers, session)
     if not numbers:
         return CommandPage([Section("Numbers", text="The last answer states no numbers that can be traced.")])
     rows: list[Row] = [("number", "source", "line")]
     rows += [(number.text, _source(number), _line(number)) for number in numbers]
     text = "A source says where a number was seen, not that the sentence around it is right."
     return CommandPage([Section("Numbers", rows, f"{summary(numbers)}. {text}")])
+
+
+def _last_numbers(session: Session) -> tuple[Number, ...]:
+    event = TracedAnswers().event(last_answer(session), session.story)
+    return () if event is None else event.numbers
 
 
 def last_answer(session: Session) -> str:

@@ -130,8 +130,8 @@ class Feature:
         """Find what is sent again behind a summary, in `run` or in none."""
         return None
 
-    def answered(self, answer: str, session: Session) -> Sequence[Event]:
-        """Find what the run says of its answer, before its end."""
+    async def answered(self, answer: str, session: Session, options: RunOptions) -> Sequence[Event]:
+        """Find the events that describe the finished `answer` of a run with `options`, sent before its end."""
         return ()
 
     def session_left(self, because: str) -> None:

@@ -136,11 +136,23 @@ class _SavedOps:
 
     def _of_run(self, op: Op) -> Op:
         if op["op"] == "numbers":
-            return {**op, "numbers": [{**each, "call": self._names.get(each["call"], "")} for each in op["numbers"]]}
+            checked = op["checked"]
+            return {
+                **op,
+                "numbers": self._with_short_names(op["numbers"]),
+                "checked": checked and {**checked, "numbers": self._with_short_names(checked["numbers"])},
+            }
         if op["op"] != "told":
             return op
         parts = [{**part, "text": _cut(part["text"], self._room.told, KEPT.context)} for part in op["parts"]]
         return {**op, "parts": parts}
+
+    def _with_short_names(self, numbers: Iterable[Op]) -> list[Op]:
+        """The numbers, the calls that gave them by their names here; "" for a call of an earlier answer."""
+        return [
+            {**each, "source": each["source"] and {**each["source"], "call": self._names.get(each["source"]["call"], "")}}
+            for each in numbers
+        ]
 
     def _ended(self) -> Op:
         if self._state.end is None:

@@ -14,6 +14,7 @@ from cellwright.events import (
     Answered,
     Asked,
     Call,
+    CheckedNumbers,
     Changed,
     ContextAttached,
     ContextCompacted,
@@ -24,6 +25,7 @@ from cellwright.events import (
     ModeChanged,
     Notice,
     Number,
+    NumberSource,
     NumbersTraced,
     QuestionKind,
     Retrying,
@@ -260,7 +262,13 @@ def _plain(  # noqa: C901  one arm for each event
         case ContextCompacted():
             return compacted_op(event)
         case NumbersTraced():
-            return {"op": "numbers", "numbers": [_number(number) for number in event.numbers[: DRAWN.numbers]]}
+            return {
+                "op": "numbers",
+                "answer": event.answer,
+                "check": event.check,
+                "numbers": [_number(number) for number in event.numbers[: DRAWN.numbers]],
+                "checked": None if event.checked is None else _checked(event.checked),
+            }
         case TurnChanged():
             return _changes(event)
         case RunEnd():
@@ -301,16 +309,31 @@ def _changes(event: TurnChanged) -> Op:
 
 
 def _number(number: Number) -> Op:
-    source = number.source
     return {
         "text": number.text,
         "from_end": number.from_end,
         "verdict": number.verdict,
         "words": number.words,
-        "quote": "" if source is None else source.text,
-        "call": source.id if source is not None and source.kind in ("output", "file", "code") else "",
         "marked": number.marked,
+        "source": _place(number.source),
     }
+
+
+def _checked(checked: CheckedNumbers) -> Op:
+    numbers = [
+        {"number": each.number, "agrees": each.agrees, "words": each.words, "source": _place(each.source)}
+        for each in checked.numbers
+    ]
+    return {"answer": checked.answer, "numbers": numbers}
+
+
+def _place(source: NumberSource | None) -> Op | None:
+    """The place that can be gone to: the call that gave it, or the file or the cell."""
+    if source is None:
+        return None
+    call = source.id if source.kind in ("output", "file", "code") else ""
+    cell = source.id if source.kind == "cell" else ""
+    return {"quote": source.text, "call": call, "cell": cell, "path": source.path}
 
 
 def _changed(what: Changed) -> Op:

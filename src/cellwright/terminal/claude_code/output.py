@@ -29,6 +29,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.model.models import limits
+from cellwright.telemetry.json_lines import number_line
 from cellwright.telemetry.run_state import RunState
 from cellwright.terminal.views.plain_view import Unseen
 
@@ -190,6 +191,7 @@ class ClaudeMessages:
 
     def _result(self, end: RunEnd) -> Message:
         cost = end.session_cost_usd if end.session_cost_usd is not None else end.cost_usd
+        numbers = self._state.numbers
         return {
             "type": "result",
             **self._outcome(end),
@@ -201,6 +203,7 @@ class ClaudeMessages:
             "usage": {**_NO_USAGE, **end.usage},
             "modelUsage": self._models,
             "permission_denials": self._denials(),
+            **({} if numbers is None else {"numbers": [number_line(number) for number in numbers.numbers]}),
         }
 
     def _outcome(self, end: RunEnd) -> Message:

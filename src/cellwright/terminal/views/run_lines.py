@@ -242,9 +242,10 @@ def changed(event: TurnChanged) -> str:
     return f"{event.counts} (/undo reverts it)"
 
 
-def unsourced(event: NumbersTraced) -> str:
-    """Say which numbers of the answer have no source."""
-    return f"{event.missing[:1].upper()}{event.missing[1:]} (/numbers lists all with their sources)"
+def numbers(event: NumbersTraced) -> str:
+    """Return how many numbers of the answer have a source, and which have none."""
+    named = event.missing.removeprefix("not found: ")
+    return f"{event.summary}: {named} (/numbers lists their sources)" if named else event.summary
 
 
 def footer(end: RunEnd, model: str) -> str:
