@@ -24,6 +24,8 @@ AttachedKind = Literal[
 
 MOST_NAMED = 12
 """Numbers without a source that one line names."""
+NOT_FOUND_NUMBERS = "Not found in any result of this conversation:"
+"""The title of their list, in saved Markdown."""
 
 CHARS_PER_TOKEN = 4
 """Of English and code, on average; the exact count is the API's."""

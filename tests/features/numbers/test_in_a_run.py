@@ -28,7 +28,9 @@ def asked(messages_server: Any, tmp_path: Path, own_place: Path) -> Any:
     """Asks once for each of the lists of answers, in one conversation; gives the results and all events."""
     (tmp_path / "churn.txt").write_text("customers 7043\nchurn_rate 0.26536\n")
 
-    def ask(*runs: list[Any], options: RunOptions = RunOptions(), settings: str = "{}") -> tuple[list[Result], list[Event]]:  # noqa: B008
+    def ask(
+        *runs: list[Any], options: RunOptions | None = None, settings: str = "{}"
+    ) -> tuple[list[Result], list[Event]]:
         (own_place / ".claude").mkdir(exist_ok=True)
         (own_place / ".claude/settings.json").write_text(settings)
         server = messages_server([turn for run in runs for turn in run])
@@ -40,7 +42,9 @@ def asked(messages_server: Any, tmp_path: Path, own_place: Path) -> Any:
         try:
             for _ in runs:
                 heard: list[Event] = []
-                run = conversation.start(RunRequest(prompt=prompt, options=options), RunSurface(emit=heard.append))
+                run = conversation.start(
+                    RunRequest(prompt=prompt, options=options or RunOptions()), RunSurface(emit=heard.append)
+                )
                 results.append(result_of(run.future.result(60), heard))
                 events += heard
                 prompt = next((event.check for event in heard if isinstance(event, NumbersTraced)), "") or prompt
@@ -102,7 +106,9 @@ def test_check_these_computes_them_and_renews_the_marks(asked: Any, tmp_path: Pa
     )
     first, second = [event for event in events if isinstance(event, NumbersTraced)]
     assert first.check.startswith("Check these numbers")
-    assert "1. 31.8 % in “Of 7,043 customers 26.5 % left, 31.8 % of those with a contract of 14.25 months.”" in first.check
+    assert (
+        "1. 31.8 % in “Of 7,043 customers 26.5 % left, 31.8 % of those with a contract of 14.25 months.”" in first.check
+    )
     assert second.checked is not None
     assert second.checked.answer == first.answer
     [checked] = second.checked.numbers

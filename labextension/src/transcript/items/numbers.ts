@@ -41,7 +41,7 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
     const numbers = renewed(drawn.numbers, checkedAnswers().get(drawn.answer));
     node.hidden = numbers.length === 0;
     setText(node, summary(numbers));
-    check.hidden = !hasPageActions() || !numbers.some(({ marked }) => marked);
+    check.hidden = !drawn.check || !hasPageActions() || !numbers.some(({ marked }) => marked);
     const places = numbers.map((number) => (): HTMLElement[] => placeParts(number, cardOf, host));
     list.replaceChildren(...numbers.map((number, index) =>
       element("li", { class: number.marked && "missing" }, element("b", {}, visibleText(number.text)), " ", ...(places[index]?.() ?? []))));

@@ -90,7 +90,9 @@ class TracedNumbers(Feature):
         return self._session is not None and self._session() is session
 
     def _of(self, session: Session) -> TracedAnswers:
-        from cellwright.features.numbers.answers import TracedAnswers  # most first prompts have no number in their answer
+        from cellwright.features.numbers.answers import (
+            TracedAnswers,  # most first prompts have no number in their answer
+        )
 
         if not self._is_own(session):
             return TracedAnswers()

@@ -18,7 +18,8 @@ _CODE_FIELDS = ("code", "command", "content", "new_string", "new_source", "sourc
 _FILE_TOOLS = frozenset({"Read", "NotebookRead"})
 _CELL_TOOLS = frozenset({"NotebookRead", "NotebookRun"})
 _CELL = lazy_pattern(
-    r'^<cell id="(?P<id>[^"\n]{1,200})" number="(?P<number>\d{1,6})"(?:[^>\n]{0,200}? execution_count="(?P<count>\d{1,9})")?[^>\n]{0,400}>\n',
+    r'^<cell id="(?P<id>[^"\n]{1,200})" number="(?P<number>\d{1,6})"'
+    r'(?:[^>\n]{0,200}? execution_count="(?P<count>\d{1,9})")?[^>\n]{0,400}>\n',
     re.MULTILINE,
 )
 _PLACE = lazy_pattern(r"\s*<(?P<tag>[a-z][\w-]*)(?:\s(?P<key>[a-z_]+)=[\"'](?P<value>[^\"']{1,200}))?")
@@ -94,7 +95,9 @@ class SeenNumbers:
         name = f"{PurePath(path).name}, read in call {number}" if kind == "file" else f"{tool}, call {number}"
         text = "\n".join(parts)
         cells = list(_CELL.finditer(text)) if tool in _CELL_TOOLS else []
-        yield from self._some(kind, name, text[: cells[0].start()] if cells else text, id=block["tool_use_id"], path=path)
+        yield from self._some(
+            kind, name, text[: cells[0].start()] if cells else text, id=block["tool_use_id"], path=path
+        )
         for at, cell in enumerate(cells):
             end = cells[at + 1].start() if at + 1 < len(cells) else len(text)
             shown = f"cell [{cell['count']}]" if cell["count"] else f"cell {cell['number']}"

@@ -109,9 +109,7 @@ def _sentence(answer: str, number: Number) -> str:
 
 def with_marks(numbers: Sequence[Number]) -> tuple[Number, ...]:
     """Return `numbers`, all that an answer states, with those marked that were not found and are long enough."""
-    return tuple(
-        replace(number, marked=is_marked(number, numbers)) for number in numbers
-    )
+    return tuple(replace(number, marked=is_marked(number, numbers)) for number in numbers)
 
 
 def is_marked(number: Number, numbers: Sequence[Number]) -> bool:

@@ -21,28 +21,30 @@ def numbers_of_json(text: str) -> Iterator[tuple[WrittenNumber, str]]:
     """
     path: list[str | int] = []
     key = ""
-    left = MOST_NUMBERS
+    many = 0
     for token in _TOKEN.finditer(text):
-        sign = token["sign"]
         if token["text"] is not None:
             key = token["text"]
-        elif token["number"] is not None:
-            number = number_of(token["number"].lstrip("-"), token.end() - len(token["number"].lstrip("-")))
+        elif token["sign"] is not None:
+            _follow(path, token["sign"], key)
+        elif many < MOST_NUMBERS:
+            digits = token["number"].lstrip("-")
+            number = number_of(digits, token.end() - len(digits))
             if number is not None:
+                many += 1
                 yield number, _written_path(path)
-                left -= 1
-            if left == 0:
-                return
-        elif sign == "{":
-            path.append("")
-        elif sign == "[":
-            path.append(0)
-        elif sign == ":" and path:
-            path[-1] = key
-        elif sign == "," and path and isinstance(path[-1], int):
-            path[-1] += 1
-        elif sign in ("}", "]") and path:
-            path.pop()
+
+
+def _follow(path: list[str | int], sign: str, key: str) -> None:
+    """Change `path` to where the value behind `sign` is; a number is the place in a list."""
+    if sign in ("{", "["):
+        path.append("" if sign == "{" else 0)
+    elif path and sign in ("}", "]"):
+        path.pop()
+    elif path and sign == ":":
+        path[-1] = key
+    elif path and isinstance(path[-1], int):
+        path[-1] += 1
 
 
 def _written_path(path: list[str | int]) -> str:

@@ -150,7 +150,10 @@ class _SavedOps:
     def _with_short_names(self, numbers: Iterable[Op]) -> list[Op]:
         """The numbers, the calls that gave them by their names here; "" for a call of an earlier answer."""
         return [
-            {**each, "source": each["source"] and {**each["source"], "call": self._names.get(each["source"]["call"], "")}}
+            {
+                **each,
+                "source": each["source"] and {**each["source"], "call": self._names.get(each["source"]["call"], "")},
+            }
             for each in numbers
         ]
 
