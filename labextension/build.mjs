@@ -49,7 +49,8 @@ async function bundle(entry, define = {}, js = "") {
 }
 
 /** What each page, and each cell, has to carry; a bundle that grows past it must be worth a decision. */
-const BUDGETS = { "transcript.js": [176 * 1024, 60 * 1024], "loader.js": [1600, 1600] };
+// the sources of numbers took 5 kB: an answer that says where its numbers are from is worth them
+const BUDGETS = { "transcript.js": [178 * 1024, 61 * 1024], "loader.js": [1600, 1600] };
 
 function checkSize(name, contents) {
   const sizes = [contents.length, gzipSync(contents).length];

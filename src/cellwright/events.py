@@ -22,8 +22,14 @@ AttachedKind = Literal[
     "environment", "context", "file", "folder", "cell", "variable", "hook", "mode", "memory", "skill", "agent", "mcp"
 ]
 
+MOST_NAMED = 12
+"""Numbers without a source that one line names."""
+NOT_FOUND_NUMBERS = "Not found in any result of this conversation:"
+"""The title of their list, in saved Markdown."""
+
 CHARS_PER_TOKEN = 4
 """Of English and code, on average; the exact count is the API's."""
+Verdict = Literal["seen", "derived", "weak", "not_found"]
 SteerState = Literal["waiting", "delivered", "withdrawn"]
 SteerHow = Literal["steer", "queue"]
 
@@ -128,6 +134,74 @@ class Changed(Struct, frozen=True):
     kind: Literal["created", "changed", "deleted"]
     added: int | None = None
     removed: int | None = None
+
+
+class NumberSource(Struct, frozen=True):
+    """The place of a number: what holds it (`name`: "Python, call 3"), the line (from 1; 0: it has but one) and its text.
+
+    `kind` is "output", "file", "cell", "code", "prompt" or "context"; `id` is the call's or cell's, `path` the file's.
+    """
+
+    kind: str
+    name: str
+    line: int
+    text: str
+    id: str = ""
+    path: str = ""
+
+    @property
+    def words(self) -> str:
+        """The place in words.
+
+        >>> NumberSource("output", "Python, call 3", 4, "mean 2.4").words
+        'Python, call 3, line 4'
+        """
+        return f"{self.name}, line {self.line}" if self.line else self.name
+
+
+class Number(Struct, frozen=True):
+    """A number of an answer: `text` as written, from `start` to `end` in characters of the answer.
+
+    In an answer that is JSON `path` is the place of the numeric field: `towns[0].tide_m`.
+
+    `value` has its unit applied and no percent sign (`26.5 %`: 26.5), `resolution` is one step of its last digit.
+    `verdict` is "seen", "derived", "weak" (too short to tell from chance) or "not_found"; `source` is the place, or the
+    place of the first term of `formula`; `chance` is the share of random numbers that would have matched. `marked`: views
+    mark it as not found; `from_end` counts equal texts behind it. One that was not found has its `sentence`.
+    """
+
+    text: str
+    value: float
+    resolution: float
+    start: int
+    end: int
+    verdict: Verdict
+    digits: int
+    source: NumberSource | None = None
+    formula: str = ""
+    chance: float = 0.0
+    marked: bool = False
+    from_end: int = 0
+    path: str = ""
+    sentence: str = ""
+
+    @property
+    def words(self) -> str:
+        """The verdict in words.
+
+        >>> Number("2.4", 2.4, 0.1, 0, 3, "not_found", 2).words
+        'not in any result of this conversation'
+        """
+        place = "" if self.source is None else self.source.words
+        match self.verdict:
+            case "seen":
+                return f"from {place}"
+            case "derived":
+                return f"could be {self.formula}" + (f" ({place})" if place else "")
+            case "weak":
+                return f"too short to trace; {place} has one like it" if place else "too short to trace"
+            case _:
+                return "not in any result of this conversation"
 
 
 class NotLoaded(Struct, frozen=True):
@@ -400,6 +474,63 @@ class ContextCompacted(LoggedEvent, frozen=True):
     reason: str = ""
 
 
+class CheckedNumber(Struct, frozen=True):
+    """A number without a source that was computed since: `number` counts the marked ones of its answer, from 1.
+
+    `words` say what was computed and where: "computed as 12.2 in Python, call 7, line 3".
+    """
+
+    number: int
+    text: str
+    agrees: bool
+    words: str
+    source: NumberSource
+
+
+class CheckedNumbers(Struct, frozen=True):
+    """The checked numbers of an earlier answer, which `answer` names as its `NumbersTraced` did."""
+
+    answer: str
+    numbers: tuple[CheckedNumber, ...]
+
+
+class NumbersTraced(LoggedEvent, frozen=True):
+    """The numbers of the answer, in order, each with its source in the conversation; before the run's `RunEnd`.
+
+    `answer` names the answer, by its text. `check` is the prompt that asks Claude to compute the marked numbers, "" if none
+    is marked; `checked` is what this run, sent with such a prompt, found of an earlier answer's.
+    """
+
+    numbers: tuple[Number, ...]
+    answer: str = ""
+    check: str = ""
+    checked: CheckedNumbers | None = None
+
+    @property
+    def marked(self) -> tuple[Number, ...]:
+        """The numbers that are marked as not found."""
+        return tuple(number for number in self.numbers if number.marked)
+
+    @property
+    def summary(self) -> str:
+        """The counts in words.
+
+        >>> NumbersTraced((Number("2.4", 2.4, 0.1, 0, 3, "seen", 2),)).summary
+        '1 number · 1 with a source'
+        """
+        traced = sum(number.verdict in ("seen", "derived") for number in self.numbers)
+        missing = len(self.marked)
+        counts = [f"{len(self.numbers)} number{'' if len(self.numbers) == 1 else 's'}", f"{traced} with a source"]
+        return " · ".join([*counts, *([f"{missing} not found"] if missing else [])])
+
+    @property
+    def missing(self) -> str:
+        """The marked numbers in words: `not found: 12.4 %, 3,100`; empty if there are none."""
+        marked = [number.text for number in self.marked]
+        more = f" and {len(marked) - MOST_NAMED} more" if len(marked) > MOST_NAMED else ""
+        return f"not found: {', '.join(marked[:MOST_NAMED])}{more}" if marked else ""
+
+
 class TurnChanged(LoggedEvent, frozen=True):
     """The changes made by the run, before its `RunEnd`; `turn` is the number by which it can be taken back.
 
@@ -489,6 +620,7 @@ Event = (
     | ModeChanged
     | Steered
     | TurnEnd
+    | NumbersTraced
     | TurnChanged
     | ContextCompacted
     | RunEnd

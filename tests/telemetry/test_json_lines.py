@@ -20,6 +20,8 @@ from cellwright.events import (
     ModeChanged,
     Notice,
     NotLoaded,
+    Number,
+    NumbersTraced,
     ParallelBatch,
     Preview,
     Retrying,
@@ -333,6 +335,26 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
                     "tokens_after": 1_200,
                     "cost_usd": 0.05,
                     "summary": "The tides.",
+                },
+            )
+        ],
+    ),
+    (
+        NumbersTraced((Number("14.8 %", 14.8, 0.1, 0, 6, "not_found", 3, marked=True),)),
+        [
+            (
+                "numbers",
+                {
+                    "numbers": [
+                        {
+                            "text": "14.8 %",
+                            "value": 14.8,
+                            "verdict": "not_found",
+                            "words": "not in any result of this conversation",
+                            "marked": True,
+                            "source": None,
+                        }
+                    ]
                 },
             )
         ],

@@ -1,6 +1,6 @@
 """What each view makes of the same runs: cell, notebook, panel, terminal, Claude Code's messages and JSON lines.
 
-`runs.json` holds the events of 36 runs, most of them as real conversations had them, and `run-views.json` what was
+`runs.json` holds the events of 38 runs, most of them as real conversations had them, and `run-views.json` what was
 drawn, saved and written of each. A change of a view shows here as a change of that file:
 
     python tests/telemetry/test_run_views.py

@@ -100,6 +100,16 @@ export type AgentStateOp = {
   cost_usd: number | null;
   ms: number | null;
 };
+export type NumberVerdict = "seen" | "derived" | "weak" | "not_found";
+/** The place of a number: the line, and the call, the cell or the file that has it, or "". */
+export type NumberPlace = { quote: string; call: string; cell: string; path: string };
+/** A number of the answer; `from_end` counts equal texts behind it. */
+export type NumberSaid = { text: string; from_end: number; verdict: NumberVerdict; words: string; marked: boolean; source: NumberPlace | null };
+/** A marked number of an earlier answer, counted from 1, that was computed since. */
+export type CheckedNumber = { number: number; agrees: boolean; words: string; source: NumberPlace };
+export type CheckedNumbers = { answer: string; numbers: CheckedNumber[] };
+/** `answer` names the answer; `check` is the prompt that asks to compute the marked ones. */
+export type NumbersOp = { op: "numbers"; answer: string; check: string; numbers: NumberSaid[]; checked: CheckedNumbers | null };
 export type TodosOp = { op: "todos"; todos: Todo[] };
 export type SteerHow = "steer" | "queue";
 export type SteerOp = {
@@ -219,6 +229,7 @@ export type Op =
   | AgentLineOp
   | AgentStateOp
   | TodosOp
+  | NumbersOp
   | ModelOp
   | ModeOp
   | SteerOp

@@ -1,7 +1,7 @@
 /** The transcript's state: operations in, items out. It draws nothing and knows no channel. */
 
 import type { Json } from "../json";
-import type { AgentLineOp, AgentOp, AgentState, AgentStateOp, AnsweredOp, AskOp, ChangedLines, ChangesOp, CompactedOp, DecidedOp, EndOp, ErrorInfo, Level, NoticeOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextOp, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
+import type { AgentLineOp, AgentOp, AgentState, AgentStateOp, AnsweredOp, AskOp, ChangedLines, ChangesOp, CompactedOp, DecidedOp, EndOp, ErrorInfo, Level, NoticeOp, NumbersOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextOp, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
 
 /** Live output is for looking at; the whole of it is the kernel's. */
 const MAX_OUTPUT_CHARS = 64_000;
@@ -28,6 +28,8 @@ export class TranscriptStore {
   /** The permission mode that is in force. */
   mode = "";
   todos: readonly Todo[] = [];
+  /** The answer's numbers with their sources, once it is finished. */
+  numbers: NumbersOp | null = null;
   /** The context that was sent with the prompt. */
   readonly context: ContextOp[] = [];
   /** The run's changes, told when it is about to end. */
@@ -113,6 +115,9 @@ export class TranscriptStore {
         return;
       case "todos":
         this.todos = op.todos;
+        return;
+      case "numbers":
+        this.numbers = op;
         return;
       case "text":
       case "thinking":

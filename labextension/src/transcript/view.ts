@@ -8,6 +8,7 @@ import { contextSent } from "./items/context_sent";
 import { fillFailure } from "./items/failure";
 import { endText, footer } from "./items/footer";
 import type { ItemView, TranscriptContext } from "./items/item_view";
+import { numbersOf } from "./items/numbers";
 import { isReading, steadily } from "./items/steady_scroll";
 import { steerInput } from "./items/steer_input";
 import type { Arrangement } from "./items/step_groups";
@@ -54,10 +55,12 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const changes = cellChangesBar(place);
   const steer = steerInput(place);
   const context = contextSent(store);
-  const foot = footer(place, context.button);
+  const views = new Map<Item, { view: ItemView; revision: number }>();
+  const numbers = numbersOf(place, items, (call) => [...views].find(([item]) => item.kind === "tool" && item.id === call)?.[1].view.node);
+  const foot = footer(place, [...numbers.buttons, context.button]);
   const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   // below the last part alone
-  const ending = element("div", { class: "ending" }, waiting, failure, changes.node, todos.node, steer.node, foot.node, context.list, announcer);
+  const ending = element("div", { class: "ending" }, waiting, failure, changes.node, todos.node, steer.node, foot.node, numbers.list, context.list, announcer);
   const body = element("section", { class: "transcript", role: "group", "aria-label": "Claude's answer" }, items, ending);
   body.addEventListener("keydown", stopNotebookKeys);
   root.replaceChildren(body);
@@ -65,7 +68,6 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   adoptStyle(root);
 
   const groups = stepGroups(items);
-  const views = new Map<Item, { view: ItemView; revision: number }>();
   let drops = 0;
   let hasEnded = false;
   let announced: string | null = null;
@@ -115,8 +117,9 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     changes.update();
     todos.update();
     steer.update();
-    foot.update();
     context.update();
+    numbers.update();
+    foot.update();
     const news = newsOf(store);
     // what had happened before this view was there is no news
     if (announced !== null && news !== announced) setText(announcer, news);
@@ -135,6 +138,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     for (const known of views.values()) known.view.dispose?.();
     steer.dispose?.();
     foot.dispose?.();
+    numbers.dispose();
     root.replaceChildren();
   };
 }

@@ -13,7 +13,7 @@ const { ops } = fromKernel[0] as OpsMessage;
 /** As the type checker sees them: a kind that is added there must be added here, and shown in the examples. */
 const KINDS: Record<Op["op"], true> = {
   run: true, told: true, text: true, thinking: true, drop: true, tool_input: true, tool: true, output: true, display: true, tool_end: true,
-  decided: true, todos: true, model: true, mode: true, steer: true, changes: true, ask: true, answered: true, turn: true, retry: true, notice: true, compacted: true, stuck: true, end: true,
+  decided: true, todos: true, numbers: true, model: true, mode: true, steer: true, changes: true, ask: true, answered: true, turn: true, retry: true, notice: true, compacted: true, stuck: true, end: true,
   agent: true, agent_line: true, agent_state: true, part: true,
 };
 const MESSAGES: Record<BrowserMessage["type"], true> = { ready: true, answer: true, stop: true, stop_agent: true, restart: true, kept: true, steer: true, withdraw: true };

@@ -52,6 +52,10 @@ class AgentFeatures:
     def on_request_sent(self) -> None:
         """A request has left, as far as its provider knows."""
 
+    async def answered(self, answer: str, session: Session) -> Sequence[Event]:
+        """Find the events that describe the finished `answer`, sent before the run's end."""
+        return ()
+
 
 NO_FEATURES = AgentFeatures()
 
@@ -71,6 +75,9 @@ class OtherTools(AgentFeatures):
 
     def on_request_sent(self) -> None:
         self.others.on_request_sent()
+
+    async def answered(self, answer: str, session: Session) -> Sequence[Event]:
+        return await self.others.answered(answer, session)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import

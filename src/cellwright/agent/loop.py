@@ -169,6 +169,7 @@ class AgentRun:
     async def to_the_end(self, prompt: Prompt | FullPrompt) -> RunEnd:
         try:
             end = await self._until_stopped(prompt)
+            await self._note_answer()
         except asyncio.CancelledError:
             self.steering.close()
             self._end("interrupted", CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True))
@@ -198,6 +199,16 @@ class AgentRun:
         if end.error is not None:
             await self.hooks.after_failure(end.error, self.text)
         return end
+
+    async def _note_answer(self) -> None:
+        """Send what the features find about the answer; their faults do not spoil it."""
+        if self.within is not None or not self.text:
+            return
+        try:
+            for event in await self.agent.features.answered(self.text, self.session):
+                self.emit(event)
+        except LEAVING as error:
+            log_fault(logger, "what features say of an answer failed: %s", type(error).__name__)
 
     async def _propose_files(self, stop: _Stop) -> _Stop:
         """Offer the files that the answer names to be written; the run's end, another where nobody could be asked."""

@@ -50,6 +50,7 @@ from cellwright.conversation.tools.built_in_tools import never_unsaved, no_live_
 from cellwright.conversation.tools.thinking_time import ThinkingTime
 from cellwright.conversation.tools.toolset import ConversationTools, ToolMaker
 from cellwright.doctor.check import Check
+from cellwright.events import Event
 from cellwright.model.provider import Provider
 from cellwright.redaction.redaction import Redaction, secret_values
 from cellwright.sessions.session import Session
@@ -276,6 +277,10 @@ class ConversationFeatures(AgentFeatures):
 
     async def after_summary(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         return await self._find(session, agent)
+
+    async def answered(self, answer: str, session: Session) -> Sequence[Event]:
+        asked = [await feature.answered(answer, session, self._options) for feature in self._core.features]
+        return [event for events in asked for event in events]
 
     def _surroundings(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         core = self._core

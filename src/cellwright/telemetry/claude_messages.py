@@ -26,6 +26,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.model.models import limits
+from cellwright.telemetry.json_lines import number_line
 from cellwright.telemetry.run_state import RunState
 
 Message = dict[str, Any]
@@ -223,6 +224,7 @@ class ClaudeMessages:
 
     def _result(self, end: RunEnd) -> Message:
         cost = end.session_cost_usd if end.session_cost_usd is not None else end.cost_usd
+        numbers = self._state.numbers
         return {
             "type": "result",
             **self._outcome(end),
@@ -234,6 +236,7 @@ class ClaudeMessages:
             "usage": {**_NO_USAGE, **end.usage},
             "modelUsage": self._models,
             "permission_denials": self._denials(),
+            **({} if numbers is None else {"numbers": [number_line(number) for number in numbers.numbers]}),
         }
 
     def _outcome(self, end: RunEnd) -> Message:

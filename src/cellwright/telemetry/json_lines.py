@@ -12,6 +12,8 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
+from msgspec import to_builtins
+
 from cellwright.events import (
     Answered,
     Asked,
@@ -23,6 +25,8 @@ from cellwright.events import (
     ExtensionsLoaded,
     ModeChanged,
     Notice,
+    Number,
+    NumbersTraced,
     Retrying,
     RunEnd,
     Steered,
@@ -102,6 +106,8 @@ class JsonLines:
             case ContextCompacted():
                 if event.state == "done":
                     yield "context_compacted", _compacted(event)
+            case NumbersTraced():
+                yield "numbers", {"numbers": [number_line(number) for number in event.numbers]}
             case TurnChanged():
                 yield "turn_changed", _turn_changed(event)
             case SubagentEvent():
@@ -231,6 +237,19 @@ def _error(error: Mapping[str, Any]) -> Line:
     }
     tool_call_id = error["details"].get("tool_use_id")
     return data if tool_call_id is None else {**data, "tool_call_id": tool_call_id}
+
+
+def number_line(number: Number) -> Line:
+    """Return the number with its verdict; `source` is null if none was found, `path` is its field in typed answers."""
+    line = {
+        "text": number.text,
+        "value": number.value,
+        "verdict": number.verdict,
+        "words": number.words,
+        "marked": number.marked,
+        "source": None if number.source is None else to_builtins(number.source),
+    }
+    return {**line, "path": number.path} if number.path else line
 
 
 def _turn_changed(event: TurnChanged) -> Line:

@@ -27,6 +27,7 @@ from cellwright.events import (
     Json,
     ModeChanged,
     Notice,
+    NumbersTraced,
     Retrying,
     RunEnd,
     Steered,
@@ -214,6 +215,7 @@ class RunState(Struct, eq=False):
     notices: dict[tuple[str, str], NoticeItem] = field(default_factory=dict)
     """The first item of each, by its words and level."""
     changes: TurnChanged | None = None
+    numbers: NumbersTraced | None = None
     totals: Totals = field(default_factory=Totals)
     turn: TurnEnd | None = None
     """The last message that ended, without its content."""
@@ -300,6 +302,8 @@ class RunState(Struct, eq=False):
                 self._steer(event)
             case TurnChanged():
                 self.changes = event
+            case NumbersTraced():
+                self.numbers = event
             case RunEnd():
                 self._end_run(event)
             case ContextCompacted() | ExtensionsLoaded():

@@ -24,6 +24,8 @@ class _Drawn(Struct, frozen=True):
     effect: int = 200
     number_of_effects: int = 100
     agent_message: int = 4_000
+    numbers: int = 200
+    """The number of an answer's numbers that are listed."""
 
 
 class _Kept(Struct, frozen=True):

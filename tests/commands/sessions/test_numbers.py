@@ -36,8 +36,8 @@ def test_the_last_answers_numbers_with_their_sources(messages_server: Any, tmp_p
         conversation.close()
     assert [row[0] for row in section.rows[1:]] == ["7,043", "26.5 %", "31.8 %"]
     assert [row[1] for row in section.rows[1:]] == [
-        "from churn.txt, read in call 1",
-        "from churn.txt, read in call 1",
+        "from churn.txt, read in call 1, line 1",
+        "from churn.txt, read in call 1, line 2",
         "not in any result of this conversation (!)",
     ]
     assert section.text.startswith("3 numbers · 2 with a source · 1 not found.")

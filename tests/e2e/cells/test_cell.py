@@ -253,16 +253,53 @@ def test_a_second_tab_shows_the_run_and_its_answers(notebook, model):
     assert "There it is." in saved_text(second, 1)
 
 
+NUMBERS = "They start 1,204 times a day, in 36.5 % of cases late, and 48.25 km from the harbour."
+FIRST_CHECK = "print('check', 1, 193 / 4)"
+
+
+def source_of(book, index, number):
+    """The number of an answer, a button, and the source that it shows when it is pressed."""
+    return book.output(index).get_by_role("button", name=f"{number}, "), book.output(index).locator(".claim-source")
+
+
+def check_numbers(book, model, tab):
+    """Asks for the numbers of an answer, goes to the source of one by keys, and has the one without a source computed."""
+    model.add(turn(use("Python", code="print('starts 1204\\nlate 0.3652')")), turn(say(NUMBERS)))
+    book.run(2)
+    book.wait_done(2)
+    expect(book.output(2)).to_contain_text("3 numbers · 2 with a source · 1 not found")
+    expect(book.output(2).locator(".unsourced")).to_have_text("48.25")
+    number, source = source_of(book, 2, "48.25")
+    number.focus()
+    number.press("ArrowLeft")
+    book.output(2).locator(".claim:focus").press("Enter")
+    expect(source).to_contain_text("from Python, call 3, line 2")
+    for theme, name in ((DARK, "numbers-dark"), (LIGHT, "numbers")):
+        tab.choose_theme(theme)
+        book.screenshot(name, book.cell(2))
+    source.get_by_role("button", name="Go to call").press("Enter")
+    expect(book.output(2).locator("details.fold[open]")).to_contain_text("late 0.3652")
+    model.add(turn(use("Python", code=FIRST_CHECK)), turn(say("It is 48.25 km.")))
+    book.output(2).get_by_role("button", name="Check these").click()
+    book.asked_by_keys(3)
+    book.page.keyboard.press("1")
+    book.wait_done(3)
+    expect(book.output(2)).to_contain_text("3 numbers · 3 with a source")
+    expect(book.output(2).locator(".unsourced")).to_have_count(0)
+
+
 @pytest.mark.lab_version
-def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
+def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab, tab):
     model.add(*fix_script())
     book = loaded(
         notebook,
         "%%claude --mode acceptEdits\nThe rolling mean misses high tide. Find out why and fix it.",
+        "%%claude --mode bypassPermissions\nHow often do they start?",
         files={"tides.py": TIDES},
     )
     book.run(1)
     book.wait_done(1)
+    check_numbers(book, model, tab)
     saved = book.save()
     outputs = saved["cells"][1]["outputs"]
     assert outputs
@@ -276,6 +313,10 @@ def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
     book.output(1).locator("text=The last window").wait_for()
     expect(book.output(1)).not_to_contain_text("model not found")
     book.screenshot("saved-notebook", book.cell(1))
+    number, source = source_of(book, 2, "1,204")
+    number.click()
+    expect(source).to_contain_text("from Python, call 3, line 1")
+    expect(book.output(2)).to_contain_text("3 numbers · 3 with a source")
 
 
 @in_apps(on_older_lab=True)

@@ -12,6 +12,7 @@ import { ACTION_EVENT, lendKeyForm, offerPageActions } from "../../transcript/it
 import { transOf } from "../../translation";
 import { serverApi } from "../../transport/server_api";
 import { notebookLinks } from "../notebook_links";
+import { PROMPT_HEADER } from "../prompt_cells/prompt_text";
 
 /** An editor of JupyterLab, as far as going to a line needs it. */
 type Opened = {
@@ -65,6 +66,9 @@ export class AnswerActions {
       case "again":
         await this.runAgain(host);
         return;
+      case "ask":
+        await this.ask(wanted.prompt, host);
+        return;
       case "open":
         await this.open(wanted.path, wanted.line, host);
         return;
@@ -89,16 +93,31 @@ export class AnswerActions {
   }
 
   private async runAgain(host: Element): Promise<void> {
+    const panel = this.atCell(host);
+    const cell = panel?.content.activeCell;
+    if (panel && cell) await NotebookActions.runCells(panel.content, [cell], panel.sessionContext);
+  }
+
+  /** Asks in a cell below. */
+  private async ask(prompt: string, host: Element): Promise<void> {
+    const panel = this.atCell(host);
+    if (!panel) return;
+    NotebookActions.insertBelow(panel.content);
+    const cell = panel.content.activeCell;
+    if (!cell) return;
+    cell.model.sharedModel.setSource(PROMPT_HEADER + prompt);
+    await NotebookActions.runCells(panel.content, [cell], panel.sessionContext);
+  }
+
+  /** The notebook of `host`, its cell active: the button that was pressed may go with the output. */
+  private atCell(host: Element): NotebookPanel | undefined {
     const node = host.closest(".jp-Cell");
-    for (const panel of this.panels()) {
-      const at = panel.content.widgets.findIndex((widget) => widget.node === node);
-      const cell = panel.content.widgets[at];
-      if (!cell) continue;
-      // the button that was pressed goes with the output
-      panel.content.activeCellIndex = at;
+    const panel = this.panels().find(({ content }) => content.widgets.some((widget) => widget.node === node));
+    if (panel) {
+      panel.content.activeCellIndex = panel.content.widgets.findIndex((widget) => widget.node === node);
       panel.content.activate();
-      await NotebookActions.runCells(panel.content, [cell], panel.sessionContext);
     }
+    return panel;
   }
 
   private async open(path: string, line: number | null, host: Element): Promise<void> {

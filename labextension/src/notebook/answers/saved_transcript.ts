@@ -69,6 +69,8 @@ const object: Check = (value, room) => (isObject(value) ? json()(value, room) : 
 const STATUS = ["success", "error", "timeout", "denied", "interrupted"];
 const BEHAVIORS = ["allow", "ask", "deny"];
 const failure = orNull(record({ code: text, message: text }));
+const place = record({ quote: text, call: text, cell: text, path: text });
+const verdict = oneOf("seen", "derived", "weak", "not_found");
 const changed = list(record({ where: text, kind: oneOf("created", "changed", "deleted"), added: orNull(number), removed: orNull(number) }));
 
 /** The operations that a notebook may hold. */
@@ -104,6 +106,13 @@ const OPS: Record<string, Fields> = {
   compacted: {
     state: oneOf("done", "failed"), trigger: oneOf("auto", "manual"), before: number, after: number, cost_usd: orNull(number),
     summary: text, reason: text,
+  },
+  numbers: {
+    answer: text,
+    // nothing is asked that a file says
+    check: () => "",
+    numbers: list(record({ text, from_end: number, verdict, words: text, marked: flag, source: orNull(place) })),
+    checked: orNull(record({ answer: text, numbers: list(record({ number, agrees: flag, words: text, source: place })) })),
   },
   changes: { turn: number, files: changed, cells: changed, effects: list(text), not_kept: list(text) },
 };

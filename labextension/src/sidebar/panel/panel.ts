@@ -147,6 +147,7 @@ export class Panel implements Disposable {
         // as a cell asks it: with the budget, the mode and the model of its first line
         else if (!page.runCell(run.place, run.prompt)) this.ask(run.prompt);
       },
+      ask: (prompt) => { this.ask(prompt); },
       edit: (run, text) => { void this.askAnew(run, (like) => { this.ask(text, like); }); },
       retry: (run) => {
         void this.askAnew(run, (like) => { if (!page.runCell(run.place, run.prompt)) this.ask(run.prompt, like); });

@@ -35,6 +35,8 @@ export type RunDeps = {
   showCell(place: string): void;
   /** Asks the same again. */
   again(run: Run): void;
+  /** Asks something else, as the next prompt. */
+  ask(prompt: string): void;
   /** Asks other words in the place of those of a turn; what came after it is kept in a branch. */
   edit(run: Run, text: string): void;
   /** Asks the prompt of a turn again, in a branch. */
@@ -87,9 +89,11 @@ export class RunView {
     this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host, this.restarted);
     setText(this.restarted, trans.__("The kernel restarted; its variables are gone."));
     this.node.addEventListener(ACTION_EVENT, (event) => {
-      if ((event as CustomEvent<PageAction>).detail.action !== "again") return;
+      const wanted = (event as CustomEvent<PageAction>).detail;
+      if (wanted.action !== "again" && wanted.action !== "ask") return;
       event.preventDefault();
-      deps.again(this.shown.run);
+      if (wanted.action === "ask") deps.ask(wanted.prompt);
+      else deps.again(this.shown.run);
     });
     this.update(shown);
   }

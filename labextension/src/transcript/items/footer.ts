@@ -50,8 +50,8 @@ export function endText(end: EndOp): string {
   return ENDS[end.stop_reason] ?? (end.error ? "Failed" : "Done");
 }
 
-/** `context` is the button that opens what was sent. */
-export function footer(place: TranscriptContext, context: HTMLButtonElement): ItemView {
+/** `more` are buttons that open what is below the footer. */
+export function footer(place: TranscriptContext, more: readonly HTMLButtonElement[]): ItemView {
   const { store } = place;
   const state = element("span", { class: "state" });
   const mode = element("span", { class: "chip mode", title: "Permission mode" });
@@ -91,7 +91,7 @@ export function footer(place: TranscriptContext, context: HTMLButtonElement): It
       copy.hidden = store.end === null || answerOf(store) === "";
       setText(mode, MODE_NAMES[store.mode] ?? store.mode);
       mode.hidden = ["", "default"].includes(store.mode);
-      drawFacts(facts, factsOf(place, undo.node, context));
+      drawFacts(facts, factsOf(place, undo.node, more));
       tick();
       undo.settle();
     },
@@ -155,7 +155,7 @@ function stateText(store: TranscriptStore): string {
   return run ? `Working… ${wholeSeconds(store.now() - run.started)}` : store.have > 0 ? "Waiting…" : "Starting…";
 }
 
-function factsOf(place: TranscriptContext, undo: HTMLElement, context: HTMLElement): Fact[] {
+function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTMLElement[]): Fact[] {
   const { run, totals } = place.store;
   const facts: Fact[] = run ? [{ text: run.model }] : [];
   const tokens = totals.output > 0 ? `${count(totals.input)} tokens in, ${count(totals.output)} out` : "";
@@ -164,7 +164,7 @@ function factsOf(place: TranscriptContext, undo: HTMLElement, context: HTMLEleme
   else if (tokens) facts.push({ text: tokens });
   const changed = countsOf(place.store).join(", ");
   if (changed) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` }, undo);
-  if (place.store.context.length > 0) facts.push(context);
+  facts.push(...more.filter((node) => !node.hidden));
   // the panel has it in sight all the time; while there is much room nobody asks
   const used = totals.window ? Math.round((100 * totals.context) / totals.window) : 0;
   if (used >= SHOWN_CONTEXT_PERCENT && !isInPanel(place)) facts.push({ text: `${used}% context` });

@@ -7,6 +7,8 @@ export const ACTION_EVENT = "cellwright-action";
 export type PageAction =
   /** Ask the same again: the cell, or the panel's prompt. */
   | { action: "again" }
+  /** Ask something else, as the next prompt. */
+  | { action: "ask"; prompt: string }
   /** Open a file of Claude's folder, at its line where that is given. */
   | { action: "open"; path: string; line: number | null }
   /** Go to a cell of the notebook `path`. */

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.events import Number, Verdict
+from cellwright.features.numbers.answers import TracedAnswers
 from cellwright.features.numbers.claims import claims_of_tests, seen_texts, stated_names
-from cellwright.features.numbers.seen import SeenNumbers
-from cellwright.features.numbers.trace import Number, Verdict, is_marked, trace
 from cellwright.sessions.session import Session
 from cellwright.text import counted
 
@@ -22,19 +23,17 @@ VERDICTS: Mapping[Verdict, str] = {
 }
 
 
-def numbers_page(call: CommandCall) -> CommandPage:
+async def numbers_page(call: CommandCall) -> CommandPage:
     """List the numbers of the last answer: where each was seen, or that no result of the conversation holds it.
 
     Names of columns, files, functions and cells that nothing has follow, and statements that tests pass.
     """
     session = call.conversation.sessions.current
-    answer = last_answer(session)
-    numbers = trace(answer, SeenNumbers().of(session.story))
-    others = _other_claims(answer, session, call.conversation.cwd)
+    numbers, others = await asyncio.to_thread(_last_claims, session, call.conversation.cwd)
     if not numbers:
         return CommandPage([Section("Numbers", text="The last answer states no numbers that can be traced."), *others])
     rows: list[Row] = [("number", "source", "line")]
-    rows += [(number.text, _source(number, numbers), _line(number)) for number in numbers]
+    rows += [(number.text, _source(number), _line(number)) for number in numbers]
     text = "A source says where a number was seen, not that the sentence around it is right."
     return CommandPage([Section("Numbers", rows, f"{summary(numbers)}. {text}"), *others])
 
@@ -52,6 +51,13 @@ def _other_claims(answer: str, session: Session, folder: Path) -> list[Section]:
         rows += [(claim.text, claim.words if claim.verdict == "borne_out" else f"{claim.words} (!)") for claim in tests]
         sections.append(Section("Tests", rows))
     return sections
+
+
+def _last_claims(session: Session, folder: Path) -> tuple[tuple[Number, ...], list[Section]]:
+    """Trace the last answer; in a worker thread, as a long session holds a million numbers."""
+    answer = last_answer(session)
+    event = TracedAnswers().event(answer, session.story)
+    return () if event is None else event.numbers, _other_claims(answer, session, folder)
 
 
 def last_answer(session: Session) -> str:
@@ -78,8 +84,8 @@ def summary(numbers: tuple[Number, ...]) -> str:
     return " · ".join([counted(len(numbers), "number"), *named])
 
 
-def _source(number: Number, numbers: tuple[Number, ...]) -> str:
-    return f"{number.words} (!)" if is_marked(number, numbers) else number.words
+def _source(number: Number) -> str:
+    return f"{number.words} (!)" if number.marked else number.words
 
 
 def _line(number: Number) -> str:

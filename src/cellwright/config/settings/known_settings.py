@@ -277,6 +277,7 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.ownCredentials", flag, folder="managed"),
         _key("cellwright.toolLog", a_path, folder="own"),
         _key("cellwright.redactSecrets", flag, folder="own"),
+        _key("cellwright.numbers", flag),
         _key("cellwright.pythonTimeout", amount_of_seconds),
         _key("cellwright.commandTimeout", amount_of_seconds),
         _key("cellwright.webFetchTimeout", amount_of_seconds),

@@ -155,6 +155,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     file_checkpointing: bool = True
     tool_log: Path | None = None
     redact_secrets: bool = True
+    numbers: bool = True
+    """The numbers of an answer are looked up in what the conversation has seen."""
     python_timeout: float | None = None
     command_timeout: float | None = None
     web_fetch_timeout: float = 30.0
@@ -321,6 +323,7 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "file_checkpointing": value("fileCheckpointingEnabled"),
         "tool_log": None if log is None else reading.project / Path(log).expanduser(),
         "redact_secrets": value("cellwright", "redactSecrets"),
+        "numbers": value("cellwright", "numbers"),
         "python_timeout": value("cellwright", "pythonTimeout"),
         "command_timeout": value("cellwright", "commandTimeout"),
         "web_fetch_timeout": value("cellwright", "webFetchTimeout"),

@@ -13,6 +13,7 @@ from cellwright.agent.prompt import ContextItem, ContextProvider, Prompt, Prompt
 from cellwright.agent.tool import Tool
 from cellwright.conversation.runs.kinds import RunKind, TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.events import Event
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
@@ -128,6 +129,10 @@ class Feature:
     def after_summary(self, run: RunInfo | None) -> ContextProvider | None:
         """Find what is sent again behind a summary, in `run` or in none."""
         return None
+
+    async def answered(self, answer: str, session: Session, options: RunOptions) -> Sequence[Event]:
+        """Find the events that describe the finished `answer` of a run with `options`, sent before its end."""
+        return ()
 
     def session_left(self, because: str) -> None:
         """The conversation leaves its session; `because` is the reason that SessionEnd hooks receive."""

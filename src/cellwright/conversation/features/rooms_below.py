@@ -5,16 +5,19 @@ Each answers the seam's questions with what its room does.
 
 from __future__ import annotations
 
+import asyncio
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
+from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.events import Event
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
 from cellwright.telemetry.spans import RunSpans
@@ -22,8 +25,11 @@ from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.shell.user_commands import UserCommands
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cellwright.checkpoints.undo import Undo
     from cellwright.conversation.runs.run import Run
+    from cellwright.features.numbers.answers import TracedAnswers
 
 
 class UndoneTurns(Feature):
@@ -52,6 +58,47 @@ class UndoneTurns(Feature):
     async def before_run(self, session: Session) -> None:
         if self._checkpoints.is_cut_off(session):
             await self._undo(session).finish_cut_off()
+
+
+class TracedNumbers(Feature):
+    """Numbers: each number of an answer is looked up in what the conversation has seen, in a thread beside the loop."""
+
+    def __init__(self, enabled: Callable[[], bool]) -> None:
+        self._enabled = enabled
+        self._session: weakref.ref[Session] | None = None
+        self._answers: TracedAnswers | None = None
+
+    def begin(self, run: RunInfo) -> None:
+        if self._session is None or self._session() is not run.session:
+            self._session, self._answers = weakref.ref(run.session), None
+
+    async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+        # results are indexed while Claude goes on; an agent that works for it has a session of its own
+        if self._enabled() and self._is_own(session):
+            asyncio.get_running_loop().run_in_executor(None, self._of(session).index, session.story)
+        return ()
+
+    async def answered(self, answer: str, session: Session, options: RunOptions) -> Sequence[Event]:
+        if not (self._enabled() and options.numbers) or not any(map(str.isdigit, answer)):
+            return ()
+        is_typed = options.answer_type is not None
+        answers = self._of(session)
+        event = await asyncio.to_thread(answers.event, answer, session.story, typed=is_typed)
+        return () if event is None else (event,)
+
+    def _is_own(self, session: Session) -> bool:
+        return self._session is not None and self._session() is session
+
+    def _of(self, session: Session) -> TracedAnswers:
+        from cellwright.features.numbers.answers import (
+            TracedAnswers,  # most first prompts have no number in their answer
+        )
+
+        if not self._is_own(session):
+            return TracedAnswers()
+        if self._answers is None:
+            self._answers = TracedAnswers()
+        return self._answers
 
 
 class OwnCommands(Feature):

@@ -11,6 +11,7 @@ from cellwright.conversation.features.rooms_below import (
     OldSessions,
     OwnCommands,
     Spans,
+    TracedNumbers,
     UndoneTurns,
 )
 from cellwright.conversation.features.titles import Titles
@@ -87,6 +88,7 @@ class StandardFeatures:
                 CodeContext(in_force),
                 Mentions(cwd),
                 *self.of_host,
+                TracedNumbers(lambda: in_force.settings.numbers),
             ),
             style=lambda: self.styles.chosen()[0],
             load_skill=self.skills.load,

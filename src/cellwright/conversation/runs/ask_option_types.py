@@ -41,6 +41,7 @@ class AgentOptions(TypedDict, total=False):
     tools: Sequence[Tool | str]
     builtin_tools: bool
     context: str | None
+    numbers: bool
     system_prompt: str | None
     append_system_prompt: str
     schema: Any

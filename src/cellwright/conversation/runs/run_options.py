@@ -13,7 +13,7 @@ from cellwright.agent.structured_output.typed_answer import AnswerProblem, Answe
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.option_table import BY_NAME, OnDenied
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Event, ExtensionsLoaded, NotLoaded, RunEnd
+from cellwright.events import Event, ExtensionsLoaded, NotLoaded, Number, NumbersTraced, RunEnd
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.model.models import ProviderName
 
@@ -55,6 +55,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     builtin_tools: bool = True
     proposes_files: bool = False
     """In a run without tools: blocks of the answer that name files are offered to be written."""
+    numbers: bool = True
+    """The numbers of the answer are looked up in what the conversation has seen, if the settings say so, too."""
     code_context: bool = False
     """The project's code that fits the prompt best goes with it."""
     system_prompt: str | None = None
@@ -113,6 +115,7 @@ class Result:
     """The outcome of a run; in a notebook it shows its text.
 
     `not_loaded` is what was configured and the run had to do without: MCP servers, plugins, skills, hooks, agents.
+    `numbers` are those that the answer states, in order, each with its source in the conversation (`docs/numbers.md`).
     `text` is the answer; `value` is it as the type that was asked for (`schema=`), None where there was none. `session_id`
     is where the conversation can be resumed; `usage` sums the API's blocks, `cost_usd` is None where a price is not known;
     `stop_reason` is the last message's. `events` is everything that happened, in order: a `ToolEnd` has what a tool gave as
@@ -140,6 +143,7 @@ class Result:
     events: tuple[Event, ...] = field(repr=False)
     value: Any = None
     not_loaded: tuple[NotLoaded, ...] = ()
+    numbers: tuple[Number, ...] = ()
 
     def _repr_markdown_(self) -> str:
         return safe_markdown(self.text)
@@ -168,6 +172,7 @@ def result_of(end: RunEnd, events: Sequence[Event], answer_type: AnswerType | No
         cost_usd=end.cost_usd,
         stop_reason=end.stop_reason,
         events=tuple(events),
+        numbers=next((event.numbers for event in reversed(events) if isinstance(event, NumbersTraced)), ()),
         not_loaded=next((event.not_loaded for event in events if isinstance(event, ExtensionsLoaded)), ()),
     )
     if end.error is not None:

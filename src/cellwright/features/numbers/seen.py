@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from cellwright.features.numbers.checks import is_check
 from cellwright.features.numbers.sources import Source, SourceKind, source
 from cellwright.sessions.history import is_after_boundary, is_note
 from cellwright.sessions.turns import begins_turn, is_attached
@@ -14,6 +16,12 @@ from cellwright.text import lazy_pattern
 
 _CODE_FIELDS = ("code", "command", "content", "new_string", "new_source", "source", "patch")
 _FILE_TOOLS = frozenset({"Read", "NotebookRead"})
+_CELL_TOOLS = frozenset({"NotebookRead", "NotebookRun"})
+_CELL = lazy_pattern(
+    r'^<cell id="(?P<id>[^"\n]{1,200})" number="(?P<number>\d{1,6})"'
+    r'(?:[^>\n]{0,200}? execution_count="(?P<count>\d{1,9})")?[^>\n]{0,400}>\n',
+    re.MULTILINE,
+)
 _PLACE = lazy_pattern(r"\s*<(?P<tag>[a-z][\w-]*)(?:\s(?P<key>[a-z_]+)=[\"'](?P<value>[^\"']{1,200}))?")
 _NO_DATA = frozenset({"environment", "mode", "todos", "skills", "agents", "git"})
 """Tags of context that describes the place of work, whose numbers are no results."""
@@ -25,7 +33,10 @@ class SeenNumbers:
     def __init__(self) -> None:
         self._read: list[int] = []
         self._sources: list[Source] = []
-        self._turn = 0
+        self.turn = 0
+        """The number of the prompts so far."""
+        self.check = ""
+        """The last prompt, if it asks to check numbers."""
         self._calls: dict[str, tuple[int, str, Mapping[str, Any]]] = {}
 
     def of(self, messages: Sequence[bytes]) -> Sequence[Source]:
@@ -45,7 +56,7 @@ class SeenNumbers:
         self._read.clear()
         self._sources.clear()
         self._calls.clear()
-        self._turn = 0
+        self.turn, self.check = 0, ""
 
     def _of_message(self, message: Mapping[str, Any]) -> Iterator[Source]:
         content = message["content"]
@@ -57,7 +68,8 @@ class SeenNumbers:
             return
         if is_after_boundary(blocks):
             return
-        self._turn += begins_turn(message)
+        if begins_turn(message):
+            self.turn, self.check = self.turn + 1, ""
         for block in blocks:
             if block.get("type") == "tool_result":
                 yield from self._of_result(block)
@@ -81,9 +93,20 @@ class SeenNumbers:
         path = str(values.get("file_path") or values.get("notebook_path") or values.get("path") or "")
         kind: SourceKind = "file" if tool in _FILE_TOOLS and path else "output"
         name = f"{PurePath(path).name}, read in call {number}" if kind == "file" else f"{tool}, call {number}"
-        yield from self._some(kind, name, "\n".join(parts), id=block["tool_use_id"], path=path)
+        text = "\n".join(parts)
+        cells = list(_CELL.finditer(text)) if tool in _CELL_TOOLS else []
+        yield from self._some(
+            kind, name, text[: cells[0].start()] if cells else text, id=block["tool_use_id"], path=path
+        )
+        for at, cell in enumerate(cells):
+            end = cells[at + 1].start() if at + 1 < len(cells) else len(text)
+            shown = f"cell [{cell['count']}]" if cell["count"] else f"cell {cell['number']}"
+            yield from self._some("cell", shown, text[cell.end() : end], id=cell["id"], path=path)
 
     def _of_words(self, text: str) -> Iterator[Source]:
+        if is_check(text):
+            self.check = text  # it names the numbers that were not found
+            return
         if not is_attached(text):
             yield from self._some("prompt", "your prompt", text)
             return
@@ -95,6 +118,6 @@ class SeenNumbers:
             )
 
     def _some(self, kind: SourceKind, name: str, text: str, *, id: str = "", path: str = "") -> Iterator[Source]:
-        found = source(kind, name, text, turn=self._turn, id=id, path=path)
+        found = source(kind, name, text, turn=self.turn, id=id, path=path)
         if found.values:
             yield found

@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from cellwright.events import NumberSource
 from cellwright.text import lazy_pattern
 
 SourceKind = Literal["output", "file", "cell", "code", "prompt", "context"]
@@ -18,6 +19,7 @@ MOST_NUMBERS = 20_000
 """Of one source: what lies beyond is bulk, and a short number in it means nothing."""
 MOST_CHARS = 400_000
 LINE_CHARS = 4_000
+SHOWN_CHARS = 120
 
 _NUMBER = lazy_pattern(
     r"(?P<grouped>(?<![\d.,])\d{1,3}(?:,\d{3}){1,8}(?:\.\d{1,20})?(?!\d|,\d))"
@@ -75,6 +77,14 @@ class Source(Struct, frozen=True):
         begin = self.text.rfind("\n", 0, start) + 1
         end = self.text.find("\n", start)
         return self.text.count("\n", 0, begin) + 1, self.text[begin : len(self.text) if end < 0 else end]
+
+
+def place(source: Source, start: int) -> NumberSource:
+    """Return the place of the number at `start` of the source, for its reader."""
+    line, text = source.line(start)
+    has_lines = "\n" in source.text.strip()
+    words = " ".join(text.split())[:SHOWN_CHARS]
+    return NumberSource(source.kind, source.name, line if has_lines else 0, words, source.id, source.path)
 
 
 def source(kind: SourceKind, name: str, text: str, *, turn: int = 0, id: str = "", path: str = "") -> Source:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Literal
 
-from msgspec import Struct
+from msgspec.structs import replace
 
+from cellwright.events import Number, Verdict
 from cellwright.features.numbers.derive import Derivation, ShortLines, Term, derive, short_lines
 from cellwright.features.numbers.match import FEW_NUMBERS, Match, look_up
-from cellwright.features.numbers.sources import Source, words
-from cellwright.features.numbers.written import WrittenNumber, written_numbers
+from cellwright.features.numbers.sources import Source, place, words
+from cellwright.features.numbers.typed import numbers_of_json, path_words
+from cellwright.features.numbers.written import WrittenNumber, prose_of, written_numbers
 from cellwright.text import lazy_pattern
-
-Verdict = Literal["seen", "derived", "weak", "not_found"]
 
 MARKED_DIGITS = 3
 """A shorter number that was not found is not marked: too often it is right."""
 PASSAGE_CHARS = 300
-LINE_CHARS = 120
+SENTENCE_CHARS = 160
 MOST_TEXT = 400_000
 MOST_CHECKED = 500
 MOST_DERIVED = 60
@@ -28,60 +26,10 @@ _SENTENCE_END = lazy_pattern(r"[.!?:;](?:\s|$)|\n")
 _UNIT_WORD = lazy_pattern(r"\s?([A-Za-zµ]{1,12})")
 
 
-class NumberSource(Struct, frozen=True):
-    """The place of a number: what holds it (`name`: "Python, call 3"), the line (from 1) and its text.
-
-    `kind` is "output", "file", "cell", "code", "prompt" or "context"; `id` is the call's or cell's, `path` the file's.
-    """
-
-    kind: str
-    name: str
-    line: int
-    text: str
-    id: str = ""
-    path: str = ""
-
-
-class Number(Struct, frozen=True):
-    """A number of an answer: `text` as written, from `start` to `end` in characters of the answer.
-
-    `value` has its unit applied and no percent sign (`26.5 %`: 26.5), `resolution` is one step of its last digit.
-    `verdict` is "seen", "derived", "weak" (too short to tell from chance) or "not_found"; `source` is the place, or the
-    place of the first term of `formula`; `chance` is the share of random numbers that would have matched.
-    """
-
-    text: str
-    value: float
-    resolution: float
-    start: int
-    end: int
-    verdict: Verdict
-    digits: int
-    source: NumberSource | None = None
-    formula: str = ""
-    chance: float = 0.0
-
-    @property
-    def words(self) -> str:
-        """The verdict in words.
-
-        >>> Number("2.4", 2.4, 0.1, 0, 3, "not_found", 2).words
-        'not in any result of this conversation'
-        """
-        place = self.source.name if self.source is not None else ""
-        match self.verdict:
-            case "seen":
-                return f"from {place}"
-            case "derived":
-                return f"could be {self.formula}" + (f" ({place})" if place else "")
-            case "weak":
-                return f"too short to trace; {place} has one like it" if place else "too short to trace"
-            case _:
-                return "not in any result of this conversation"
-
-
-def trace(answer: str, sources: Sequence[Source]) -> tuple[Number, ...]:
+def trace(answer: str, sources: Sequence[Source], *, typed: bool = False) -> tuple[Number, ...]:
     """Return the checked numbers of `answer`, in order; what is no claim (dates, references, small counts) is not listed.
+
+    An answer that is `typed` is JSON: its numbers are all numeric leaves.
 
     >>> from cellwright.features.numbers.sources import source
     >>> seen = [source("output", "Python, call 1", "churn_rate 0.26536")]
@@ -89,9 +37,34 @@ def trace(answer: str, sources: Sequence[Source]) -> tuple[Number, ...]:
     [('26.5 %', 'from Python, call 1'), ('31.2 %', 'not in any result of this conversation')]
     """
     answer = answer[:MOST_TEXT]
-    written = [number for number in written_numbers(answer) if not number.quiet][:MOST_CHECKED]
+    if typed:
+        leaves = list(numbers_of_json(answer))[:MOST_CHECKED]
+        found = _verdicts([number for number, _ in leaves], [(path_words(path), "") for _, path in leaves], sources)
+        paths = {number.start: path for number, path in leaves}
+        prose = answer
+        found = [replace(number, path=paths[number.start]) for number in found]
+    else:
+        written = [number for number in written_numbers(answer) if not number.quiet][:MOST_CHECKED]
+        found = _verdicts(written, [_context(answer, number) for number in written], sources)
+        prose = prose_of(answer) if found else ""
+    return with_marks(
+        [
+            replace(
+                number,
+                from_end=prose.count(number.text, number.end),
+                sentence=_sentence(answer, number) if number.verdict == "not_found" else "",
+            )
+            for number in found
+        ]
+    )
+
+
+def _verdicts(
+    written: Sequence[WrittenNumber], contexts: Sequence[tuple[str, str]], sources: Sequence[Source]
+) -> list[Number]:
+    """Return the verdict on each number, whose context is the words before and behind it."""
     if not written:
-        return ()
+        return []
     tiers = _tiers(sources)
     outputs = [source for source in reversed(sources) if source.kind in ("output", "cell", "file")]
     cached_lines: dict[int, ShortLines] = {}
@@ -101,7 +74,6 @@ def trace(answer: str, sources: Sequence[Source]) -> tuple[Number, ...]:
             cached_lines[id(source)] = short_lines(source)
         return cached_lines[id(source)]
 
-    contexts = [_context(answer, number) for number in written]
     matches = [
         look_up(number, tiers, words(f"{before} {after}"), _unit_word(after))
         for number, (before, after) in zip(written, contexts, strict=True)
@@ -118,13 +90,26 @@ def trace(answer: str, sources: Sequence[Source]) -> tuple[Number, ...]:
             if tried > MOST_DERIVED:
                 continue
             passage = [
-                Term(other.value, place.hit, other.text)
-                for other, place in traced
+                Term(other.value, match_of_other.hit, other.text)
+                for other, match_of_other in traced
                 if abs(other.start - number.start) <= PASSAGE_CHARS
             ]
             derivation = derive(number, before, after, passage, outputs, lines)
         found.append(_verdict(number, match, derivation))
-    return tuple(found)
+    return found
+
+
+def _sentence(answer: str, number: Number) -> str:
+    begin = max(answer.rfind(mark, 0, number.start) for mark in ("\n", ". ", "! ", "? "))
+    ends = [end for mark in ("\n", ". ", "! ", "? ") if (end := answer.find(mark, number.end)) >= 0]
+    start = max(begin + 1, number.start - SENTENCE_CHARS // 2)
+    end = min([*ends, number.end + SENTENCE_CHARS // 2, len(answer)])
+    return " ".join(answer[start:end].replace("“", '"').replace("”", '"').split())
+
+
+def with_marks(numbers: Sequence[Number]) -> tuple[Number, ...]:
+    """Return `numbers`, all that an answer states, with those marked that were not found and are long enough."""
+    return tuple(replace(number, marked=is_marked(number, numbers)) for number in numbers)
 
 
 def is_marked(number: Number, numbers: Sequence[Number]) -> bool:
@@ -177,17 +162,6 @@ def _verdict(number: WrittenNumber, match: Match | None, derivation: Derivation 
         hit = derivation.terms[0].hit if derivation.terms else None
     elif match is not None:
         verdict, chance, hit = "weak", match.chance, match.hit
-    place = None
-    if hit is not None:
-        line, text = hit.source.line(hit.start)
-        place = NumberSource(
-            kind=hit.source.kind,
-            name=hit.source.name,
-            line=line,
-            text=re.sub(r"\s+", " ", text.strip())[:LINE_CHARS],
-            id=hit.source.id,
-            path=hit.source.path,
-        )
     return Number(
         text=number.text,
         value=number.value,
@@ -196,7 +170,7 @@ def _verdict(number: WrittenNumber, match: Match | None, derivation: Derivation 
         end=number.end,
         verdict=verdict,
         digits=number.digits,
-        source=place,
+        source=None if hit is None else place(hit.source, hit.start),
         formula=formula,
         chance=chance,
     )

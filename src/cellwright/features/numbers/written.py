@@ -303,6 +303,12 @@ def written_numbers(text: str) -> list[WrittenNumber]:
     return numbers[:MOST_NUMBERS]
 
 
+def number_of(text: str, start: int) -> WrittenNumber | None:
+    """Return the number that `text` alone is, which stands at `start`; None if it is none that can be looked up."""
+    match = _NUMBER.fullmatch(text)
+    return None if match is None else _number(text, match, start, None, None, "")
+
+
 def _of_line(line: str, offset: int) -> list[WrittenNumber]:
     no_claims = _no_claims(line)
     found: list[tuple[re.Match[str], int]] = []

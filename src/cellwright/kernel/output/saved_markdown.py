@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.subagent import AgentProgress
-from cellwright.events import Call, Event, RunEnd, ToolStatus, step_title
+from cellwright.events import MOST_NAMED, NOT_FOUND_NUMBERS, Call, Event, RunEnd, ToolStatus, step_title
 from cellwright.kernel.output.folded_steps import changed_files, is_remark, steps_title, stretches
 from cellwright.kernel.output.transcript_ops import changed_lines, cut
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
@@ -68,6 +68,7 @@ def short_plain(text: str) -> str:
     return f"{text[:head]}\n[{left_out(rest - head)}]\n{text[rest:]}"
 
 
+CHECKED_NUMBERS = "Checked numbers of the answer before:"
 WORKING = "*Claude is working…*"
 BROKEN_OFF = "The connection broke. So far:"
 
@@ -191,6 +192,8 @@ class SavedTranscript:
         if self.state.end is not None and (told := end_in_words(self.state.end)):
             word, message = told
             blocks.append(f"**{word}:** {escaped(message)}" if message else f"**{word}.**")
+        for title, notes in self._footnotes():
+            blocks.append("\n".join([f"*{title}*", "", *(f"- {escaped(note)}" for note in notes)]))
         if (facts := self._facts()) and not self._quiet:
             # each in an element of its own: between two dollars of one element the page finds mathematics
             blocks.append(" · ".join(f"*{escaped(fact)}*" for fact in facts))
@@ -227,6 +230,8 @@ class SavedTranscript:
             blocks.append(_plain_list(self.state.todos))
         if self.state.end is not None and (told := end_in_words(self.state.end)):
             blocks.append(": ".join(filter(None, told)))
+        for title, notes in self._footnotes():
+            blocks.append("\n".join([title, *(f"- {note}" for note in notes)]))
         if (facts := self._facts()) and not self._quiet:
             blocks.append(" · ".join(facts))
         if not any(texts):
@@ -292,6 +297,20 @@ class SavedTranscript:
         if state.changes is not None and state.changes.counts:
             facts.append(f"{state.changes.counts} (/undo reverts it)")
         return facts
+
+    def _footnotes(self) -> list[tuple[str, Sequence[str]]]:
+        """The numbers that were checked and those that were not found, each list with its title."""
+        numbers = self.state.numbers
+        if numbers is None or self._quiet:
+            return []
+        checked = () if numbers.checked is None else numbers.checked.numbers
+        marked = numbers.marked
+        more = [f"and {len(marked) - MOST_NAMED} more"] if len(marked) > MOST_NAMED else []
+        lists = [
+            (CHECKED_NUMBERS, [f"{each.text}: {each.words}" for each in checked]),
+            (NOT_FOUND_NUMBERS, [*(f"{each.text} in “{each.sentence}”" for each in marked[:MOST_NAMED]), *more]),
+        ]
+        return [(title, lines) for title, lines in lists if lines]
 
 
 _ENDS = {"interrupted": "Stopped", "max_turns": "Stopped", "budget": "Stopped", "refusal": "Refused"}

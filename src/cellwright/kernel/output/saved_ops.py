@@ -123,6 +123,8 @@ class _SavedOps:
         # what it cost and changed is the turn's that was recorded, and the context names the day and the folder
         if not self._replayed:
             events += [*state.context, *([state.changes] if state.changes is not None else [])]
+        if state.numbers is not None:
+            events.append(state.numbers)
         for event in events:
             yield from (self._of_run(op) for op in ops_of(event, state) if op["op"] not in self._leave_out)
         if state.turn is not None and not self._replayed and "turn" not in self._leave_out:
@@ -133,10 +135,27 @@ class _SavedOps:
         yield from self._broken_off()
 
     def _of_run(self, op: Op) -> Op:
+        if op["op"] == "numbers":
+            checked = op["checked"]
+            return {
+                **op,
+                "numbers": self._with_short_names(op["numbers"]),
+                "checked": checked and {**checked, "numbers": self._with_short_names(checked["numbers"])},
+            }
         if op["op"] != "told":
             return op
         parts = [{**part, "text": _cut(part["text"], self._room.told, KEPT.context)} for part in op["parts"]]
         return {**op, "parts": parts}
+
+    def _with_short_names(self, numbers: Iterable[Op]) -> list[Op]:
+        """The numbers, the calls that gave them by their names here; "" for a call of an earlier answer."""
+        return [
+            {
+                **each,
+                "source": each["source"] and {**each["source"], "call": self._names.get(each["source"]["call"], "")},
+            }
+            for each in numbers
+        ]
 
     def _ended(self) -> Op:
         if self._state.end is None:

@@ -15,6 +15,7 @@ from cellwright.events import (
     Asked,
     Call,
     Changed,
+    CheckedNumbers,
     ContextAttached,
     ContextCompacted,
     Decided,
@@ -23,6 +24,9 @@ from cellwright.events import (
     FollowingCall,
     ModeChanged,
     Notice,
+    Number,
+    NumberSource,
+    NumbersTraced,
     QuestionKind,
     Retrying,
     RunEnd,
@@ -60,6 +64,7 @@ QUIET_OPS = frozenset(
         "turn",
         "decided",
         "todos",
+        "numbers",
         "changes",
         "told",
         "compacted",
@@ -208,6 +213,7 @@ def _plain(  # noqa: C901  one arm for each event
     | ModeChanged
     | Steered
     | Notice
+    | NumbersTraced
     | TurnChanged
     | ContextCompacted
     | RunEnd,
@@ -255,6 +261,14 @@ def _plain(  # noqa: C901  one arm for each event
             }
         case ContextCompacted():
             return compacted_op(event)
+        case NumbersTraced():
+            return {
+                "op": "numbers",
+                "answer": event.answer,
+                "check": event.check,
+                "numbers": [_number(number) for number in event.numbers[: DRAWN.numbers]],
+                "checked": None if event.checked is None else _checked(event.checked),
+            }
         case TurnChanged():
             return _changes(event)
         case RunEnd():
@@ -292,6 +306,34 @@ def _changes(event: TurnChanged) -> Op:
         "effects": [cut(effect, DRAWN.effect) for effect in event.effects[: DRAWN.number_of_effects]],
         "not_kept": list(event.not_kept),
     }
+
+
+def _number(number: Number) -> Op:
+    return {
+        "text": number.text,
+        "from_end": number.from_end,
+        "verdict": number.verdict,
+        "words": number.words,
+        "marked": number.marked,
+        "source": _place(number.source),
+    }
+
+
+def _checked(checked: CheckedNumbers) -> Op:
+    numbers = [
+        {"number": each.number, "agrees": each.agrees, "words": each.words, "source": _place(each.source)}
+        for each in checked.numbers
+    ]
+    return {"answer": checked.answer, "numbers": numbers}
+
+
+def _place(source: NumberSource | None) -> Op | None:
+    """The place that can be gone to: the call that gave it, or the file or the cell."""
+    if source is None:
+        return None
+    call = source.id if source.kind in ("output", "file", "code") else ""
+    cell = source.id if source.kind == "cell" else ""
+    return {"quote": source.text, "call": call, "cell": cell, "path": source.path}
 
 
 def _changed(what: Changed) -> Op:

@@ -28,6 +28,7 @@ from cellwright.events import (
     Event,
     ModeChanged,
     Notice,
+    NumbersTraced,
     Retrying,
     RunEnd,
     Steered,
@@ -221,6 +222,8 @@ class LiveView(Struct):
                 self._notice(event)
             case ContextCompacted() if event.state != "failed":  # an error or a notice says why
                 self._print(visible_line(compacted_line(event), 1_000), "dim")
+            case NumbersTraced() if event.numbers:
+                self._print(run_lines.numbers(event), "dim")
             case TurnChanged() if event.counts:
                 self._print(run_lines.changed(event), "dim")
             case RunEnd():

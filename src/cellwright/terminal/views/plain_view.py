@@ -16,6 +16,7 @@ from cellwright.events import (
     Event,
     ModeChanged,
     Notice,
+    NumbersTraced,
     Retrying,
     RunEnd,
     Steered,
@@ -162,6 +163,8 @@ class CallLines:
                 self._notice(event)
             case ContextCompacted() if event.state != "failed":  # an error or a notice says why
                 self._print(visible_line(compacted_line(event), 1_000))
+            case NumbersTraced() if event.numbers:
+                self._print(run_lines.numbers(event))
             case TurnChanged() if event.counts:
                 self._print(run_lines.changed(event))
             case RunEnd():

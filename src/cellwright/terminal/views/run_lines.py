@@ -10,6 +10,7 @@ from cellwright.events import (
     Call,
     ContextAttached,
     Notice,
+    NumbersTraced,
     Retrying,
     RunEnd,
     ToolEnd,
@@ -239,6 +240,12 @@ def retry(event: Retrying) -> str:
 def changed(event: TurnChanged) -> str:
     """Describe what the run changed, and how it is taken back."""
     return f"{event.counts} (/undo reverts it)"
+
+
+def numbers(event: NumbersTraced) -> str:
+    """Return how many numbers of the answer have a source, and which have none."""
+    named = event.missing.removeprefix("not found: ")
+    return f"{event.summary}: {named} (/numbers lists their sources)" if named else event.summary
 
 
 def footer(end: RunEnd, model: str) -> str:

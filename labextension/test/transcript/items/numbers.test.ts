@@ -1,0 +1,106 @@
+import { describe, expect, it } from "vitest";
+
+import type { NumberSaid } from "../../../src/transcript/protocol";
+import { markNumbers, numbersOf, renewed, summary } from "../../../src/transcript/items/numbers";
+import { ACTION_EVENT, offerPageActions } from "../../../src/transcript/items/page_actions";
+import { TranscriptStore } from "../../../src/transcript/store";
+
+function said(text: string, from_end: number, marked = true): NumberSaid {
+  return { text, from_end, verdict: marked ? "not_found" : "seen", words: marked ? "not in any result of this conversation" : "from Python, call 1, line 2", source: null, marked };
+}
+
+function answer(html: string): HTMLElement {
+  const node = document.createElement("div");
+  node.innerHTML = html;
+  return node;
+}
+
+const marks = (node: HTMLElement): string[] => [...node.querySelectorAll(".unsourced")].map((mark) => mark.textContent);
+
+const none = (): HTMLElement[] => [];
+
+describe("marks", () => {
+  it("stand at the number that the kernel means, counted from the end of the answer", () => {
+    const node = answer("<div class='prose'><p>412 rows first</p></div><div class='prose'><p>412 and <b>412</b>, not 9.75 %</p></div>");
+    markNumbers(node, [said("412", 1), said("9.75 %", 0)], none);
+    expect(marks(node)).toEqual(["412", "9.75 %"]);
+    expect(node.querySelector(".unsourced")?.nextSibling?.textContent).toBe(" and ");
+    expect(node.textContent).toBe("412 rows first412 and 412, not 9.75 %");
+  });
+
+  it("leave code, formulas and thinking alone", () => {
+    const node = answer("<details class='thinking'><div class='prose'>412</div></details><div class='prose'><code>412</code> 412</div>");
+    markNumbers(node, [said("412", 0)], none);
+    expect(node.querySelector(".unsourced")?.previousElementSibling?.localName).toBe("code");
+    markNumbers(node, [said("412", 5)], none);
+    expect(marks(node)).toEqual([]);
+  });
+
+  it("mark two numbers of one text", () => {
+    const node = answer("<div class='prose'>from 184 to 97 and 53 %</div>");
+    markNumbers(node, [said("184", 0), said("97", 0), said("53 %", 0, false)], none);
+    expect(marks(node)).toEqual(["184", "97"]);
+    expect(node.querySelectorAll(".claim").length).toBe(3);
+  });
+});
+
+it("says how many have a source", () => {
+  expect(summary([said("1", 0), said("2", 0, false)])).toBe("2 numbers · 1 with a source · 1 not found");
+  expect(summary([said("2", 0, false)])).toBe("1 number · 1 with a source");
+});
+
+it("has what was computed for a number since", () => {
+  const found = { words: "computed as 12.2 in Python, call 7", source: { quote: "check 1 12.2", call: "7", cell: "", path: "" } };
+  const numbers = [said("7", 0, false), said("12.2 %", 0), said("3,100", 0)];
+  const [first, second, third] = renewed(numbers, { answer: "a", numbers: [{ number: 1, agrees: true, ...found }, { number: 2, agrees: false, ...found }] });
+  expect(first?.marked).toBe(false);
+  expect([second?.verdict, second?.marked, second?.words]).toEqual(["seen", false, found.words]);
+  expect([third?.verdict, third?.marked, third?.words]).toEqual(["not_found", true, `not found; ${found.words}`]);
+});
+
+describe("an answer", () => {
+  const place = { quote: "mean   2.4", call: "t1", cell: "", path: "" };
+  function shown(): { items: HTMLElement; store: TranscriptStore; host: HTMLElement; numbers: ReturnType<typeof numbersOf> } {
+    const items = answer("<div class='prose'><p>It is 2.4, not 31.8 %.</p></div><div class='tool'><details><summary>Python</summary><pre>mean   2.4</pre></details></div>");
+    const host = document.body.appendChild(document.createElement("div"));
+    host.append(items);
+    const store = new TranscriptStore();
+    const numbers = numbersOf({ store, host }, items, () => items.querySelector<HTMLElement>(".tool") ?? undefined);
+    store.numbers = { op: "numbers", answer: "a1", check: "Check these", numbers: [{ ...said("2.4", 0, false), source: place }, said("31.8 %", 0)], checked: null };
+    numbers.update();
+    return { items, store, host, numbers };
+  }
+
+  it("has one stop of the keyboard for its numbers, named with their sources, and Enter shows the source", () => {
+    const { items, numbers } = shown();
+    const [first, second] = items.querySelectorAll<HTMLElement>(".claim");
+    expect([first?.getAttribute("aria-label"), first?.tabIndex, second?.tabIndex]).toEqual(["2.4, from Python, call 1, line 2", -1, 0]);
+    second?.focus();
+    second?.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }));
+    expect(document.activeElement).toBe(first);
+    first?.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+    const card = items.querySelector(".claim-source");
+    expect(card?.textContent).toContain("from Python, call 1, line 2");
+    expect(card?.previousElementSibling?.localName).toBe("p");
+    card?.querySelector("button")?.click();
+    expect(items.querySelector<HTMLDetailsElement>(".tool details")?.open).toBe(true);
+    first?.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
+    expect(items.querySelector(".claim-source")).toBeNull();
+    numbers.dispose();
+  });
+
+  it("asks Claude to check those that were not found, and takes the marks back once they are computed", () => {
+    offerPageActions();
+    const { items, store, host, numbers } = shown();
+    const asked: unknown[] = [];
+    host.addEventListener(ACTION_EVENT, (event) => asked.push((event as CustomEvent).detail));
+    numbers.buttons[1]?.click();
+    expect(asked).toEqual([{ action: "ask", prompt: "Check these" }]);
+    store.numbers = { op: "numbers", answer: "a2", check: "", numbers: [], checked: { answer: "a1", numbers: [{ number: 1, agrees: true, words: "computed", source: place }] } };
+    const other = numbersOf({ store, host }, answer(""), () => undefined);
+    other.update();
+    expect(marks(items)).toEqual([]);
+    expect(numbers.buttons[0]?.textContent).toBe("2 numbers · 2 with a source");
+    for (const each of [numbers, other]) each.dispose();
+  });
+});

@@ -1,0 +1,49 @@
+"""The answers of a conversation, their numbers traced: for a worker thread, one call at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+
+from cellwright.events import NumbersTraced
+from cellwright.features.numbers.checks import check_prompt, checked_numbers, checked_texts
+from cellwright.features.numbers.seen import SeenNumbers
+from cellwright.features.numbers.trace import trace, with_marks
+
+
+class TracedAnswers:
+    """The sources of a conversation, indexed as they come, and the numbers of each answer looked up in them."""
+
+    def __init__(self) -> None:
+        self._seen = SeenNumbers()
+        self._lock = threading.Lock()
+
+    def index(self, messages: Sequence[bytes]) -> None:
+        """Read what is new in `messages`, the encoded messages of the session, so that the answer waits for less."""
+        with self._lock:
+            try:
+                self._seen.of(messages)
+            except IndexError:  # messages were taken back meanwhile: the answer reads those that are left
+                self._seen = SeenNumbers()
+
+    def event(self, answer: str, messages: Sequence[bytes], *, typed: bool = False) -> NumbersTraced | None:
+        """Return the numbers of `answer` with their sources in `messages`; None if it states none that can be looked up.
+
+        `typed`: the answer is JSON, and its numeric fields are the numbers.
+        """
+        with self._lock:
+            sources = self._seen.of(messages)
+            prompt, turn = self._seen.check, self._seen.turn
+        numbers = trace(answer, sources, typed=typed)
+        checked = None
+        if prompt:
+            # what the check repeats of the numbers that it was asked for is no claim of its own
+            texts = frozenset(checked_texts(prompt).values())
+            numbers = tuple(each for each in numbers if each.verdict != "not_found" or each.text not in texts)
+            numbers = with_marks(numbers)
+            checked = checked_numbers(prompt, [each for each in sources if each.turn == turn])
+        if not numbers and checked is None:
+            return None
+        name = hashlib.sha256(answer.encode("utf-8", "replace")).hexdigest()[:12]
+        return NumbersTraced(numbers, name, check_prompt(name, numbers), checked)
