@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.config.settings.known_settings import KEYS, is_known, near_key
+from cellwright.config.settings.known_settings import is_known, near_key
 from cellwright.config.settings.layers import Layer, SettingsEntry
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.conversation import Conversation

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -266,5 +266,5 @@ async def _found(server: _Server, name: str, ability: Ability) -> Finding:
         found = failed.failure.message
     except CellwrightError as error:
         found = error.message
-    status = "problem" if ability.needed else "warning"
+    status: Literal["problem", "warning"] = "problem" if ability.needed else "warning"
     return Finding(ability.title, status, server.transport.redact(found), ability.without)

@@ -329,4 +329,3 @@ def near_key(name: str) -> str:
     import difflib  # only for the sake of a typing error
 
     return next(iter(difflib.get_close_matches(name, [each.name for each in KEYS.values()], n=1, cutoff=0.8)), "")
-

@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.events import Number
 from cellwright.features.numbers.notebook_texts import (
     Statement,
     name_of,
@@ -29,7 +30,7 @@ from cellwright.features.numbers.places import (
 )
 from cellwright.features.numbers.sources import Source, words, words_of_place
 from cellwright.features.numbers.stale import stale_numbers
-from cellwright.features.numbers.trace import MARKED_DIGITS, Number, trace
+from cellwright.features.numbers.trace import MARKED_DIGITS, trace
 from cellwright.text import counted, lazy_pattern, visible_line
 from cellwright.tools.notebook.open_notebook import Cell, Output
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from cellwright.features.numbers.trace import Number
+from cellwright.events import Number
 from cellwright.text import lazy_pattern
 
 _TOKEN = lazy_pattern(

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from cellwright.events import Number
 from cellwright.features.numbers.notebook_texts import FILE_BYTES, name_of, output_text, statements
 from cellwright.features.numbers.places import (
     Lines,
@@ -28,7 +29,6 @@ from cellwright.features.numbers.places import (
     value_at,
 )
 from cellwright.features.numbers.sources import Source
-from cellwright.features.numbers.trace import Number
 from cellwright.features.numbers.written import prose_of
 from cellwright.tools.notebook.open_notebook import Cell
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.confined.bounds import reading
