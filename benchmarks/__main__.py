@@ -23,6 +23,7 @@ from benchmarks.rows.decisions import DECISION_ROWS
 from benchmarks.rows.index_calls import INDEX_ROWS
 from benchmarks.rows.kernel import KERNEL_ROWS
 from benchmarks.rows.loop import LOOP_ROWS
+from benchmarks.rows.numbers import NUMBER_ROWS
 from benchmarks.rows.proxy import PROXY_ROWS
 from benchmarks.rows.row import Figures, Row
 from benchmarks.rows.sandbox import SANDBOX_ROWS
@@ -46,17 +47,9 @@ def main() -> int:
     # users' Python keeps its bytecode; compiling at each start is not what is measured
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     cells = (*KERNEL_ROWS, *CELL_END_ROWS)
-    every = (
-        *DECISION_ROWS,
-        *LOOP_ROWS,
-        *cells,
-        *SEARCH_ROWS,
-        *INDEX_ROWS,
-        *PROXY_ROWS,
-        *SANDBOX_ROWS,
-        *BRANCH_ROWS,
-        *BROWSER_ROWS,
-    )
+    own = (*DECISION_ROWS, *NUMBER_ROWS, *LOOP_ROWS)
+    process = (*PROXY_ROWS, *SANDBOX_ROWS, *BRANCH_ROWS)
+    every = (*own, *cells, *SEARCH_ROWS, *INDEX_ROWS, *process, *BROWSER_ROWS)
     rows = [row for row in every if options.rows in row.name]
     figures = measure(rows, options.runs)
     print_table(rows, figures)

@@ -126,3 +126,14 @@ def test_hostile_text_takes_little_time(piece: str) -> None:
         seen = source("output", "Python, call 1", text)
         trace(text, [seen])
         assert time.thread_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("piece", "typed"), [("12.5 % of 99.25 ", False), ('{"a":[1.25,', True), ("check 1 2.5\n", False)]
+)
+def test_a_megabyte_of_numbers_takes_little_time(piece: str, typed: bool) -> None:
+    """About 0.7 s of the processor: what is beyond the bounds is not looked up."""
+    text = piece * (1_000_000 // len(piece))
+    began = time.thread_time()
+    trace(text, [source("output", "Python, call 1", text)], typed=typed)
+    assert time.thread_time() - began < 5

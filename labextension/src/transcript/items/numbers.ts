@@ -130,7 +130,7 @@ function lineIn(card: HTMLElement, quote: string): Range | null {
   for (const text of [...card.querySelectorAll("pre")].flatMap((pre) => textsIn(pre, "svg"))) {
     let at = 0;
     for (const line of text.data.split("\n")) {
-      if (line.trim() && line.trim().replace(/\s+/g, " ").startsWith(quote)) return rangeOf(text, at, at + line.length);
+      if (line.trim() && line.trim().replace(/\s+/g, " ").includes(quote)) return rangeOf(text, at, at + line.length);
       at += line.length + 1;
     }
   }

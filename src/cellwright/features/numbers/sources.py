@@ -82,8 +82,10 @@ class Source(Struct, frozen=True):
 def place(source: Source, start: int) -> NumberSource:
     """Return the place of the number at `start` of the source, for its reader."""
     line, text = source.line(start)
+    at = start - source.text.rfind("\n", 0, start) - 1
+    first = max(0, at - SHOWN_CHARS // 2) if at > SHOWN_CHARS - 20 else 0  # the number itself must be in it
+    words = " ".join(text[first : first + LINE_CHARS].split())[:SHOWN_CHARS]
     has_lines = "\n" in source.text.strip()
-    words = " ".join(text.split())[:SHOWN_CHARS]
     return NumberSource(source.kind, source.name, line if has_lines else 0, words, source.id, source.path)
 
 
