@@ -14,8 +14,8 @@ SECTIONS = {
     "Start": START,
     "Guides": GUIDES,
     "In the notebook": (
-        "notebooks", "panel", "permissions", "branches", "context", "undo", "sessions", "costs", "background", "cell-actions",
-        "typed-answers", "numbers", "replay", "completion", "code-intelligence",
+        "notebooks", "panel", "permissions", "branches", "context", "undo", "sessions", "costs", "background",
+        "cell-actions", "typed-answers", "numbers", "replay", "completion", "code-intelligence",
     ),
     "Your own ways": ("memory", "skills", "agents", "hooks", "mcp", "plugins", "output-styles", "examples/README"),
     "Without a notebook": (
