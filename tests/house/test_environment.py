@@ -10,8 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "environment.md").read_text("utf-8")
 OURS = re.compile(r"(?:CELLWRIGHT|CLAUDE|ANTHROPIC|BASH|JPY|JUPYTERHUB)_[A-Z0-9_]*[A-Z0-9]|CLAUDECODE")
-OF_OTHERS = {"SHELLOPTS", "BASH_ENV"}
-"""Names that are looked for to be taken away from children."""
+OF_OTHERS = {"SHELLOPTS", "BASH_ENV", "MPLBACKEND"}
+"""Names that are looked for to be taken away from children, or to be left to a branch of the kernel."""
 
 
 def names_in(tree: ast.AST) -> Iterator[str]:

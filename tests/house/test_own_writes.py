@@ -67,9 +67,15 @@ config/credentials/entered_cloud.py terminal/subcommands/config.py terminal/subc
 READING = "tools/files/formats/text.py"
 """It opens with flags to read."""
 
-THE_NULL_DEVICE = "kernel/cells/fresh_kernel_main.py terminal/main.py tools/mcp/transports.py"
+THE_NULL_DEVICE = """
+kernel/branches/forked/descriptors.py kernel/branches/forked/shell_resets.py kernel/cells/fresh_kernel_main.py
+terminal/main.py tools/mcp/transports.py
+"""
 
-CLASSES = (BELOW_A_PROJECT, JUDGED, OUR_STATE, TEMPORARY, THE_USERS, READING, THE_NULL_DEVICE)
+THE_SYSTEMS = "kernel/branches/forked/resets.py"
+"""A setting of the own process, in `/proc`."""
+
+CLASSES = (BELOW_A_PROJECT, JUDGED, OUR_STATE, TEMPORARY, THE_USERS, READING, THE_NULL_DEVICE, THE_SYSTEMS)
 
 
 def test_every_module_that_writes_says_whose_place_it_is():

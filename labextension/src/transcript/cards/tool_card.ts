@@ -201,7 +201,7 @@ function withoutPurpose(text: string, said: string): string {
 /** As `purposeful` of the package's `text.py` puts it before what the call is. */
 function purposeOf(name: string, input: Json): string {
   const { description, code } = typeof input === "object" && input !== null && !Array.isArray(input) ? input : {};
-  const comment = (name === "Python" || name === "Branch") && typeof code === "string" ? /^\s*#[#! ]*(.*)/.exec(code)?.[1] : "";
+  const comment = /^(Python|Branch)$/.test(name) && typeof code === "string" ? /^\s*#[#! ]*(.*)/.exec(code)?.[1] : "";
   const said = name === "Bash" && typeof description === "string" ? description : (comment ?? "");
   return said.split(/\s+/).filter(Boolean).join(" ").replace(/[.:]+$/, "");
 }

@@ -26,6 +26,20 @@ it("opens files where a change begins, at a search's hits and at a traceback's l
   expect(asked).toEqual([["tides.py", 18], ["tides.py", 40], ["/home/me/tides.py", 41]]);
 });
 
+it("has what was tried in a branch run in the kernel by a command that asks", async () => {
+  offerPageActions();
+  const asked: unknown[] = [];
+  document.addEventListener(ACTION_EVENT, (event) => { asked.push((event as CustomEvent<PageAction>).detail); });
+  const { kernel, root } = scene();
+  kernel.say(RUN, begun("t", { name: "Branch", input: { code: "df.head()" } }), ended("t", { result: "[Your variables]" }));
+  await drawn();
+  const fold = find<HTMLDetailsElement>(root, ".fold");
+  fold.open = true;
+  fold.dispatchEvent(new Event("toggle"));
+  find<HTMLButtonElement>(root, ".inside p > button").click();
+  expect(asked).toEqual([{ action: "command", command: "/branches run t" }]);
+});
+
 it("says of a call that was stopped, and of its question, nothing but that", async () => {
   const { kernel, root } = scene();
   const error = { code: "INTERRUPTED", message: "The user interrupted before this call was done." };

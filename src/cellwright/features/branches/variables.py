@@ -35,7 +35,7 @@ class VariableChange(Struct, frozen=True):
 
 
 class VariablesPlan(Struct, frozen=True):
-    """What an undo makes of variables; `note` says why it leaves them alone, as a sentence."""
+    """The variables that an undo changes; `note` says why it leaves them alone, as a sentence."""
 
     changes: tuple[VariableChange, ...] = ()
     note: str = ""

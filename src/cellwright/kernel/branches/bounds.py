@@ -27,7 +27,7 @@ from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_
 from cellwright.tools.process.environment import child_environment
 
 _ROUNDS = 100
-"""What is being ended may start others meanwhile; with each round there are fewer."""
+"""Processes that are being ended may start others meanwhile; with each round there are fewer."""
 
 
 class BranchBounds(Struct, frozen=True):

@@ -48,7 +48,7 @@ class Patience(Struct, frozen=True):
 
 
 class BranchResult(Struct, frozen=True):
-    """What one call came to. `outputs`: nbformat outputs, bounded. `text`: one sentence for Claude, "" for ok and error."""
+    """The result of one call. `outputs`: nbformat outputs, bounded. `text`: one sentence for Claude, "" for ok and error."""
 
     outputs: list[dict[str, Any]]
     status: Status
@@ -89,7 +89,7 @@ class Branch:
 
     @property
     def taken(self) -> Taken:
-        """What it is a copy of."""
+        """The moment that it is a copy of."""
         return self._snapshot.taken
 
     @property

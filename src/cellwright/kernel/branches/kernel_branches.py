@@ -110,7 +110,7 @@ class KernelBranches:
 
     @property
     def taken(self) -> Taken | None:
-        """What the present snapshot is of."""
+        """The moment that the present snapshot is of, if there is one."""
         return None if self._snapshot is None else self._snapshot.taken
 
     async def snapshot(self) -> Taken:
@@ -192,7 +192,7 @@ class KernelBranches:
         return secrets_of(os.environ, (*own, *self._secrets()))
 
     def _forked(self, control: socket.socket) -> Forked:
-        """What the copy works on. Made here, since imports and compiled patterns would be made anew in each copy."""
+        """The things that the copy works on. Made here: imports and compiled patterns would be made anew in each copy."""
         return Forked(
             shell=self._shell,
             outlet=Outlet(),

@@ -1,4 +1,4 @@
-"""What the kernel, the snapshot and a branch send each other: a length, then JSON of a known shape.
+"""Messages between the kernel, the snapshot and a branch: a length, then JSON of a known shape.
 
 Never a pickle: reading one runs what its writer wants, and a branch runs Claude's code.
 """

@@ -1,4 +1,4 @@
-"""What `/proc` says of a branch and of this machine: memory, and whether a process hangs."""
+"""A branch and this machine as `/proc` shows them: memory, and whether a process hangs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ MOST_LOOKED_AT = 256 * 2**20
 """Bytes in all; a hundred arrays of a few megabytes would take a second."""
 
 LEAST_BYTES = 12
-"""What is shorter may stand in memory by chance, and something else breaks when it is overwritten."""
+"""The length below which a text may stand in memory by chance, and something else breaks when it is overwritten."""
 
 
 def secrets_of(environ: Mapping[str, str], others: Iterable[str | bytes] = ()) -> list[bytes]:

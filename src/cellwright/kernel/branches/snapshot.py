@@ -29,7 +29,7 @@ class NoBranch(Exception):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """What a snapshot is of. `at`: unix time. `cell`: "before cell [7]", as the user numbers cells, or ""."""
+    """The moment that a snapshot is of. `at`: unix time. `cell`: "before cell [7]", as the user numbers cells, or ""."""
 
     at: float
     cell: str

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from cellwright.kernel.namespace.cell_log import CellLog
 
 HELPER_SECONDS = 60.0
-"""What the copy takes at most for all values; gigabytes take seconds."""
+"""The time that the copy may take for all values; gigabytes take seconds."""
 
 BUSY_SECONDS = 10.0
 """The time in which the kernel must be free for the comparison."""

@@ -31,7 +31,7 @@ MOST_FILE_BYTES = 2 << 30
 
 
 class BranchOrder(msgspec.Struct, frozen=True):
-    """What a new branch is to be. `bounds` None: nothing confines it, and it has the variables `environ`.
+    """A new branch as the kernel wants it. `bounds` None: nothing confines it, and it has the variables `environ`.
 
     `memory`: bytes of addresses beyond those that the kernel has.
     """

@@ -1,4 +1,4 @@
-"""What a forked process does with the descriptors and shared maps that came along: nothing of the kernel's is touched by it.
+"""Descriptors and shared maps that a forked process has from the kernel: nothing of the kernel's is touched through them.
 
 Fork shares them. Left as they are, a branch speaks on the user's connections, moves the position of the user's files, and
 `mm[0] = 7` in an array on a shared map changes the kernel's array and the file on disk, confined or not.
@@ -134,7 +134,7 @@ def _source(shared: _Map) -> int | None:
 
 
 def _is_memory(shared: _Map) -> bool:
-    """Whether a map without a file to map anew can be copied: memory, or a file that was deleted or is not ours to open."""
+    """Return whether a map without a file to map anew can be copied: memory, or a file that is gone or not ours to open."""
     return shared.path.startswith(_MEMORY_FILES) or not shared.path.startswith(("/dev/", "anon_inode:", "["))
 
 

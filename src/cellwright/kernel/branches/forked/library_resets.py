@@ -1,4 +1,4 @@
-"""What a forked process does with libraries whose workers did not come along."""
+"""Libraries in a forked process, where their workers did not come along."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a forked process sends what its code prints and shows: nowhere in the snapshot, to the kernel in a branch."""
+"""The way out for what code in a forked process prints and shows: closed in the snapshot, to the kernel in a branch."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class OutletStream(io.TextIOBase):
         return False
 
     def fileno(self) -> int:
-        """What subprocesses write to."""
+        """The number that subprocesses write to."""
         return 1 if self.name == "stdout" else 2
 
     def close(self) -> None:

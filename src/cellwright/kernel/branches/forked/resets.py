@@ -25,7 +25,7 @@ _DEATH_SIGNAL = 1
 
 
 class Forked(NamedTuple):
-    """What the steps work on. `kept`: the descriptors that are the process's own; `parent`: who must live, too.
+    """The things that the steps work on. `kept`: the descriptors that are the process's own; `parent`: who must live, too.
 
     `environ`: the variables that are left. `secrets`: what is to be overwritten. Both are worked out in the kernel, where
     the patterns that takes are compiled once.

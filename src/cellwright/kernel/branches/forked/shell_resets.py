@@ -1,4 +1,4 @@
-"""What a forked process does with Python's and IPython's ways to show something: they lead to the kernel's front ends."""
+"""Python's and IPython's ways to show something, in a forked process: they would lead to the kernel's front ends."""
 
 from __future__ import annotations
 
