@@ -155,7 +155,7 @@ SHOWN = {
     "mkdir out && touch out/a": "Running `mkdir` and `touch` needs your approval.",
     "rm -rf old; curl https://example.com; python a.py": "Running `rm`, `curl` and `python` needs your approval.",
     "touch a && touch b": "Running `touch` needs your approval.",
-    "npm install && echo a > /etc/log": "Running `npm` needs your approval. It writes outside the project: /etc/log.",
+    "npm i && echo a > /x/y": "`npm` needs your approval. Another part of the command may change where /x/y leads.",
     " && ".join(f"tool{number} x" for number in range(9)): "`tool5` and 3 more needs your approval.",
 }
 """Commands, and how the reason to ask about them ends for people: every part that asks is named."""
