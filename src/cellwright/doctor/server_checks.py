@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from cellwright.doctor.check import Finding
+from cellwright.doctor.check import Finding, Status
 from cellwright.doctor.examination import Examination
 from cellwright.errors import CellwrightError
 from cellwright.model.anthropic import COUNT_PATH
@@ -266,5 +266,5 @@ async def _found(server: _Server, name: str, ability: Ability) -> Finding:
         found = failed.failure.message
     except CellwrightError as error:
         found = error.message
-    status: Literal["problem", "warning"] = "problem" if ability.needed else "warning"
+    status: Status = "problem" if ability.needed else "warning"
     return Finding(ability.title, status, server.transport.redact(found), ability.without)

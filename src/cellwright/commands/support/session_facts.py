@@ -1,4 +1,4 @@
-"""The facts of a conversation that Claude Code's first message (`system/init`) has: folder, tools, servers, commands."""
+"""The facts of a conversation, as Claude Code's first message (`system/init`) tells them: folder, tools, servers, …"""
 
 from __future__ import annotations
 
