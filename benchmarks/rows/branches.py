@@ -70,12 +70,12 @@ def branches(subject: str) -> Mapping[str, float]:
             kernel.run(more)
             if subject == "floor":
                 figures |= {
-                    f"s {name}{suffix}": statistics.median(kernel.value(FORKED)) for name in ("snapshot", "branch")
+                    f"u {name}{suffix}": statistics.median(kernel.value(FORKED)) for name in ("snapshot", "branch")
                 }
             else:
                 found = kernel.value(MEASURED)
                 medians = [statistics.median(column) for column in zip(*found, strict=True)]
-                figures |= {f"s {name}{suffix}": value for name, value in zip(NAMES, medians, strict=True)}
+                figures |= {f"u {name}{suffix}": value for name, value in zip(NAMES, medians, strict=True)}
     return figures
 
 
@@ -84,18 +84,18 @@ PLAIN, OURS = ("floor", "cellwright"), ("cellwright",)
 BRANCH_ROWS = (
     [
         Row(
-            "s snapshot",
+            "u snapshot",
             "a copy of a kernel with 2 GB of arrays → ready (floor: os.fork)",
             "ms",
             branches,
             PLAIN,
             max_value=50,
         ),
-        Row("s parked", "… for which its main thread stands still", "ms", nothing, OURS, max_value=50),
-        Row("s branch", "a branch of that → ready (floor: os.fork)", "ms", nothing, PLAIN, max_value=30),
-        Row("s call", "a call of one cell beyond the cell's own time", "ms", nothing, OURS, max_value=30),
-        Row("s snapshot objects", "the copy with two million dicts besides", "ms", nothing, PLAIN, max_value=250),
-        Row("s branch objects", "a branch of that", "ms", nothing, PLAIN, max_value=100),
+        Row("u parked", "… for which its main thread stands still", "ms", nothing, OURS, max_value=50),
+        Row("u branch", "a branch of that → ready (floor: os.fork)", "ms", nothing, PLAIN, max_value=30),
+        Row("u call", "a call of one cell beyond the cell's own time", "ms", nothing, OURS, max_value=30),
+        Row("u snapshot objects", "the copy with two million dicts besides", "ms", nothing, PLAIN, max_value=250),
+        Row("u branch objects", "a branch of that", "ms", nothing, PLAIN, max_value=100),
     ]
     if hasattr(os, "fork") and Path("/proc/self/task").is_dir()
     else []
