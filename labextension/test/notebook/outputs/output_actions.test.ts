@@ -92,7 +92,10 @@ it("explains the output that it was opened at, with the output", async () => {
 it("marks an output, and a cell as a whole, for the next prompt", async () => {
   const menu = scene();
   let composed = 0;
-  askingWays.compose = () => Promise.resolve(void composed++);
+  askingWays.compose = () => {
+    composed += 1;
+    return Promise.resolve();
+  };
   menu.openAt(0);
   await menu.choose("ask-about-output");
   menu.openAt(2);
