@@ -22,7 +22,9 @@ def test_it_holds_what_the_browser_needs(wheel):
     assert f"{data}/cellwright/01-first-cell.ipynb" in names
     assert "cellwright/terminal/demo/sample_project/tides.py" in names
     assert "cellwright/py.typed" in names
-    assert {"cellwright/pages/index.md", "cellwright/pages/faq.md", "cellwright/pages/guides/teach-with-it.md"} <= {*names}
+    assert {"cellwright/pages/index.md", "cellwright/pages/faq.md", "cellwright/pages/guides/teach-with-it.md"} <= {
+        *names
+    }
     assert not [name for name in names if "node_modules" in name or name.startswith("tests/")]
 
 
