@@ -25,6 +25,19 @@ SITE = ROOT / "docs" / "_build" / "html"
 PAGES = {"index": "", "get-started": "", "reference/python": "#classes"}
 """What is looked at, and of a page that is long the part that is like the rest of it."""
 
+FOR_USERS = (
+    "faq",
+    "troubleshooting",
+    "get-started",
+    "guides/",
+    "settings",
+    "costs",
+    "permissions",
+    "providers",
+    "security",
+)
+"""Pages that come before every reason."""
+
 
 @pytest.fixture(scope="module")
 def site() -> Path:
@@ -70,5 +83,5 @@ def test_the_search_answers_the_words_of_users_and_puts_reasons_last(page: Any) 
     first = {words: list(dict.fromkeys(pages))[:4] for words, pages in found.items()}
     assert {words: first[words] for words, page in USERS_WORDS.items() if page not in first[words]} == {}
     for words, pages in found.items():
-        reasons = [name.startswith("decisions/") for name in pages]
+        reasons = [name.startswith("decisions/") for name in pages if name.startswith(("decisions/", *FOR_USERS))]
         assert reasons == sorted(reasons), words

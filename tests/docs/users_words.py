@@ -19,7 +19,7 @@ USERS_WORDS = {
     "papermill": "headless",
     "CLAUDE.md": "faq",
     "hook": "hooks",
-    "test without a key": "testing",
+    "test without a key": "faq",
     "Bedrock": "faq",
 }
 """What people type, and the page that answers it."""
