@@ -47,7 +47,6 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
       element("li", { class: number.marked && "missing" }, element("b", {}, visibleText(number.text)), " ", ...(places[index]?.() ?? []))));
     markNumbers(items, numbers, (index) => places[index]?.() ?? []);
   };
-  document.addEventListener(CHECKED_EVENT, draw);
   return {
     buttons: [node, check],
     list,
@@ -58,6 +57,8 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
         checkedAnswers().set(drawn.checked.answer, drawn.checked);
         document.dispatchEvent(new Event(CHECKED_EVENT));
       }
+      // an answer without marks waits for nothing
+      if (drawn?.numbers.some(({ marked }) => marked)) document.addEventListener(CHECKED_EVENT, draw);
       draw();
     },
     dispose: () => { document.removeEventListener(CHECKED_EVENT, draw); },

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import resource
 import signal
 import socket
 import tempfile
@@ -82,6 +81,8 @@ def _may_read(bounds: Bounds, path: str) -> bool:
 
 
 def _limit(memory: int) -> None:
+    import resource  # not on Windows
+
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     present = pages * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
