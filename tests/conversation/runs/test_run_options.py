@@ -65,6 +65,7 @@ FIELDS = {
     "the only tools": ("tool_names", ("Read", "Grep")),
     "no tools": ("builtin_tools", False),
     "the project's code": ("code_context", True),
+    "sources of numbers": ("numbers", False),
     "the system prompt": ("system_prompt", "Be terse."),
     "text after it": ("append_system_prompt", "Say why."),
     "the answer's type": ("answer_type", "TYPE"),

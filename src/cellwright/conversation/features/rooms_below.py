@@ -74,7 +74,8 @@ class TracedNumbers(Feature):
 
     async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         # results are indexed while Claude goes on; an agent that works for it has a session of its own
-        if self._enabled() and self._is_own(session):
+        had_calls = any(b'"tool_' in message for message in session.story[-2:])  # at a turn's end there may be none
+        if had_calls and self._enabled() and self._is_own(session):
             asyncio.get_running_loop().run_in_executor(None, self._of(session).index, session.story)
         return ()
 
