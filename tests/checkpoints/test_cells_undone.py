@@ -90,12 +90,12 @@ def test_changed_deleted_and_new_cells_are_taken_back_and_brought_back(notebook)
     assert "two" not in after
     assert [(each.where, each.kind) for each in there.changed.cells] == [
         ("cell [7] in n.ipynb", "changed"),
-        ("a cell (b = 2) in n.ipynb", "deleted"),
-        ("a cell (c = 3) in n.ipynb", "created"),
+        ("cell “b = 2” in n.ipynb", "deleted"),
+        ("cell “c = 3” in n.ipynb", "created"),
     ]
     assert there.changed.files == ()
     page = there.type("/undo")
-    assert "a cell (b = 2) in n.ipynb" in page
+    assert "cell “b = 2” in n.ipynb" in page
     assert list(sources(there).items()) == list(before.items())
     there.type("/redo")
     assert sources(there) == after

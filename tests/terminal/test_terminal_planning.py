@@ -85,15 +85,15 @@ def test_a_plan_is_edited_sent_back_approved_and_then_carried_out(messages_serve
     command = command_for(server)
     made = command.folder / "made.txt"
     terminal = command.terminal("--permission-mode", "plan", "go", EDITOR="sed -i s/Nothing/Something/")
-    terminal.expect("Press 1, 2, e or 3")
+    terminal.expect("Press 1, 2, e or 4")
     shown = ESCAPE.sub("", terminal.before)
     assert "⊘ Write made.txt · denied" in shown
     assert "│ 1. Write **made.txt**." in shown
-    terminal.sendline("3 what else?")
-    terminal.expect("Press 1, 2, e or 3")
+    terminal.sendline("4 what else?")
+    terminal.expect("Press 1, 2, e or 4")
     terminal.sendline("e")
     terminal.expect("2. Something else.")
-    terminal.expect("Press 1, 2, e or 3")
+    terminal.expect("Press 1, 2, e or 4")
     assert not made.exists()
     terminal.sendline("2")
     screen = finished(terminal)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NotRequired, Required
 from cellwright.agent.tool import TOOL_NAME, Content, Tool, ToolContext, ToolLimits, ToolResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.text import visible_line
+from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.server_entry import TOOL_PREFIX, plain_name, tool_name
 
 CALL_SECONDS = 600.0
@@ -203,7 +204,8 @@ def _listed(server: Any, key: str) -> list[Any]:
     """The definitions of the server's tools. Raises CellwrightError INVALID_PARAMETERS if it does not list them."""
 
     async def ask() -> list[Any]:
-        from mcp import Client  # who has such a server has the package
+        with importing:
+            from mcp import Client  # who has such a server has the package
 
         async with asyncio.timeout(LIST_SECONDS), Client(server) as client:
             return list((await client.list_tools()).tools)
@@ -228,7 +230,8 @@ def _listed(server: Any, key: str) -> list[Any]:
 
 def _served_tool(server: Any, definition: Any, prefix: str, run: Run) -> Tool:
     async def ask(values: Any) -> Any:
-        from mcp import Client
+        with importing:
+            from mcp import Client
 
         async with Client(server) as client:
             return await client.call_tool(definition.name, dict(values))

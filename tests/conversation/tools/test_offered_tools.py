@@ -30,7 +30,7 @@ from cellwright.testing import MessagesServer, say, think, turn, use
 from cellwright.tools.search.tool_search import with_tool_search
 from declared_tools import declared
 
-MAX_TOKENS = 7_200
+MAX_TOKENS = 7_650
 
 
 def tokens(value: Any) -> float:

@@ -298,8 +298,8 @@ PLAN = {
         ("1\n", ("Allow", {"plan": "1. Do it.", "decision": "approve", "feedback": ""})),
         ("yes\n", ("Allow", {"plan": "1. Do it.", "decision": "approve", "feedback": ""})),
         ("2 but slowly\n", ("Allow", {"plan": "1. Do it.", "decision": "accept_edits", "feedback": "but slowly"})),
-        ("what\n3 leave the tests alone\n", ("Deny", "leave the tests alone")),
-        ("3\n", ("Deny", "continue planning")),
+        ("what\n4 leave the tests alone\n", ("Deny", "leave the tests alone")),
+        ("4\n", ("Deny", "continue planning")),
         ("", ("Deny", "there was no answer")),
     ],
 )

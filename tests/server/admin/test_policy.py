@@ -108,7 +108,7 @@ def test_a_policy_arrives_in_a_kernels_settings_as_it_was_said(tmp_path):
     settings = load_settings(tmp_path, environ, managed=tmp_path / "none")
     assert settings.notices == ()
     assert settings.denied_tools == (
-        *("Bash", "TaskStop", "Python", "NotebookRun", "NotebookVerify", "WebFetch", "WebSearch", "mcp__*"),
+        *("Bash", "TaskStop", "Python", "Branch", "NotebookRun", "NotebookVerify", "WebFetch", "WebSearch", "mcp__*"),
     )
     assert settings.bypass_disabled
     assert not settings.inline_completion

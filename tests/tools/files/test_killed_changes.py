@@ -217,7 +217,9 @@ def test_a_hard_linked_file_is_as_it_was_when_another_file_of_the_call_fails():
     script = """
 import os, sys
 from pathlib import Path
+import platformdirs
 from cellwright.tools.files.atomic_write import FileWrite, write_together
+# imported before: another user may not see root's Python
 if os.geteuid() == 0: os.setuid(65534)
 folder = Path(sys.argv[1])
 path, kept = folder / "a", folder / "locked" / "b"

@@ -244,10 +244,11 @@ def _changed(
         return None
     origin = next(each for each in saved if each.kind == "cell" and each.id == place.id)
     lines = cached.setdefault(id(origin), lines_of(origin.text))
-    rank = rank_in_line(number, lines.texts[place.line - 1]) if place.line <= len(lines.texts) else None
+    index = max(place.line - 1, 0)  # a text of one line has none
+    rank = rank_in_line(number, lines.texts[index]) if index < len(lines.texts) else None
     if rank is None:
         return None
-    was = find_place(lines, place.line - 1, rank)
+    was = find_place(lines, index, rank)
     after = fresh_lines.get(place.id)
     now = value_at(was, after) if after is not None else None
     found_again = again is not None and again.verdict in ("seen", "derived")

@@ -94,7 +94,7 @@ def answer_record(
         origin = by_name.get((seen.kind, seen.name))
         if origin is None or seen.kind in ("code", "prompt"):
             continue
-        line = origin.text.split("\n")[seen.line - 1]
+        line = origin.text.split("\n")[max(seen.line - 1, 0)]
         rank = rank_in_line(number, line)
         if rank is not None and (found := places.find(line, rank, seen.id, seen.path)) is not None:
             kept.append(_kept(number, *found))

@@ -20,6 +20,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import FrameType
 
+from cellwright.this_process.late_imports import importing
+
 PARKED_SECONDS = 1.0
 """The main thread never stands still for longer, whatever becomes of the fork."""
 
@@ -110,7 +112,8 @@ def others_rest() -> bool:
 
 def _stop_history_thread() -> None:
     """IPython stops this thread before every fork; done now, what it lets run has run before we look."""
-    from IPython.core.history import HistoryManager  # of IPython alone: the module can be tried without
+    with importing:
+        from IPython.core.history import HistoryManager  # of IPython alone: the module can be tried without
 
     if (stop := getattr(HistoryManager, "_stop_thread", None)) is not None:
         stop()

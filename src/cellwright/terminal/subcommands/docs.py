@@ -12,6 +12,7 @@ from pathlib import Path
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.text import lazy_pattern
+from cellwright.this_process.late_imports import importing
 from cellwright.version import FIRST_PAGE, documented
 
 PACKAGE = Path(__file__).parents[2]
@@ -81,7 +82,8 @@ def title_of(text: str) -> str:
 def search(pages: Mapping[str, str], words: Sequence[str]) -> list[tuple[str, str]]:
     """Find the pages that have all `words`, the best first: each with the heading that fits best.
 
-    A word in a title counts most, then in a heading, then how often the text has it.
+    A word in a title counts most, then in a heading, which is as good as a title if it has all of several; then how often
+    the text has it.
     """
     wanted = [word.lower() for each in words for word in each.split()]
     ranked = []
@@ -97,7 +99,8 @@ def search(pages: Mapping[str, str], words: Sequence[str]) -> list[tuple[str, st
             + min(lower.count(word), 10)
             for word in wanted
         )
-        ranked.append((-points - 5 * (name in FIRST), name, best))
+        asked = all(word in best.lower() for word in wanted) and len(wanted) > 1
+        ranked.append((-points - 5 * (name in FIRST) - 20 * asked, name, best))
     return [(name, heading) for _, name, heading in sorted(ranked)[:FOUND]]
 
 
@@ -145,7 +148,8 @@ def _print_page(text: str) -> None:
 
 def _as_html(name: str, pages: Mapping[str, str]) -> Path:
     """Write all pages as HTML, since they link to each other; return the file of the page `name`."""
-    from markdown_it import MarkdownIt  # for this alone
+    with importing:
+        from markdown_it import MarkdownIt  # for this alone
 
     from cellwright.sessions.state_dir import make_private_folder, state_folder
 
