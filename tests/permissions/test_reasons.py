@@ -83,6 +83,7 @@ def wrong(policies: list[PermissionPolicy], tool: str, given: dict[str, Any]) ->
     return found
 
 
+@pytest.mark.thorough
 def test_no_command_that_writes_is_said_to_only_read(place):
     some, every = policies(place, RULES[3:4]), policies(place)
     found = [each for command in asking() for each in wrong(some, "Bash", {"command": command})]

@@ -145,6 +145,7 @@ def model() -> Model:
     return Model()
 
 
+@pytest.mark.thorough
 def test_the_next_prompt_is_accepted_whatever_went_wrong(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,6 +138,7 @@ def largest(tool: Tool, calls: tuple[Mapping[str, Any], ...]) -> tuple[int, int]
     return max(chars for chars, _ in found), max(tokens for _, tokens in found)
 
 
+@pytest.mark.thorough
 def test_no_tool_sends_more_than_the_document_says(project: Path, own_place: Path) -> None:
     environ = {"HOME": str(own_place), "PATH": os.environ["PATH"]}
     settings = load_settings(project, environ)

@@ -71,6 +71,7 @@ def private() -> Iterator[PrivateFolder]:
         yield made
 
 
+@pytest.mark.thorough  # the branch of a kernel, below, is tried always
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_probe_leads_out_of_a_confined_fork(version: int) -> None:
     if version > landlock.abi():
@@ -78,6 +79,7 @@ def test_no_probe_leads_out_of_a_confined_fork(version: int) -> None:
     assert escapes_of(PROBES_OF_BRANCHES, functools.partial(_in_fork, version)) == {}
 
 
+@pytest.mark.thorough
 def test_no_probe_leads_a_user_out_of_a_confined_fork() -> None:
     def try_all() -> dict[str, str]:
         shut_anyway.cache_clear()  # of root

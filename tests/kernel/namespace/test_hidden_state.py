@@ -262,6 +262,7 @@ def test_notebook_read_says_it_of_the_notebook_that_runs(notebook: Notebook, tmp
 NAMES = ("a", "b", "c", "d")
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(
     sources=st.lists(

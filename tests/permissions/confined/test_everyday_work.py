@@ -156,7 +156,8 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Day:
     return Day(home, project)
 
 
-@pytest.mark.parametrize("means", ["Landlock", pytest.param("bubblewrap", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("means", ["Landlock", "bubblewrap"])
 def test_everyday_reading_asks_next_to_nothing_and_changes_nothing(
     day: Day, means: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -157,7 +157,12 @@ def written(place: Place, name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("mode", "enabled", "folder"), [("default", True, ""), ("default", True, "sub/"), ("acceptEdits", False, "sub/")]
+    ("mode", "enabled", "folder"),
+    [
+        ("default", True, ""),
+        pytest.param("default", True, "sub/", marks=pytest.mark.thorough),
+        pytest.param("acceptEdits", False, "sub/", marks=pytest.mark.thorough),
+    ],
 )
 def test_no_way_of_writing_makes_a_protected_file(place: Place, mode: str, enabled: bool, folder: str) -> None:
     failed = []

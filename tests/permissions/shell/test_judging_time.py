@@ -171,6 +171,7 @@ SANDBOXES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sandbox", SANDBOXES)
 @pytest.mark.parametrize("rules", RULES)
 def test_no_input_keeps_judging_busy(place, rules, sandbox):

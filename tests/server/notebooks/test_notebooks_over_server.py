@@ -261,6 +261,7 @@ def test_a_shared_notebook_is_changed_in_its_room(collaborating, model, open_roo
     author.until(lambda sources: sources == {"a1": "x = 2"})
 
 
+@pytest.mark.thorough
 @with_subshells
 def test_a_shared_notebook_conforms(collaborating, model, open_room):
     path = write_notebook(collaborating.root, "conforms.ipynb")

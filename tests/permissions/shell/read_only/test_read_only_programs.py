@@ -194,12 +194,14 @@ def check(command: str) -> None:
         assert state(work) == before
 
 
+@pytest.mark.thorough
 @settings(derandomize=True, max_examples=600, deadline=None, database=None)
 @given(st.builds("{} {}{}".format, st.sampled_from(PROGRAMS), ARGUMENTS, AFTER))
 def test_no_allowed_program_changes_anything(command):
     check(command)
 
 
+@pytest.mark.thorough
 @settings(derandomize=True, max_examples=200, deadline=None, database=None)
 @given(GIT)
 def test_no_allowed_git_command_changes_anything(command):
