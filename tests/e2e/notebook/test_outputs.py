@@ -80,6 +80,7 @@ def test_outputs_are_marked_with_remarks_and_sent_together_with_their_pictures(n
     page.keyboard.press("Alt+Shift+M")
     page.locator(".jp-Dialog").get_by_role("button", name="Allow", exact=True).wait_for()
     book.reel("picture-consent")
+    page.keyboard.press("Tab")  # it begins at "Don't allow"
     page.keyboard.press("Enter")
     remark = book.cell(1).get_by_label("Remark about: Output of cell [2]")
     expect(remark).to_be_focused()

@@ -167,9 +167,7 @@ function changeForm(ask: AskOp, { keys, why, card, accept, deny, edit, allowAll,
   );
   const editing = ask.input && accept ? [keyButton("e", [element("span", {}, CELL_CHANGE.edit)], edit)] : [];
   if (editing.length > 0) keys.set("e", edit).set("E", edit);
-  // what is wanted less stands behind: a card without the keys does without it, and nothing before it moves
   const seldom = [...editing, all, unfolding(rest), why];
-  for (const each of seldom) each.classList.add("seldom");
   const row = element("div", { class: "choices" }, run, ...(first ? [first] : []), ...denying, ...seldom);
   const node = element("fieldset", { class: "of-change", disabled: "" }, row, rest);
   const offer = (shown: HTMLButtonElement, named: string[], act: (() => void) | undefined): void => {
