@@ -16,12 +16,12 @@ const NO_PROSE = "code, pre, .formula, .thinking, .tool, svg";
 const BLOCK = "table, p, li, h1, h2, h3, h4, h5, h6";
 
 /** What was checked, by the answer that stated it: either build of the renderer may draw that answer, before or later. */
-const CHECKED = Symbol.for("cellwright.checked");
+const CHECKED = "cellwright-checked-answers";
 const CHECKED_EVENT = "cellwright-checked";
 
 function checkedAnswers(): Map<string, CheckedNumbers> {
-  const page = globalThis as unknown as Record<symbol, Map<string, CheckedNumbers> | undefined>;
-  return (page[CHECKED] ??= new Map());
+  const page = globalThis as unknown as Record<string, Map<string, CheckedNumbers> | undefined>;
+  return (page[CHECKED] ??= new Map<string, CheckedNumbers>());
 }
 
 /** `items` holds the answer's text; `cardOf` is the card of the call with this id, if it is in this view. */
@@ -131,7 +131,8 @@ function lineIn(card: HTMLElement, quote: string): Range | null {
   for (const text of [...card.querySelectorAll("pre")].flatMap((pre) => textsIn(pre, "svg"))) {
     let at = 0;
     for (const line of text.data.split("\n")) {
-      if (line.trim() && line.trim().replace(/\s+/g, " ").includes(quote)) return rangeOf(text, at, at + line.length);
+      const words = line.trim().replace(/\s+/g, " ");
+      if (words !== "" && words.includes(quote)) return rangeOf(text, at, at + line.length);
       at += line.length + 1;
     }
   }

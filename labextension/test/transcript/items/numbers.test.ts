@@ -71,20 +71,25 @@ describe("an answer", () => {
     return { items, store, host, numbers };
   }
 
+  const press = (node: Element | undefined, key: string): void => {
+    node?.dispatchEvent(new KeyboardEvent("keydown", { key }));
+  };
+
   it("has one stop of the keyboard for its numbers, named with their sources, and Enter shows the source", () => {
     const { items, numbers } = shown();
     const [first, second] = items.querySelectorAll<HTMLElement>(".claim");
-    expect([first?.getAttribute("aria-label"), first?.tabIndex, second?.tabIndex]).toEqual(["2.4, from Python, call 1, line 2", -1, 0]);
+    expect(first?.getAttribute("aria-label")).toBe("2.4, from Python, call 1, line 2");
+    expect([first, second].map((each) => each?.tabIndex)).toEqual([-1, 0]);
     second?.focus();
-    second?.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }));
+    press(second, "ArrowLeft");
     expect(document.activeElement).toBe(first);
-    first?.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+    press(first, "Enter");
     const card = items.querySelector(".claim-source");
     expect(card?.textContent).toContain("from Python, call 1, line 2");
     expect(card?.previousElementSibling?.localName).toBe("p");
     card?.querySelector("button")?.click();
     expect(items.querySelector<HTMLDetailsElement>(".tool details")?.open).toBe(true);
-    first?.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
+    press(first, "Escape");
     expect(items.querySelector(".claim-source")).toBeNull();
     numbers.dispose();
   });
