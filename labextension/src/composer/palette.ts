@@ -61,7 +61,9 @@ export class Palette {
     this.list.hidden = items.length === 0;
     this.node.hidden = false;
     setText(this.remark, this.words(items.length, kind, late));
-    // it stays a text field of several lines, which a combobox cannot be
+    // a text field of several lines otherwise: readers then leave its own keys alone
+    this.field.setAttribute("role", "combobox");
+    this.field.setAttribute("aria-expanded", "true");
     this.field.setAttribute("aria-controls", this.list.id);
     this.mark();
   }
@@ -72,7 +74,7 @@ export class Palette {
     this.items = [];
     this.chosenAt = 0;
     setText(this.remark, "");
-    for (const name of ["aria-controls", "aria-activedescendant"]) this.field.removeAttribute(name);
+    for (const name of ["role", "aria-expanded", "aria-controls", "aria-activedescendant"]) this.field.removeAttribute(name);
   }
 
   /** Goes `steps` down the list (up where negative), round its ends. */
