@@ -149,6 +149,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thorough  # how soon Dask notices that all its processes are gone depends on the machine's load
 def test_a_killed_worker_of_dask_costs_nobody_an_answer(messages_server, tmp_path):
     gate = Gate()
     server = messages_server(
