@@ -74,6 +74,7 @@ def test_a_rule_and_a_server_are_added_by_clicks_in_the_file_that_is_named(noteb
     view.get_by_label("JSON, as").fill(json.dumps({"mcpServers": {"weather": weather}}))
     view.get_by_role("button", name="Add", exact=True).click()
     item = view.locator(".item", has_text="weather")
+    item.locator("summary", has_text="More").click()
     item.get_by_role("button", name="Edit").click()
     assert "hush" not in item.locator("textarea").input_value()
     check_accessible(view)
