@@ -114,7 +114,7 @@ class Noise:
         self._logger = logging.getLogger("noise")
         self._logger.setLevel(logging.INFO)
         self._logger.propagate = False
-        self._handler = logging.FileHandler(folder / "log.txt")
+        self._handler = logging.FileHandler(folder / "log.txt", mode="w")
         self._logger.addHandler(self._handler)
         self._file = (folder / "written.txt").open("w")
         self._threads = [threading.Thread(target=self._make, args=(name,), daemon=True) for name in self.counts]
