@@ -438,7 +438,7 @@ def _shown(blocks: list[dict[str, Any]]) -> str:
 
 
 def _told(projection: ClaudeMessages, event: Event) -> list[Message]:
-    """The messages of an event; an error of the API is told by an assistant's message, too, as Claude Code does."""
+    """The messages of an event; an error of the API comes as an assistant's message, too, as in Claude Code."""
     made = [as_message(each) for each in projection.messages(event)]
     if isinstance(event, RunEnd) and event.error is not None and isinstance(made[-1], ResultMessage):
         word: Any = next((word for word, codes in _OF_API.items() if event.error["code"] in codes), None)

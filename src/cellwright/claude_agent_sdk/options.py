@@ -72,7 +72,7 @@ OPTIONS: Mapping[str, Option] = {
     "resume_drops_turn": Option("refused", "goes with `resume_session_at`"),
     "agents": Option("works", "`AgentDefinition`s or dicts"),
     "setting_sources": Option("works", "what a project brings along counts once its folder is trusted"),
-    "skills": Option("works", '`"all"`, or names: Claude is told of these alone'),
+    "skills": Option("works", '`"all"`, or names: Claude learns only of these'),
     "sandbox": Option("works", "the setting `sandbox`"),
     "plugins": Option("works", "folders of plugins; your program vouches for them"),
     "max_thinking_tokens": Option("works", "the variable MAX_THINKING_TOKENS"),

@@ -62,7 +62,7 @@ ABILITIES: Mapping[str, Ability] = {
     "window": Ability(
         "Names its context window",
         False,
-        "200,000 tokens are assumed. Set `CLAUDE_CODE_AUTO_COMPACT_WINDOW`, and old messages are summed up in time.",
+        "200,000 tokens are assumed. Set `CLAUDE_CODE_AUTO_COMPACT_WINDOW`, and old messages are summarized in time.",
     ),
 }
 """In the order in which they are tried."""
