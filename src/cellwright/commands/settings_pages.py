@@ -15,7 +15,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import effort_of, mode_of, model_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.redaction.secret_names import is_secret
+from cellwright.redaction.redaction import is_secret
 
 _LONGEST_VALUE = 400
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, field
 
-from cellwright.redaction.secret_names import is_always_secret, is_secret, is_secret_name
+from cellwright.redaction.secret_names import is_always_secret, is_secret_name
 from cellwright.text import counted, lazy_pattern
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ KINDS = "cellwright.redaction.command_secrets"
 """The module that is imported with the first search, on a thread."""
 
 _CELL_OUTPUT = lazy_pattern(r"(?ms)^<output[ >].*?(?:^</output>|\Z)")
+_TOKEN_REST = lazy_pattern(r"(?=\D*\d)[\w.-]{8,}")
+_WEB_TOKEN = lazy_pattern(r"ey[\w-]+\.ey[\w-]+\.")
 _REST_OF_TOKEN = lazy_pattern(r"(?<=[\w.])[\w+/=.-]*")
 
 _APART = "\n" * 8
@@ -205,6 +207,35 @@ def all_kinds() -> tuple[SecretKind, ...]:
     from cellwright.redaction.secret_kinds import LOOKS
 
     return (*LOOKS, *COMMANDS, *NAMED)
+
+
+def looks_secret(value: str) -> bool:
+    """Return whether a whole value is a key, a token, or an address with a password, or has one in it.
+
+    A value that begins as a service's keys do counts, however it continues.
+    """
+    from cellwright.redaction.secret_kinds import KEY_FORMATS, SearchedText, has_password_in_address
+
+    if _WEB_TOKEN.match(value) or has_password_in_address(value) or "PRIVATE KEY-----" in value:
+        return True
+    prefixes = (hint for kind in KEY_FORMATS if kind.at_hints for hint in kind.hints if value.startswith(hint))
+    if any(_TOKEN_REST.fullmatch(value, len(prefix)) for prefix in prefixes):
+        return True
+    searched = SearchedText(value)
+    return any(any(kind.matches(searched)) for kind in all_kinds())
+
+
+@functools.lru_cache(maxsize=1024)
+def is_secret(name: str, value: str = "") -> bool:
+    """Return whether a variable or setting is a secret: by its name, or because its value looks like one.
+
+    The address of a proxy keeps its password: without it, nothing behind the proxy is reached.
+    """
+    from cellwright.redaction.secret_kinds import has_password_in_address  # not needed for a name alone
+
+    if is_secret_name(name):
+        return True
+    return looks_secret(value) and not (name.lower().endswith("_proxy") and has_password_in_address(value))
 
 
 def redaction_of(environ: Mapping[str, str]) -> Redaction:

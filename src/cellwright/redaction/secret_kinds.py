@@ -384,25 +384,7 @@ WRITTEN = (
 LOOKS = (*KEY_FORMATS, *WRITTEN)
 """All kinds that need no name beside them."""
 
-_TOKEN_REST = lazy_pattern(r"(?=\D*\d)[\w.-]{8,}")
-_WEB_TOKEN = lazy_pattern(r"ey[\w-]+\.ey[\w-]+\.")
 _PASSWORD_IN_ADDRESS = lazy_pattern(r"\w[\w+.-]*://[^/\s@]*:[^/\s@]+@")
-
-
-def looks_secret(value: str) -> bool:
-    """Return whether a whole value is a key, a token, or an address with a password, or has one in it.
-
-    A value that begins as a service's keys do counts, however it continues.
-    """
-    if _WEB_TOKEN.match(value) or has_password_in_address(value) or "PRIVATE KEY-----" in value:
-        return True
-    prefixes = (hint for kind in KEY_FORMATS if kind.at_hints for hint in kind.hints if value.startswith(hint))
-    if any(_TOKEN_REST.fullmatch(value, len(prefix)) for prefix in prefixes):
-        return True
-    from cellwright.redaction.redaction import all_kinds  # the whole table, which is made of this one
-
-    searched = SearchedText(value)
-    return any(any(kind.matches(searched)) for kind in all_kinds())
 
 
 def has_password_in_address(value: str) -> bool:

@@ -88,16 +88,3 @@ def is_always_secret(name: str) -> bool:
     """Return whether every text under this name is a secret, in code and in data as well."""
     words = words_of(name)
     return name not in _KEPT and _ALWAYS.search(words) is not None
-
-
-@functools.lru_cache(maxsize=1024)
-def is_secret(name: str, value: str = "") -> bool:
-    """Return whether a variable or setting is a secret: by its name, or because its value looks like one.
-
-    The address of a proxy keeps its password: without it, nothing behind the proxy is reached.
-    """
-    from cellwright.redaction.secret_kinds import has_password_in_address, looks_secret  # not needed for a name alone
-
-    if is_secret_name(name):
-        return True
-    return looks_secret(value) and not (name.lower().endswith("_proxy") and has_password_in_address(value))

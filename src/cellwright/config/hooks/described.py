@@ -21,7 +21,7 @@ from cellwright.config.hooks.entries import (
 )
 from cellwright.config.hooks.http import variables_of
 from cellwright.config.trust.exact_text import block, exact, exact_json, program_lines
-from cellwright.redaction.secret_names import is_secret
+from cellwright.redaction.redaction import is_secret
 from cellwright.text import lazy_pattern
 
 NOT_SHOWN = frozenset({"identity", "source", "from_project", "secrets", "variables", "seconds"})

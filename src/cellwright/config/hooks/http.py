@@ -23,7 +23,7 @@ from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.printed_answers import read_printed
 from cellwright.config.hooks.command import failed, read_output, short
 from cellwright.config.hooks.entries import HttpHook
-from cellwright.redaction.secret_names import is_secret
+from cellwright.redaction.redaction import is_secret
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from cellwright.config.trust.exact_text import exact, exact_json, program_lines
 from cellwright.config.trust.scripts import NO_FILES, NamedFiles, named_files
-from cellwright.redaction.secret_names import is_secret
+from cellwright.redaction.redaction import is_secret
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.mcp.server_entry import OAuthClient, ServerEntry, ServerScope, ServerTransport, plain_name
 

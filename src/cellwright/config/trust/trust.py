@@ -543,7 +543,7 @@ def _described_hooks(entry: SettingsEntry, event: str, environ: Mapping[str, str
 
 
 def _is_secret(name: str, value: Any, gate: Gate) -> bool:
-    from cellwright.redaction.secret_names import is_secret  # its module is not needed where nothing is asked
+    from cellwright.redaction.redaction import is_secret  # its module is not needed where nothing is asked
 
     if gate == "confirm":  # the address is what is asked about
         return is_secret(name) and not name.upper().endswith(("_URL", "_PROXY", "_ENDPOINT", "_DIR", "_FILE"))

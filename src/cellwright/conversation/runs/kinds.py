@@ -46,8 +46,8 @@ class ReplayDecision(Protocol):
     def trust_checks(self) -> Sequence[TrustCheck]:
         """The questions that may have to be asked about it before."""
 
-    def turn(self) -> ReplayedTurn | None:
-        """The turn that is played, None where the model is asked; called once, when the questions are answered."""
+    def kind(self) -> RunKind:
+        """The kind that the run is; called once, when the questions are answered."""
 
 
 class TakesPart(Protocol):
@@ -174,8 +174,7 @@ class Recorded(Live):
         return self._decision.trust_checks
 
     def decided(self) -> RunKind:
-        turn = self._decision.turn()
-        return LIVE if turn is None else Replay(turn)
+        return self._decision.kind()
 
 
 RunKind = Live

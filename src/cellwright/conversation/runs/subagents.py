@@ -182,11 +182,9 @@ class Subagents(Feature):
 
     def options(self, run: RunInfo, options: RunOptions) -> RunOptions:
         """The options with what the agent that works itself says, if there is one."""
-        lead = self._take_lead(self._find_lead(run))
-        if lead is None:
-            return options
+        self._take_lead(self._find_lead(run))
         mode = parse_mode(run.session.mode or self._in_force.settings.default_mode)[0]
-        return led_by(lead, options, mode)
+        return options if self._lead is None else led_by(self._lead, options, mode)
 
     def _find_lead(self, run: RunInfo) -> AgentDefinition | None:
         """The agent that works itself: the one that is asked for, else the session's, else the one that the settings name.
@@ -205,10 +203,9 @@ class Subagents(Feature):
             self._lead_gone = f"Agent {name} was not found; Claude answers itself. /agents lists the available agents."
             return None
 
-    def _take_lead(self, lead: AgentDefinition | None) -> AgentDefinition | None:
+    def _take_lead(self, lead: AgentDefinition | None) -> None:
         self._lead = lead
         self._servers.use_for_lead(lead)
-        return lead
 
     def notices(self, run: RunInfo) -> Sequence[str]:
         return [self._lead_gone] if self._lead_gone else []
@@ -217,11 +214,12 @@ class Subagents(Feature):
         return self.as_lead(agent, self._lead)
 
     def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
-        lead, session = self._lead, run.session
-        begins = lead is not None and (session.is_fresh or session.agent != lead.name)
+        session = run.session
+        name = None if self._lead is None else self._lead.name
+        begins = name is not None and (session.is_fresh or session.agent != name)
         if run.kind.keeps:
-            session.agent = None if lead is None else lead.name
-        return functools.partial(self._for_prompt, lead if begins else None)
+            session.agent = name
+        return functools.partial(self._for_prompt, self._lead if begins else None)
 
     def after_summary(self, run: RunInfo | None) -> ContextProvider | None:
         return None if run is None or self._lead is None else self.notes_of(self._lead)

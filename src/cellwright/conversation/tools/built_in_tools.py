@@ -18,12 +18,12 @@ from msgspec import Struct, field
 
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings
-from cellwright.model.provider import Provider
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.later_tool import later_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
 
 if TYPE_CHECKING:
+    from cellwright.agent.side_request import SideRequest
     from cellwright.tools.agents.agent import StartAgent
     from cellwright.tools.code.navigation.project_code import ProjectCode
     from cellwright.tools.shell.task_stop import StopAgent
@@ -43,7 +43,7 @@ def no_live_definition(_name: str) -> str:
 class ToolEnvironment(Struct, frozen=True, kw_only=True):
     """The things tools need of the place they work in.
 
-    `provider` is the way to the model for tools that ask a small one; it is called when there is something to ask.
+    `side_request` is the way to a small model for tools that ask one; without it they do without.
     `is_unsaved` says of a file whether it is open in an editor with changes that are not on disk; `open_notebooks` are the
     notebooks that can be worked on where their user sees them.
     """
@@ -51,7 +51,7 @@ class ToolEnvironment(Struct, frozen=True, kw_only=True):
     cwd: Path
     settings: Settings
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    provider: Callable[[], Provider] | None = None
+    side_request: SideRequest | None = None
     is_unsaved: Callable[[Path], bool] = never_unsaved
     open_notebooks: OpenNotebooks = field(default_factory=NothingOpen)
     more_roots: Callable[[], Sequence[Path]] = tuple
@@ -70,7 +70,6 @@ class ToolEnvironment(Struct, frozen=True, kw_only=True):
 
 def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     """The tools that need no kernel, sharing one memory of what was read."""
-    from cellwright.agent.side_request import SideRequest, small_model
     from cellwright.tools.agents.agent import agent_tool
     from cellwright.tools.files.read import read_tool
     from cellwright.tools.planning.ask_user_question import ask_user_question_tool
@@ -93,8 +92,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
             if maker.group == group
         )
 
-    side_request = None if place.provider is None else SideRequest(place.provider, small_model(environ))
-    engine = choose_engine(environ, side_request)
+    engine = choose_engine(environ, place.side_request)
     return (
         read_tool(make.state, cwd, place.open_notebooks, make.related_line),
         *of_group("work"),
@@ -112,7 +110,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
         *of_group("plan"),
         exit_plan_mode_tool(settings.project, settings.plans_directory),
         web_fetch_tool(
-            side_request,
+            place.side_request,
             seconds=settings.web_fetch_timeout,
             most_bytes=settings.max_file_size,
             cache_seconds=settings.cache_ttl,

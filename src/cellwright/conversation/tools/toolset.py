@@ -185,11 +185,14 @@ class ConversationTools:
         return made
 
     def _workplace(self, file_state: FileState) -> ToolEnvironment:
+        from cellwright.agent.side_request import SideRequest, small_model
+
+        environ = ChainMap(self._hooks.exported, self._path, self._in_force.environment)  # type: ignore[arg-type]  # it is only read
         return ToolEnvironment(
             cwd=self._in_force.cwd,
             settings=self._in_force.settings,
-            environ=ChainMap(self._hooks.exported, self._path, self._in_force.environment),  # type: ignore[arg-type]  # it is only read
-            provider=lambda: self._model.provider,
+            environ=environ,
+            side_request=SideRequest(lambda: self._model.provider, small_model(environ)),
             is_unsaved=self._is_unsaved,
             open_notebooks=RecordedNotebooks(self.open_notebooks, lambda: self._checkpoints.turn),
             file_state=file_state,

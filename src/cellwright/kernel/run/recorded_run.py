@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.runs.kinds import TrustCheck
+from cellwright.conversation.runs import kinds
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd, TurnChanged, UserPrompt
 from cellwright.kernel.run.saved_answers import AnswerQuestion
@@ -65,8 +65,8 @@ class RecordedRun:
     _undo: int | None = field(default=None, init=False)
 
     @property
-    def trust_checks(self) -> Sequence[TrustCheck]:
-        questions: list[TrustCheck] = [] if self.question is None else [self.question]
+    def trust_checks(self) -> Sequence[kinds.TrustCheck]:
+        questions: list[kinds.TrustCheck] = [] if self.question is None else [self.question]
         return [*questions, RecordingTrust(self)]
 
     @property
@@ -76,18 +76,18 @@ class RecordedRun:
             return False
         return self.replay_mode in (FILE, "strict") or self.replay.holds(self.requested.prompt, nth=self.requested.nth)
 
-    def turn(self) -> ReplayedTurn | None:
-        """The turn that is played, None where the model is asked. Raises SkippedRun, CellwrightError."""
+    def kind(self) -> kinds.RunKind:
+        """A `Replay` of the recorded turn, or live if the model is asked. Raises SkippedRun, CellwrightError."""
         if self.question is not None:
             self._apply_choice(self.question)
         if not self.plays:
             if self.replay_mode == "auto":
                 self._run_live()
-            return None
+            return kinds.LIVE
         assert self.replay is not None
         self._played = self.replay.turn(self.requested.prompt, nth=self.requested.nth)
         self._note = Notice(f"Played from {self.replay.path.name}: nothing was sent to the model.")
-        return self._played
+        return kinds.Replay(self._played)
 
     def follow(self, run: Run, say: Emit) -> None:
         """Take note of the run's events; what there is to say of the recording goes to `say`.

@@ -13,7 +13,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.model.models import limits, refined
 from cellwright.model.pricing import PRICES_DATE, cost_usd
-from cellwright.redaction.secret_names import is_secret
+from cellwright.redaction.redaction import is_secret
 from cellwright.server.listed_models import ListedModelNames
 
 _HIDDEN = "(secret)"

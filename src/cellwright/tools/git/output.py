@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellwright.permissions.patch_text import changed_lines
-from cellwright.redaction.secret_names import is_secret
+from cellwright.redaction.redaction import is_secret
 from cellwright.text import counted, lazy_pattern, visible
 
 LOG_FORMAT = "%x1e%H%x1f%P%x1f%an%x1f%ae%x1f%aI%x1f%D%x1f%s%x1f%b%x1f"

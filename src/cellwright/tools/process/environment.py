@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from cellwright.redaction.secret_names import is_secret
+from cellwright.redaction.redaction import is_secret
 from cellwright.text import lazy_pattern
 
 _OURS = lazy_pattern(r"(ANTHROPIC|JPY|CELLWRIGHT)_.*", re.IGNORECASE)
