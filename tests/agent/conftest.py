@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agent.agent_fields import agent_fields
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.conversation.prompts.system_prompt import system_blocks
@@ -72,7 +73,7 @@ def scene(tmp_path: Path) -> Any:
             model=options.pop("model", "claude-opus-5-5"),
             system=system_blocks(),
             tools=tools,
-            **options,
+            **agent_fields(**options),
         )
         return Scene(server, session or Session.create(tmp_path, tmp_path / "sessions"), agent)
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from tests.agent.plain_tools import fail, look
 
+from cellwright.agent.agent_setup import ModelSettings
 from cellwright.events import TurnEnd
 from cellwright.sessions.session import Session
 from cellwright.testing import say, think, turn, use
@@ -42,7 +43,7 @@ def test_the_cache_lives_as_long_as_the_setting_says(scene, ttl, hour):
     """A session begun with one setting goes on with another: what an hour keeps stands before what five minutes keep."""
     played = scene([turn(use("look", name="a")), say("one"), say("two")], tools=[look], cache_ttl="5m")
     played.go_on(PROMPT)
-    played.agent = dataclasses.replace(played.agent, cache_ttl=ttl)
+    played.agent = dataclasses.replace(played.agent, model_settings=ModelSettings(cache_ttl=ttl))
     played.go_on(PROMPT)
     first, *_, last = [end.usage["cache_creation"] for end in played.of(TurnEnd)]
     assert first["ephemeral_1h_input_tokens"] == 0

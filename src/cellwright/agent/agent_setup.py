@@ -17,7 +17,7 @@ from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.prompt import ContextItem, FullPrompt, Prompt
-from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS, SharedBudgets
+from cellwright.agent.spending.run_spending import USUAL_LIMITS, RunLimits
 from cellwright.agent.steering import Steering
 from cellwright.agent.structured_output.typed_answer import AnswerType
 from cellwright.agent.tool import TOOL_SEARCH, Tool
@@ -80,53 +80,66 @@ class OtherTools(AgentFeatures):
         return await self.others.answered(answer, session)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import
-class AgentSetup:
-    """A model with a system prompt, tools and a policy. Frozen: a variant is `dataclasses.replace(agent, …)`.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelSettings:
+    """How a model is asked, and which others may be asked instead.
 
-    `max_turns` bounds the requests of one run, `budget_usd` its cost in US dollars, `shared_budgets`
-    that of more than one run. `max_tokens` bounds one answer.
-    `tool_timeout` (seconds) bounds every call, besides the tool's own limit. `hooks` are told what happens, by event:
-    `{"PreToolUse": [HookMatcher("Bash", [check])]}`, where `check` is `async (input, tool_use_id, context) -> dict`.
-    `cache_ttl` is how long the API's cache keeps the conversation (see `Request`).
-    `answer_type` is what the last answer has to be; without one it is text. `ends_when_denied`: where nobody can be asked,
-    a call that needs it ends the run; else Claude is told of the denial and goes on. `fallback_models` take over for the
-    rest of a run, one after another, where a model is overloaded or not there. `plan_model` answers while the session is in
-    plan mode. `thinking_budget` (tokens) is for models that think only with one; None: those do not think. `features`
-    find what Claude must know besides, and tools that come and go. `file_proposals`: blocks of the last answer that name
-    files are offered to be written. `compaction` says when a conversation that fills the context window is summed up.
-    `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
-    `setup` is what Setup hooks are told that a session begins with ("init", "maintenance"); without it nothing is told.
+    `max_tokens` bounds one answer. `thinking_budget` (tokens) is for models that think only with one; None: those do not
+    think. `cache_ttl` is how long the API's cache keeps the conversation (see `Request`). `plan_model` answers while the
+    session is in plan mode. `fallback_models` take over for the rest of a run, one after another, when a model is
+    overloaded or unknown.
     """
 
-    provider: Provider
-    model: str
-    system: Sequence[Mapping[str, Any]]
-    tools: Sequence[Tool]
-    policy: Policy
-    can_use_tool: CanUseTool | None = None
-    ends_when_denied: bool = False
-    setup: str = ""
-    max_turns: int | None = None
-    budget_usd: float | None = None
-    shared_budgets: SharedBudgets = NO_SHARED_BUDGETS
     max_tokens: int = 32_000
     effort: str | None = None
     thinking: Thinking = "summarized"
     thinking_budget: int | None = None
+    cache_ttl: CacheTtl | None = None
     plan_model: str | None = None
     fallback_models: Sequence[str] = ()
-    cache_ttl: CacheTtl | None = None
-    max_parallel_tools: int = 10
-    tool_timeout: float | None = None
+
+
+USUAL_MODEL_SETTINGS = ModelSettings()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FinalAnswer:
+    """What the last answer of a run has to be, and what is done with it.
+
+    Without a `type` it is text. `files`: its blocks that name files are offered to be written.
+    """
+
+    type: AnswerType | None = None
+    files: FileProposals | None = None
+
+
+TEXT_ANSWER = FinalAnswer()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import
+class AgentSetup:
+    """A model with a system prompt, tools and a policy. Frozen: a variant is `dataclasses.replace(agent, …)`.
+
+    `hooks` are told what happens, by event:
+    `{"PreToolUse": [HookMatcher("Bash", [check])]}`, where `check` is `async (input, tool_use_id, context) -> dict`.
+    `features` find what Claude must know besides, and tools that come and go. `compaction` says when a conversation that
+    fills the context window is summed up.
+    """
+
+    provider: Provider
+    model: str
+    model_settings: ModelSettings = USUAL_MODEL_SETTINGS
+    system: Sequence[Mapping[str, Any]]
+    tools: Sequence[Tool]
+    policy: Policy
+    can_use_tool: CanUseTool | None = None
+    limits: RunLimits = USUAL_LIMITS
     hooks: Hooks | HookCallbacks = NO_HOOKS
+    features: AgentFeatures = NO_FEATURES
     redaction: Redaction | None = None
     checkpoints: TurnRecords = NO_CHECKPOINTS
-    answer_type: AnswerType | None = None
-    features: AgentFeatures = NO_FEATURES
-    file_proposals: FileProposals | None = None
     compaction: CompactionSettings = AT_80_PERCENT
-    clear_tool_results: bool = False
+    final_answer: FinalAnswer = TEXT_ANSWER
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins
@@ -157,10 +170,6 @@ class AgentSetup:
     def params_of(self, tools: Sequence[Tool]) -> list[dict[str, Any]]:
         """The definitions of those of `tools` that no rule denies as a whole, as a session that begins has them."""
         return [tool.to_param() for tool in self.visible_tools(tools)]
-
-    def results_cleared_at(self, model: str) -> int | None:
-        """The tokens from which on the API leaves old results of tools out in requests to `model`; None: it keeps them."""
-        return self.compaction.limit(model) // 2 if self.clear_tool_results else None
 
     async def run(
         self, prompt: Prompt | FullPrompt, session: Session, emit: Emit, *, steering: Steering | None = None

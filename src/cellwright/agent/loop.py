@@ -97,15 +97,19 @@ class AgentRun:
         self.model = agent.model
         self.chosen = ""
         """The model that the user has chosen while the run goes on."""
-        self.fallbacks = [name for name in dict.fromkeys(agent.fallback_models) if name != agent.model]
-        self.max_tokens = min(agent.max_tokens, limits(agent.model).max_output)
+        self.fallbacks = [name for name in dict.fromkeys(agent.model_settings.fallback_models) if name != agent.model]
+        self.max_tokens = min(agent.model_settings.max_tokens, limits(agent.model).max_output)
         main = None if within is None else within.run
         self.spending: Spending = Spending(
-            agent.model, session, agent.budget_usd, None if main is None else main.spending, agent.shared_budgets
+            agent.model,
+            session,
+            agent.limits.budget_usd,
+            None if main is None else main.spending,
+            agent.limits.shared_budgets,
         )
         self.text = ""
         self.text_goes_on = False
-        self.answer = AnswerCheck(agent.answer_type)
+        self.answer = AnswerCheck(agent.final_answer.type)
         self.hooks = RunHooks(
             HookRun(agent, self.emit, self.spending.count_side_request, self.spending.left),
             session,
@@ -114,7 +118,9 @@ class AgentRun:
         )
         self.compaction = Compaction(agent, session, self.emit, self.hooks, self.spending, self._next_model)
         self.calls: ToolCalls = ToolCalls(
-            tools=_by_name(agent.tools if agent.file_proposals is None else (*agent.tools, agent.file_proposals.tool)),
+            tools=_by_name(
+                agent.tools if agent.final_answer.files is None else (*agent.tools, agent.final_answer.files.tool)
+            ),
             gate=PermissionGate(
                 agent.policy,
                 agent.can_use_tool,
@@ -123,13 +129,13 @@ class AgentRun:
                 self.hooks,
                 None if main is None else main.calls.gate,
             ),
-            ends_when_denied=agent.ends_when_denied,
+            ends_when_denied=agent.limits.ends_when_denied,
             session=session,
             journal=self.journal,
             emit=self.emit,
             spend=self.spending.count_side_request,
-            max_parallel=agent.max_parallel_tools,
-            timeout=agent.tool_timeout,
+            max_parallel=agent.limits.max_parallel_tools,
+            timeout=agent.limits.tool_timeout,
             hooks=self.hooks,
             redaction=ResultRedaction(agent.redaction, self.emit),
             steering=steering,
@@ -212,7 +218,7 @@ class AgentRun:
 
     async def _propose_files(self, stop: _Stop) -> _Stop:
         """Offer the files that the answer names to be written; the run's end, another where nobody could be asked."""
-        if (proposals := self.agent.file_proposals) is None:
+        if (proposals := self.agent.final_answer.files) is None:
             return stop
         calls = proposals.calls(self.text, f"{self.session.id}_{self.log.next_seq}")
         if calls:
@@ -230,7 +236,7 @@ class AgentRun:
         expanded = await self.hooks.before_expansion(full.text, full.expansion)
         full = (await full.with_collected_context()).with_appended("Hooks", "hook", expanded)
         # before anything is written: a prompt that a hook refuses leaves no trace
-        full = full.with_appended("Hooks", "hook", await self.hooks.before_prompt(full.text))
+        full = full.with_appended("Hooks", "hook", await self.hooks.before_prompt(full.text, full.setup))
         if not self.session.has_begun:
             self.session.begin(
                 model=agent.model,
@@ -338,8 +344,8 @@ class AgentRun:
 
     async def _ask(self) -> TurnEnd:
         agent = self.agent
-        if agent.max_turns is not None and not self._may_ask:
-            raise _Stop("max_turns", run_errors.too_many_turns(agent.max_turns))
+        if agent.limits.max_turns is not None and not self._may_ask:
+            raise _Stop("max_turns", run_errors.too_many_turns(agent.limits.max_turns))
         self._take_chosen_model()
         await self.compaction.before_request(self.model)
         self.requests += 1
@@ -369,13 +375,13 @@ class AgentRun:
             messages=self.session.encoded,
             max_tokens=max_tokens,
             effort=self._effort(),
-            thinking=agent.thinking,
+            thinking=agent.model_settings.thinking,
             # in mid-turn a model with a budget goes on only with thinking of its own
-            thinking_budget=agent.thinking_budget if self.model == agent.model else None,
-            cache_ttl=agent.cache_ttl,
+            thinking_budget=agent.model_settings.thinking_budget if self.model == agent.model else None,
+            cache_ttl=agent.model_settings.cache_ttl,
             output_format=self.answer.output_format,
             summary_as_text=self.summary_as_text,
-            clear_tool_results_at=agent.results_cleared_at(self.model),
+            clear_tool_results_at=agent.compaction.results_cleared_at(self.model),
         )
 
     async def _summarised(self, error: ApiError) -> bool:
@@ -408,7 +414,7 @@ class AgentRun:
 
     def _effort(self) -> str | None:
         """The effort that the model thinks with: what was asked for, or the most below it that the model has."""
-        wanted = self.agent.effort
+        wanted = self.agent.model_settings.effort
         effort = accepted_effort(self.model, wanted)
         if effort != wanted and self.model == self.agent.model and self.session.lowered_effort != (self.model, wanted):
             self.session.lowered_effort = self.model, wanted
@@ -450,16 +456,19 @@ class AgentRun:
         """
         agent, model = self.agent, self.steering.model
         if model is None:
-            if agent.plan_model is None or self.model not in (agent.model, agent.plan_model):
+            if agent.model_settings.plan_model is None or self.model not in (
+                agent.model,
+                agent.model_settings.plan_model,
+            ):
                 return
-            model = agent.plan_model if self.calls.gate.mode == "plan" else agent.model
+            model = agent.model_settings.plan_model if self.calls.gate.mode == "plan" else agent.model
         elif model != self.chosen:
             self.chosen = model  # once: a fallback may have to take its place later
         else:
             return
         if model != self.model:
             self.model = self.spending.model = model
-            self.max_tokens = min(agent.max_tokens, limits(model).max_output)
+            self.max_tokens = min(agent.model_settings.max_tokens, limits(model).max_output)
 
     def _fall_back(self, why: str) -> None:
         """Have the next model answer from here on, until the run ends."""
@@ -543,7 +552,7 @@ class AgentRun:
 
     @property
     def _may_ask(self) -> bool:
-        return self.agent.max_turns is None or self.requests < self.agent.max_turns
+        return self.agent.limits.max_turns is None or self.requests < self.agent.limits.max_turns
 
     async def _reserved_tokens(self) -> int:
         waits = Notice("Another run is at work on the same budget. The next request waits until its own is over.")

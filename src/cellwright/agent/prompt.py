@@ -130,7 +130,8 @@ CollectContext = Callable[[], Awaitable[ContextItems]]
 class FullPrompt(Struct, frozen=True, kw_only=True):
     """The user's words, and what is told before and after them. `collect_context` finds more of it, nearest to the words.
 
-    `expansion` is what UserPromptExpansion hooks are told of words that call a command, a skill or an MCP prompt. With
+    `expansion` is what UserPromptExpansion hooks are told of words that call a command, a skill or an MCP prompt, `setup`
+    ("init", "maintenance") what Setup hooks are told if a session begins with it; they are told nothing without it. With
     `tells_silently` views are not shown what `collect_context` finds.
     """
 
@@ -143,6 +144,7 @@ class FullPrompt(Struct, frozen=True, kw_only=True):
     expansion: Mapping[str, Any] | None = None
     tells_silently: bool = False
     unseen: tuple[ContextItem, ...] = ()
+    setup: str = ""
 
     @property
     def text(self) -> str:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cellwright.agent.agent_setup import AgentFeatures, AgentSetup
+from cellwright.agent.agent_setup import USUAL_MODEL_SETTINGS, AgentFeatures, AgentSetup, FinalAnswer, ModelSettings
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.prompt import ContextItem, ContextProvider
+from cellwright.agent.spending.run_spending import USUAL_LIMITS, RunLimits
 from cellwright.agent.thread import AgentThread, CallerJobs
 from cellwright.agent.tool import Tool
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -206,26 +207,21 @@ class Core:
         Raises `CellwrightError` for what is wrong with the options.
         """
         settings, environment = self.in_force.settings, self.in_force.environment
-        limits: dict[str, Any] = {
-            "max_turns": options.max_turns or settings.max_turns,
-            "budget_usd": options.budget_usd or settings.run_budget,
-            "max_tokens": options.max_tokens or settings.max_tokens,
-            "max_parallel_tools": options.max_parallel_tools or settings.max_parallel_tools,
-            "tool_timeout": options.tool_timeout or settings.tool_timeout,
-        }
-        given = {name: value for name, value in limits.items() if value is not None}
         on_denied = options.on_denied or settings.on_denied
         policy = PolicyInForce(self.in_force, options, self.sandbox.abilities)
         tools, now = self.tools.of(options), policy.now()
         agent = AgentSetup(
             provider=provider,
             model=model_of(options, settings, environment),
-            plan_model=plan_model_of(options, settings, environment),
-            effort=effort_of(options, settings),
-            cache_ttl=settings.prompt_cache_ttl,
-            thinking=thinking_of(settings, environment),
-            thinking_budget=thinking_budget_of(settings, environment),
-            fallback_models=fallbacks_of(options, settings, environment),
+            model_settings=ModelSettings(
+                max_tokens=options.max_tokens or settings.max_tokens or USUAL_MODEL_SETTINGS.max_tokens,
+                effort=effort_of(options, settings),
+                thinking=thinking_of(settings, environment),
+                thinking_budget=thinking_budget_of(settings, environment),
+                cache_ttl=settings.prompt_cache_ttl,
+                plan_model=plan_model_of(options, settings, environment),
+                fallback_models=fallbacks_of(options, settings, environment),
+            ),
             system=system_blocks(
                 [tool for tool in tools if not now.hides(tool)],
                 style=self.style(),
@@ -236,14 +232,19 @@ class Core:
             features=ConversationFeatures(self, options, run, context),
             policy=policy,
             can_use_tool=can_use_tool if on_denied == "ask" else None,
-            ends_when_denied=on_denied == "error",
-            setup=options.setup,
+            limits=RunLimits(
+                max_turns=options.max_turns or settings.max_turns,
+                budget_usd=options.budget_usd or settings.run_budget,
+                ends_when_denied=on_denied == "error",
+                max_parallel_tools=options.max_parallel_tools
+                or settings.max_parallel_tools
+                or USUAL_LIMITS.max_parallel_tools,
+                tool_timeout=options.tool_timeout or settings.tool_timeout,
+            ),
             hooks=together(self.hooks.of(self.in_force.program_environment), as_hooks(options.hooks)),
             redaction=self.redaction if settings.redact_secrets else None,
-            answer_type=options.answer_type,
+            final_answer=FinalAnswer(type=options.answer_type),
             compaction=compaction_settings(settings, environment),
-            clear_tool_results=settings.clear_tool_results,
-            **given,
         )
         for feature in self.features:
             agent = feature.agent(agent, options)

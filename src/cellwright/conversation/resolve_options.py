@@ -229,6 +229,7 @@ def compaction_settings(settings: Settings, environ: Mapping[str, str]) -> Compa
         share = min(share, percent / 100) if percent > 0 else share
     off = any(environ.get(name, "0") not in ("", "0", "false") for name in ("DISABLE_AUTO_COMPACT", "DISABLE_COMPACT"))
     return CompactionSettings(
+        clear_tool_results=settings.clear_tool_results,
         automatic=settings.auto_compact and not off,
         share=share,
         window=window if window is None or window > 0 else None,

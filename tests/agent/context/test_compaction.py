@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 from tests.agent.plain_tools import look
 
 import cellwright
@@ -215,10 +216,9 @@ def test_a_summary_is_asked_for_as_the_runs_own_answers_are(play):
         digging(20),
         tools=[dig],
         model="claude-haiku-4-5",
-        compaction=SMALL,
+        compaction=replace(SMALL, clear_tool_results=True),
         thinking_budget=20_000,
         max_tokens=30_000,
-        clear_tool_results=True,
     )
     assert played.end.ok, played.end.error
     asked = [body for body in played.bodies if ASKED in last_text(body)]

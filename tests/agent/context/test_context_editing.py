@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from msgspec.structs import replace
 from tests.agent.context.test_compaction import dig
 
 from cellwright.agent.context.compaction import CompactionSettings
@@ -21,7 +22,7 @@ def played(scene):
 
     def play(*, clear):
         steps = [turn(think("Deeper."), use("dig", words=900))] * STEPS
-        made = scene([*steps, say("done")], tools=[dig], compaction=WINDOW, clear_tool_results=clear)
+        made = scene([*steps, say("done")], tools=[dig], compaction=replace(WINDOW, clear_tool_results=clear))
         environ = {**os.environ, "ANTHROPIC_BASE_URL": made.server.url, "ANTHROPIC_API_KEY": made.server.api_key}
         object.__setattr__(made.agent, "provider", AnthropicProvider(choose_transport(environ), own_compaction=True))
         made.go_on("Dig.")

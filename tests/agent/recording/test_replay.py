@@ -12,6 +12,7 @@ from cellwright.agent.calls.approval import Allow, Deny
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay, UntrustedRecording
 from cellwright.agent.recording.replay_drift import Drift, describe_drift
+from cellwright.agent.spending.run_spending import RunLimits
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.conversation.replayed_edits import ReplayedEdits
 from cellwright.conversation.runs.run import EventBus
@@ -175,7 +176,10 @@ def test_a_played_turn_costs_nothing_and_says_that_it_was_played(record, workpla
     recorded = record(place, [say("Hello.")], "Hi")
     session = Session.create(place.folder, None)
     events, _ = play(
-        Replay(recorded.recording, place.folder), agent_in(place, recorded, budget_usd=1e-9), "Hi", session
+        Replay(recorded.recording, place.folder),
+        agent_in(place, recorded, limits=RunLimits(budget_usd=1e-9)),
+        "Hi",
+        session,
     )
 
     (then,), (now,) = recorded.of(TurnEnd), [event for event in events if isinstance(event, TurnEnd)]

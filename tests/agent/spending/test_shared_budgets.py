@@ -25,7 +25,7 @@ import asyncio, os, sys
 from pathlib import Path
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.conversation.prompts.system_prompt import system_blocks
-from cellwright.agent.spending.run_spending import Budget, CountedFile, SharedBudgets
+from cellwright.agent.spending.run_spending import Budget, CountedFile, RunLimits, SharedBudgets
 from cellwright.agent.spending.spending_file import SpendingFile
 from cellwright.events import TextDelta
 from cellwright.model.anthropic import connect
@@ -36,7 +36,9 @@ file, budget, folder = Path(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
 agent = AgentSetup(
     provider=connect(os.environ), model="claude-opus-5-5", system=system_blocks(), tools=(),
     policy=PermissionPolicy(roots=(folder,), cwd=folder),
-    shared_budgets=SharedBudgets(files=(CountedFile(SpendingFile(lambda: file), Budget(budget, "day")),)),
+    limits=RunLimits(
+        shared_budgets=SharedBudgets(files=(CountedFile(SpendingFile(lambda: file), Budget(budget, "day")),))
+    ),
 )
 def on_event(event):
     if isinstance(event, TextDelta):

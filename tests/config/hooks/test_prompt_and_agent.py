@@ -6,6 +6,7 @@ import os
 
 import pytest
 from hook_scenes import group, hooks_of
+from tests.agent.agent_fields import agent_fields
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.tool import tool
@@ -59,7 +60,7 @@ def play(messages_server, tmp_path):
             tools=(look, change),
             policy=PermissionPolicy(mode="bypassPermissions", roots=(tmp_path,), cwd=tmp_path),
             hooks=hooks_of(tmp_path, {event: [group(*hooks)]}, environ=options.pop("environ", os.environ)),
-            **options,
+            **agent_fields(**options),
         )
         session = Session.create(tmp_path, tmp_path / "sessions")
         events = []

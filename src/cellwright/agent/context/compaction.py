@@ -79,18 +79,24 @@ def _no_other(_error: ApiError) -> None:
 
 class CompactionSettings(Struct, frozen=True, kw_only=True):
     """When a conversation is summed up by itself: at the part `share` of the model's window, or of `window` tokens if that
-    is less. `own_api`: by the API's own compaction where it is there.
+    is less. `own_api`: by the API's own compaction where it is there. `clear_tool_results`: before that, the API leaves old
+    results of tools out where they are many (context editing).
     """
 
     automatic: bool = True
     share: float = 0.8
     window: int | None = None
     own_api: bool = False
+    clear_tool_results: bool = False
 
     def limit(self, model: str) -> int:
         """The tokens at which a conversation with `model` is summed up."""
         window = limits(model).context_window
         return round(self.share * min(window, self.window or window))
+
+    def results_cleared_at(self, model: str) -> int | None:
+        """The tokens from which on the API leaves old results of tools out in requests to `model`; None: it keeps them."""
+        return self.limit(model) // 2 if self.clear_tool_results else None
 
 
 AT_80_PERCENT = CompactionSettings()
@@ -275,7 +281,7 @@ class Compaction:
             tools=b"[]",
             messages=[user_message(f"{text}\n\n{request_text(focus, self._trigger)}")],
             max_tokens=min(SUMMARY_TOKENS, limits(model).max_output),
-            thinking=self._agent.thinking,
+            thinking=self._agent.model_settings.thinking,
             cache_whole=False,
         )
         summary = await self._sent(request)
@@ -373,7 +379,7 @@ def request_of_session(
 ) -> Request:
     """A request about the conversation that reads the cache of its runs, with `max_tokens` for what is written."""
     is_agents = model == agent.model
-    budget = agent.thinking_budget if is_agents else None
+    budget = agent.model_settings.thinking_budget if is_agents else None
     return Request(
         model=model,
         system=session.system,
@@ -381,11 +387,11 @@ def request_of_session(
         messages=messages,
         max_tokens=min(max_tokens + (budget or 0), limits(model).max_output),
         # as in the run's own requests: other thinking or effort would have the whole conversation read anew
-        effort=accepted_effort(model, agent.effort),
-        thinking=agent.thinking,
+        effort=accepted_effort(model, agent.model_settings.effort),
+        thinking=agent.model_settings.thinking,
         thinking_budget=budget,
-        cache_ttl=agent.cache_ttl,
-        clear_tool_results_at=agent.results_cleared_at(model),
+        cache_ttl=agent.model_settings.cache_ttl,
+        clear_tool_results_at=agent.compaction.results_cleared_at(model),
     )
 
 

@@ -66,12 +66,14 @@ class HookRun(Struct, frozen=True):
             system=system,
             tools=tuple(tool for tool in self.agent.tools if tool.read_only and tool.asks == "permission"),
             can_use_tool=None,
-            max_turns=max_turns,
-            budget_usd=self.budget_left(),
-            shared_budgets=NO_SHARED_BUDGETS,  # `left` looks at them, and the run counts there
-            effort=None,
-            plan_model=None,
-            file_proposals=None,
+            limits=replace(
+                self.agent.limits,
+                max_turns=max_turns,
+                budget_usd=self.budget_left(),
+                shared_budgets=NO_SHARED_BUDGETS,  # `left` looks at them, and the run counts there
+            ),
+            model_settings=replace(self.agent.model_settings, effort=None, plan_model=None),
+            final_answer=replace(self.agent.final_answer, files=None),
             hooks=NO_HOOKS,
         )
         return await agent.run(prompt, session, on_event)

@@ -104,8 +104,11 @@ class RunHooks(Struct):
             task.cancel()
         await asyncio.gather(*self._notifying, return_exceptions=True)
 
-    async def before_prompt(self, prompt: str) -> list[dict[str, Any]]:
-        """Collect what Claude is told with the user's words. Raises `CellwrightError` when a hook holds them back."""
+    async def before_prompt(self, prompt: str, setup: str) -> list[dict[str, Any]]:
+        """Collect what Claude is told with the user's words. Raises `CellwrightError` when a hook holds them back.
+
+        `setup` as in `FullPrompt`.
+        """
         if self.hooks is NO_HOOKS:
             self.session.started_by = ""
             return []
@@ -115,8 +118,8 @@ class RunHooks(Struct):
             return context_blocks("SubagentStart hook", begun.context)
         blocks = context_blocks("Hook", self.arrived().context)
         if source := self.session.started_by:
-            if self.run.agent.setup:
-                prepared = await self.fire("Setup", {"trigger": self.run.agent.setup})
+            if setup:
+                prepared = await self.fire("Setup", {"trigger": setup})
                 blocks += context_blocks("Setup hook", prepared.context)
             started = await self.fire("SessionStart", {"source": source, "model": self.run.agent.model})
             _refuse_if_stopped("SessionStart", started)
@@ -258,7 +261,8 @@ class RunHooks(Struct):
         if subagent is not None:
             common |= {"session_id": subagent.main.id, "transcript_path": str(subagent.main.path or "")}
             common |= {"agent_id": subagent.agent.id, "agent_type": subagent.agent.type}
-        return {**common, "effort": {"level": agent.effort}} if agent.effort else common
+        effort = agent.model_settings.effort
+        return {**common, "effort": {"level": effort}} if effort else common
 
 
 def _shown(outcome: Outcome) -> dict[str, Any]:

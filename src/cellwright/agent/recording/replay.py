@@ -152,9 +152,7 @@ class ReplayedTurn:
             tools=replayed_tools(agent.tools, self._calls, target, self.drift.append, self._not_checked),
             policy=RecordedApproval(agent.policy),
             # nothing is asked of the model, nothing is spent
-            max_turns=None,
-            budget_usd=None,
-            shared_budgets=NO_SHARED_BUDGETS,
+            limits=replace(agent.limits, max_turns=None, budget_usd=None, shared_budgets=NO_SHARED_BUDGETS),
         )
 
     def checked(self, full: FullPrompt) -> FullPrompt:

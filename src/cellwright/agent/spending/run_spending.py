@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -56,6 +57,27 @@ class SharedBudgets(Struct, frozen=True):
 
 
 NO_SHARED_BUDGETS = SharedBudgets()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunLimits:
+    """What a run may take before it is ended, and its calls at a time.
+
+    `max_turns` bounds its requests, `budget_usd` its cost in US dollars, `shared_budgets` that of more than one run.
+    `ends_when_denied`: if nobody can be asked, a call that needs it ends the run; else Claude is told of the denial and
+    continues. `max_parallel_tools` calls that read run at the same time; `tool_timeout` (seconds) bounds every call,
+    besides the tool's own limit.
+    """
+
+    max_turns: int | None = None
+    budget_usd: float | None = None
+    shared_budgets: SharedBudgets = NO_SHARED_BUDGETS
+    ends_when_denied: bool = False
+    max_parallel_tools: int = 10
+    tool_timeout: float | None = None
+
+
+USUAL_LIMITS = RunLimits()
 
 
 class _Room(Struct, frozen=True):

@@ -126,10 +126,10 @@ def _body(agent: AgentSetup, prompt: str) -> bytes:
         system=json.dumps([{"type": "text", "text": block["text"]} for block in agent.system]).encode(),
         tools=b"[]",
         messages=[json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")],
-        max_tokens=min(agent.max_tokens, limits(agent.model).max_output),
-        effort=accepted_effort(agent.model, agent.effort),
-        thinking=agent.thinking,
-        output_format=None if agent.answer_type is None else agent.answer_type.output_format,
+        max_tokens=min(agent.model_settings.max_tokens, limits(agent.model).max_output),
+        effort=accepted_effort(agent.model, agent.model_settings.effort),
+        thinking=agent.model_settings.thinking,
+        output_format=None if agent.final_answer.type is None else agent.final_answer.type.output_format,
         cache_whole=False,
     )
     return encode(request, streams=False)

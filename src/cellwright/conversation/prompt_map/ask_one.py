@@ -111,7 +111,8 @@ def ask_in_worker(options: MapOptions, key: str, prompt: str, budget_usd: float 
     `_attempt` sets a call apart from those before it: Dask gives the same arguments the same outcome.
     """
     conversation = _worker_conversation()
-    agent = dataclasses.replace(map_agent(conversation, options), budget_usd=budget_usd)
+    agent = map_agent(conversation, options)
+    agent = dataclasses.replace(agent, limits=dataclasses.replace(agent.limits, budget_usd=budget_usd))
     asking = ask_one(
         agent, conversation.cwd, key, prompt, on_refused=_ignore, on_event=conversation.features.tool_log.add
     )

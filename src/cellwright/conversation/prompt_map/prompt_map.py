@@ -123,7 +123,7 @@ def map(
         budget=MapBudget(
             budget,
             model=agent.model,
-            max_tokens=min(agent.max_tokens, limits(agent.model).max_output),
+            max_tokens=min(agent.model_settings.max_tokens, limits(agent.model).max_output),
             fixed_bytes=len(json.dumps([*agent.system, *agent.tool_params])) + 2_000,
             places=concurrency,
         ),
@@ -265,7 +265,9 @@ class PromptMap:
 
     async def _answer(self, prompt: MapPrompt, budget_usd: float | None, attempt: int) -> Answer:
         if self.executor is None:
-            agent = dataclasses.replace(self.agent, budget_usd=budget_usd)
+            agent = dataclasses.replace(
+                self.agent, limits=dataclasses.replace(self.agent.limits, budget_usd=budget_usd)
+            )
             log = self.conversation.features.tool_log.beside()
             asking = ask_one(
                 agent,
@@ -323,7 +325,7 @@ class PromptMap:
 
         async def keep(store: AnswerStore, answer: Answer) -> None:
             if answer.cost_usd:  # no run counts it
-                for counted in self.agent.shared_budgets.files:
+                for counted in self.agent.limits.shared_budgets.files:
                     counted.file.add(answer.cost_usd)
             await self._keep(store, answer)
 
@@ -397,14 +399,19 @@ def _prompts_of(prompts: Any, fingerprint: str) -> list[MapPrompt]:
 
 def _fingerprint(agent: AgentSetup, options: MapOptions) -> str:
     """A hash of all that an answer depends on besides its prompt."""
-    answer_type = agent.answer_type
+    answer_type = agent.final_answer.type
     facts = {
         "model": agent.model,
         "system": options.system,
         "schema": None if answer_type is None else answer_type.schema,
         "tools": agent.tool_params,
         "rules": [options.run["allow"], options.run["deny"], options.run["mode"]],
-        "limits": [options.run["max_tokens"], options.run["max_turns"], agent.effort, agent.thinking],
+        "limits": [
+            options.run["max_tokens"],
+            options.run["max_turns"],
+            agent.model_settings.effort,
+            agent.model_settings.thinking,
+        ],
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 

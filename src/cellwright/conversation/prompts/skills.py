@@ -280,7 +280,7 @@ class Skills(Feature):
     def _variables(self, skill: Skill, prompt_context: PromptContext) -> Mapping[str, str]:
         return {
             "CLAUDE_SESSION_ID": prompt_context.session.id,
-            "CLAUDE_EFFORT": prompt_context.agent.effort or "",
+            "CLAUDE_EFFORT": prompt_context.agent.model_settings.effort or "",
             "CLAUDE_SKILL_DIR": str(skill.folder),
             "CLAUDE_PROJECT_DIR": str(self._in_force.memory_place.project),
             **skill.variables,

@@ -48,7 +48,7 @@ class BudgetsInForce(Feature):
         return path, self._notebooks[path]
 
     def agent(self, agent: AgentSetup, options: RunOptions) -> AgentSetup:
-        return replace(agent, shared_budgets=self.of_run())
+        return replace(agent, limits=replace(agent.limits, shared_budgets=self.of_run()))
 
     def of_run(self) -> SharedBudgets:
         """The budgets of a run that begins now, and the files where it counts."""

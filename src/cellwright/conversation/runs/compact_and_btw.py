@@ -53,7 +53,7 @@ async def compact_session(core: Core, options: RunOptions, focus: str, emit: Emi
             done.append(event)
         emit(event)
 
-    spending = Spending(agent.model, session, agent.budget_usd, None, agent.shared_budgets)
+    spending = Spending(agent.model, session, agent.limits.budget_usd, None, agent.limits.shared_budgets)
     hooks = RunHooks(HookRun(agent, take, spending.count_side_request, spending.left), session, as_hooks(agent.hooks))
     session.repair()
     _begin(session, agent)
@@ -103,7 +103,7 @@ async def ask_beside(core: Core, options: RunOptions, question: str) -> SideAnsw
     agent = await asyncio.to_thread(lambda: core.agent(options, core.model.chosen(options.provider)))
     if not running:
         _begin(session, agent)
-    spending = Spending(agent.model, session, agent.budget_usd, None, agent.shared_budgets)
+    spending = Spending(agent.model, session, agent.limits.budget_usd, None, agent.limits.shared_budgets)
     asked = [*messages, user_message(_ASIDE.format(question=question))]
     request = request_of_session(agent, session, agent.model, asked, SIDE_ANSWER_TOKENS)
     try:
@@ -140,7 +140,7 @@ def _begin(session: Session, agent: AgentSetup) -> None:
 
 def _fallbacks(agent: AgentSetup, spending: Spending, emit: Emit) -> NextModel:
     """The agent's other models, one after another, where one before cannot answer now."""
-    left = [name for name in dict.fromkeys(agent.fallback_models) if name != agent.model]
+    left = [name for name in dict.fromkeys(agent.model_settings.fallback_models) if name != agent.model]
 
     def next_model(error: ApiError) -> str | None:
         if not left or not is_of_model(error):

@@ -108,7 +108,9 @@ class DryRun(Live):
 
     def agent(self, agent: AgentSetup, _place: Callable[[], EditTarget], _steering: Steering) -> AgentSetup:
         # that its own budget is too small is worth knowing
-        return replace(agent, checkpoints=NO_CHECKPOINTS, shared_budgets=NO_SHARED_BUDGETS)
+        return replace(
+            agent, checkpoints=NO_CHECKPOINTS, limits=replace(agent.limits, shared_budgets=NO_SHARED_BUDGETS)
+        )
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Keep `request`, as a provider."""
@@ -154,7 +156,7 @@ class Replay(Live):
         steering.close("This run plays a recording: what Claude says in it is known already.")
         return replace(
             self._turn.played_by(agent, place()),
-            file_proposals=None,
+            final_answer=replace(agent.final_answer, files=None),
             compaction=CompactionSettings(automatic=False),
             features=OtherTools(agent.features),
         )

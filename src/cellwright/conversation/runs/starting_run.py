@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.agent.agent_setup import AgentFeatures, AgentSetup, OtherTools
 from cellwright.agent.calls.approval import CanUseTool
@@ -259,7 +259,7 @@ class RunTask(Struct, frozen=True):
         )
         found = [feature.context(info, prompt_context) for feature in taking]
         providers = [*(each for each in found if each is not None), *request.context]
-        full = kind.prompt(gather_context(full, providers, prompt_context))
+        full = structs.replace(kind.prompt(gather_context(full, providers, prompt_context)), setup=options.setup)
         calls = (feature.call(info, prompt_context) for feature in core.features if kind.reads_calls)
         if (call := next((each for each in calls if each is not None), None)) is not None:
             full = with_call(full, call)

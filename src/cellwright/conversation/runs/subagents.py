@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace as variant
 
-from cellwright.agent.agent_setup import AgentFeatures, AgentSetup, OtherTools
+from cellwright.agent.agent_setup import TEXT_ANSWER, AgentFeatures, AgentSetup, OtherTools
 from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.hooks.protocol import Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
@@ -369,7 +369,11 @@ class Subagents(Feature):
         return replace(
             parent,
             model=self._model(input, definition, parent),
-            effort=input.effort or definition.effort or parent.effort,
+            model_settings=replace(
+                parent.model_settings,
+                effort=input.effort or definition.effort or parent.model_settings.effort,
+                plan_model=None,  # its model is chosen here
+            ),
             system=(system,),
             tools=given_tools(parent.tools, definition, may_nest=nesting.may_nest, background=background),
             features=OtherTools(
@@ -380,11 +384,12 @@ class Subagents(Feature):
             ),
             policy=parent.policy.in_mode(mode),
             hooks=together(as_hooks(parent.hooks), self._hooks_of(definition)),
-            max_turns=definition.max_turns or parent.max_turns,
-            budget_usd=None,  # the run's counts
-            answer_type=None,
-            plan_model=None,  # its model is chosen here
-            file_proposals=None,
+            limits=replace(
+                parent.limits,
+                max_turns=definition.max_turns or parent.limits.max_turns,
+                budget_usd=None,  # the run's counts
+            ),
+            final_answer=TEXT_ANSWER,
         )
 
     async def _with_servers(
