@@ -53,6 +53,9 @@ HELD: frozenset[str] = frozenset(
         "parameters of Conversation.__init__",
         "tests for None that mean a kind of run, in conversation/",
         "circles of modules at run time",
+        "Agent's fields and attributes",
+        "AgentRun's fields and attributes",
+        "ToolCalls's fields and attributes",
     }
 )
 """The rows whose goal was reached: `--check` fails if one of them is lost, and names those that could stand here."""

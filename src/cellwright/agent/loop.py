@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,26 +16,26 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from cellwright.agent import run_errors
 from cellwright.agent.calls.inputs.other_names import meant_tool
-from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate
+from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, Verdict
 from cellwright.agent.calls.redaction import ResultRedaction
-from cellwright.agent.calls.tool_calls import ToolCalls
+from cellwright.agent.calls.tool_calls import FAILED, INTERRUPTED, ToolCalls
 from cellwright.agent.context.compaction import Compaction
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
-from cellwright.agent.prompt import ContextItem, FullPrompt, Prompt, full_prompt
+from cellwright.agent.prompt import FullPrompt, Prompt, full_prompt
+from cellwright.agent.run import run_errors
+from cellwright.agent.run.run_answer import RunAnswer
+from cellwright.agent.run.run_model import RunModel
 from cellwright.agent.spending.run_spending import Spending
 from cellwright.agent.steering import ReadySteering, Steering, Submit
-from cellwright.agent.structured_output.typed_answer import AnswerCheck
 from cellwright.agent.subagent import Nesting, Subagent, Within
-from cellwright.agent.tool import TOOL_SEARCH
-from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
+from cellwright.agent.tool import TOOL_SEARCH, Progress, ToolContext
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import ContextAttached, Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
 from cellwright.model.images.api_images import admitted, takes_time
-from cellwright.model.models import accepted_effort, limits
+from cellwright.model.models import limits
 from cellwright.model.provider import BlockEnd, MessageStart, Request, request_sent
 
 if TYPE_CHECKING:
@@ -49,14 +50,8 @@ from cellwright.text import grouped_notices
 
 logger = logging.getLogger(__name__)
 
-MAX_PAUSES = 10
-"""The number of times a `pause_turn` is answered by going on before the run is given up."""
-
 MAX_OVERLOADED = 3
 """The number of times an overloaded model is tried before a fallback is."""
-
-MAX_CONTINUATIONS = 3
-"""The number of times an answer that met the output limit is taken up again."""
 
 NEARLY_FULL = 0.8
 """The part of the model's context window from which on the user is told how full it is."""
@@ -79,26 +74,10 @@ class AgentRun:
         self.session = session
         self.steering = steering
         self.within = within
-        self.depth: int = 0 if within is None else within.run.depth + 1
         self.ended = False
         self.log = EventLog(emit, session.next_seq)
-        self.seq_before = session.next_seq
-        self.record: TurnRecord = NO_CHECKPOINTS
         self.started = time.perf_counter()
         self.journal = TurnJournal(session)
-        self.requests = 0
-        self.sent = 0
-        """Requests that went out, those that were tried again among them."""
-        self.summary_as_text = False
-        self.gone_back: str | None = None
-        """The words on what was left out of the history, for when the API takes it."""
-        self.pauses = 0
-        self.continuations = 0
-        self.model = agent.model
-        self.chosen = ""
-        """The model that the user has chosen while the run goes on."""
-        self.fallbacks = [name for name in dict.fromkeys(agent.model_settings.fallback_models) if name != agent.model]
-        self.max_tokens = min(agent.model_settings.max_tokens, limits(agent.model).max_output)
         main = None if within is None else within.run
         self.spending: Spending = Spending(
             agent.model,
@@ -107,46 +86,36 @@ class AgentRun:
             None if main is None else main.spending,
             agent.limits.shared_budgets,
         )
-        self.text = ""
-        self.text_goes_on = False
-        self.answer = AnswerCheck(agent.final_answer.type)
+        self.model = RunModel(agent.model, agent.model_settings, session, self.emit, self.spending)
+        self.answer = RunAnswer(agent.final_answer.type)
         self.hooks = RunHooks(
             HookRun(agent, self.emit, self.spending.count_side_request, self.spending.left),
             session,
             as_hooks(agent.hooks),
             None if within is None else SubagentHooks(within.subagent, within.run.session),
         )
-        self.compaction = Compaction(agent, session, self.emit, self.hooks, self.spending, self._next_model)
+        self.compaction = Compaction(agent, session, self.emit, self.hooks, self.spending, self.model.next)
+        files = agent.final_answer.files
+        gate_above = None if main is None else main.calls.gate
         self.calls: ToolCalls = ToolCalls(
-            tools=_by_name(
-                agent.tools if agent.final_answer.files is None else (*agent.tools, agent.final_answer.files.tool)
-            ),
-            gate=PermissionGate(
-                agent.policy,
-                agent.can_use_tool,
-                session,
-                self.emit,
-                self.hooks,
-                None if main is None else main.calls.gate,
-            ),
-            ends_when_denied=agent.limits.ends_when_denied,
+            tools=_by_name(agent.tools if files is None else (*agent.tools, files.tool)),
+            gate=PermissionGate(agent.policy, agent.can_use_tool, session, self.emit, self.hooks, gate_above),
             session=session,
             journal=self.journal,
             emit=self.emit,
-            spend=self.spending.count_side_request,
-            max_parallel=agent.limits.max_parallel_tools,
-            timeout=agent.limits.tool_timeout,
             hooks=self.hooks,
+            limits=agent.limits,
             redaction=ResultRedaction(agent.redaction, self.emit),
-            steering=steering,
-            may_go_on=lambda: self._may_ask,
-            after_calls=self._after_calls,
-            nesting=functools.partial(Nesting, self),
+            context_of=self._tool_context,
         )
         if main is not None and within is not None and not within.subagent.background:
             # what they change is undone with the run's turn, so only one of them changes something at a time
-            self.calls.one_at_a_time = main.calls.one_at_a_time
-            self.calls.record = main.calls.record
+            self.calls.changes = main.calls.changes
+
+    @property
+    def depth(self) -> int:
+        """The level of the agent; Claude itself has 0."""
+        return 0 if self.within is None else self.within.run.depth + 1
 
     def nested(self, agent: AgentSetup, session: Session, emit: Emit, subagent: Subagent) -> AgentRun:
         """A run of another agent, which works for one of this run's calls."""
@@ -162,15 +131,56 @@ class AgentRun:
         # persisted with each transcript line, so that a resumed session never gives a number twice
         self.session.next_seq = self.log.next_seq
 
-    async def _after_calls(self, paths: Sequence[Path]) -> Sequence[ContextItem]:
-        return await self.agent.features.after_calls(paths, self.session, self.agent)
-
-    async def _news(self) -> list[dict[str, Any]]:
-        """Find what has ended in the background just now: Claude goes on with it instead of ending."""
-        found = await self._after_calls(())
+    async def _news(self, paths: Sequence[Path] = ()) -> list[dict[str, Any]]:
+        """Find what Claude must know with the files that calls have touched, and of what has ended in the background."""
+        found = await self.agent.features.after_calls(paths, self.session, self.agent)
         if found:
             self.emit(ContextAttached(tuple(part.as_attached() for part in found)))
         return [dict(block) for part in found for block in part.blocks]
+
+    async def _run_calls(self, calls: Sequence[dict[str, Any]]) -> None:
+        """Run `calls` and append one user message that answers them all, also when cancelled on the way."""
+        cause, news, steering = INTERRUPTED, list[dict[str, Any]](), ReadySteering()
+        try:
+            await self.calls.run(calls)
+            news = await self._news(self.calls.touched_files())
+            if self.calls.so_far.stop_reason is None and self._may_ask:
+                steering = await self.steering.for_step(self.hooks.before_steering)
+        except LEAVING:
+            cause = FAILED
+            raise
+        finally:
+            self.journal.answer_calls([*self.calls.answers(cause), *news, *steering.blocks])
+            self.steering.delivered(steering)
+            self.calls.forget_file_outcomes()
+        if self.calls.unanswered:
+            raise _Stop("error", run_errors.not_permitted(self.calls.unanswered, self.calls.gate.unanswered_call))
+        if (stopped := self.calls.so_far.stop_reason) is not None:
+            raise _Stop("interrupted", CellwrightError(ErrorCode.INTERRUPTED, stopped))
+
+    def _tool_context(self, tool_use_id: str, progress: Progress, verdict: Verdict) -> ToolContext:
+        session, gate = self.session, self.calls.gate
+        return ToolContext(
+            tool_use_id,
+            progress,
+            session_id=session.id,
+            emit=self.emit,
+            history=session.said,
+            spend=self.spending.count_side_request,
+            declared_tools=lambda: json.loads(session.tools),
+            set_mode=gate.set_mode,
+            mode=gate.mode,
+            grant=gate.grant_for_run,
+            fire_hooks=self.hooks.fire,
+            ask_hooks=self.hooks.objection,
+            confinement=verdict.confinement,
+            facts=verdict.facts,
+            trial=verdict.trial,
+            may_read=gate.may_read,
+            may_reach=functools.partial(gate.may_reach, tool_use_id),
+            ask_user=functools.partial(gate.question, tool_use_id),
+            nesting=Nesting(self, tool_use_id),
+        )
 
     async def to_the_end(self, prompt: Prompt | FullPrompt) -> RunEnd:
         try:
@@ -198,20 +208,20 @@ class AgentRun:
         except CellwrightError as error:
             with contextlib.suppress(CellwrightError):  # what ended the run is what the user must know
                 # what ends an answer that has begun is no refusal of what was asked
-                refused = self.requests and not self.journal.is_answering
+                refused = self.spending.requests and not self.journal.is_answering
                 if refused and (notice := run_errors.take_back_refused(self.session, error)):
                     self.emit(Notice(notice, "warning"))
             end = _Stop("error", error)
         if end.error is not None:
-            await self.hooks.after_failure(end.error, self.text)
+            await self.hooks.after_failure(end.error, self.answer.text)
         return end
 
     async def _note_answer(self) -> None:
         """Send what the features find about the answer; their faults do not spoil it."""
-        if self.within is not None or not self.text:
+        if self.within is not None or not self.answer.text:
             return
         try:
-            for event in await self.agent.features.answered(self.text, self.session):
+            for event in await self.agent.features.answered(self.answer.text, self.session):
                 self.emit(event)
         except LEAVING as error:
             log_fault(logger, "what features say of an answer failed: %s", type(error).__name__)
@@ -220,7 +230,7 @@ class AgentRun:
         """Offer the files that the answer names to be written; the run's end, another where nobody could be asked."""
         if (proposals := self.agent.final_answer.files) is None:
             return stop
-        calls = proposals.calls(self.text, f"{self.session.id}_{self.log.next_seq}")
+        calls = proposals.calls(self.answer.text, f"{self.session.id}_{self.log.next_seq}")
         if calls:
             proposals.tell(calls, await self.calls.run_beside(calls))
         if self.calls.unanswered:
@@ -228,10 +238,10 @@ class AgentRun:
         return stop
 
     async def _begin(self, prompt: Prompt | FullPrompt) -> None:
-        agent = self.agent
+        agent, seq_before = self.agent, self.log.next_seq
         full = full_prompt(prompt)
-        self._take_chosen_model()
-        self.emit(UserPrompt(full.text, self.model, self.calls.gate.told_mode, self.session.id))
+        self.model.choose(self.steering.model, self.calls.gate.mode)
+        self.emit(UserPrompt(full.text, self.model.name, self.calls.gate.told_mode, self.session.id))
         self.steering.open(self.emit)
         expanded = await self.hooks.before_expansion(full.text, full.expansion)
         full = (await full.with_collected_context()).with_appended("Hooks", "hook", expanded)
@@ -245,7 +255,7 @@ class AgentRun:
             )
         self._take_late_tools()
         if self.within is None:
-            self.calls.record = self.record = agent.checkpoints.begin(self.session, full.text, self.seq_before)
+            self.calls.changes.record = agent.checkpoints.begin(self.session, full.text, seq_before)
         self.journal.begin_turn()
         if full.extensions is not None:
             self.emit(full.extensions)
@@ -253,7 +263,7 @@ class AgentRun:
         if (attached := full.attached_event()) is not None:
             self.emit(attached)
         blocks = await self._admitted(full.blocks)
-        await self.compaction.before_prompt(self.model, blocks)
+        await self.compaction.before_prompt(self.model.name, blocks)
         self.journal.add_prompt(blocks)
 
     async def _admitted(self, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -276,7 +286,7 @@ class AgentRun:
         if not late:
             return
         declared = self.session.tool_names
-        if TOOL_SEARCH in declared and limits(self.model).tool_search:
+        if TOOL_SEARCH in declared and limits(self.model.name).tool_search:
             # what is loaded when it is needed is no part of what the cache and thinking blocks are bound to
             new = [replace(tool, defer_loading=True) for tool in late if tool.name not in declared]
             self.session.declare([tool.to_param() for tool in new])
@@ -290,13 +300,7 @@ class AgentRun:
         match turn.stop_reason:
             case "tool_use" if calls:
                 self._append(turn)
-                await self.calls.run(calls)
-                if self.calls.unanswered:
-                    raise _Stop(
-                        "error", run_errors.not_permitted(self.calls.unanswered, self.calls.gate.unanswered_call)
-                    )
-                if self.calls.stop_reason is not None:
-                    raise _Stop("interrupted", CellwrightError(ErrorCode.INTERRUPTED, self.calls.stop_reason))
+                await self._run_calls(calls)
             case "end_turn" | "stop_sequence" | "tool_use":
                 # an empty answer can follow tool results; sent back, it would be refused
                 self._append(turn)
@@ -322,8 +326,8 @@ class AgentRun:
     async def _stop_unless_kept(self, stop_reason: str) -> None:
         if await self._user_goes_on(self.steering.for_step):
             return
-        again = self.answer.again(self.text, may_ask=self._may_ask)
-        blocks = [_text(again)] if again is not None else await self.hooks.before_stop(self.text)
+        again = self.answer.check.again(self.answer.text, may_ask=self._may_ask)
+        blocks = [_text(again)] if again is not None else await self.hooks.before_stop(self.answer.text)
         blocks = blocks or (await self._news() if self._may_ask else [])
         if blocks:
             self.session.append({"role": "user", "content": blocks})
@@ -346,9 +350,9 @@ class AgentRun:
         agent = self.agent
         if agent.limits.max_turns is not None and not self._may_ask:
             raise _Stop("max_turns", run_errors.too_many_turns(agent.limits.max_turns))
-        self._take_chosen_model()
-        await self.compaction.before_request(self.model)
-        self.requests += 1
+        self.model.choose(self.steering.model, self.calls.gate.mode)
+        await self.compaction.before_request(self.model.name)
+        self.spending.requests += 1
         refusal: ApiError | None = None
         summarised = False
         while True:
@@ -369,19 +373,19 @@ class AgentRun:
     def _request(self, max_tokens: int) -> Request:
         agent = self.agent
         return Request(
-            model=self.model,
+            model=self.model.name,
             system=self.session.system,
             tools=self.session.tools,
             messages=self.session.encoded,
             max_tokens=max_tokens,
-            effort=self._effort(),
+            effort=self.model.effort(),
             thinking=agent.model_settings.thinking,
             # in mid-turn a model with a budget goes on only with thinking of its own
-            thinking_budget=agent.model_settings.thinking_budget if self.model == agent.model else None,
+            thinking_budget=agent.model_settings.thinking_budget if self.model.is_own else None,
             cache_ttl=agent.model_settings.cache_ttl,
-            output_format=self.answer.output_format,
-            summary_as_text=self.summary_as_text,
-            clear_tool_results_at=agent.compaction.results_cleared_at(self.model),
+            output_format=self.answer.check.output_format,
+            summary_as_text=self.journal.summary_as_text,
+            clear_tool_results_at=agent.compaction.results_cleared_at(self.model.name),
         )
 
     async def _summarised(self, error: ApiError) -> bool:
@@ -390,7 +394,7 @@ class AgentRun:
             return False
         self._void_answer(error)
         self.spending.release()  # the summary has to be paid for as well
-        return await self.compaction.after_too_long(self.model)
+        return await self.compaction.after_too_long(self.model.name)
 
     def _goes_back(self, error: ApiError) -> bool:
         """Have the session be a history that the API may take, as it refuses this one; False where there is none.
@@ -401,36 +405,25 @@ class AgentRun:
             return False
         if run_errors.is_of_summary(error, self.session) and self._sends_summary_as_text():
             return True
-        self.gone_back = self.journal.go_back(error)
-        if self.gone_back is not None:
+        if self.journal.go_back(error):
             return True
         # whatever the API says of it, its own summary may be at fault
         return run_errors.is_of_compacted(error, self.session) and self._sends_summary_as_text()
 
     def _sends_summary_as_text(self) -> bool:
         """Send the API's own summary as text from here on; False where that is done already."""
-        before, self.summary_as_text = self.summary_as_text, True
+        before, self.journal.summary_as_text = self.journal.summary_as_text, True
         return not before
-
-    def _effort(self) -> str | None:
-        """The effort that the model thinks with: what was asked for, or the most below it that the model has."""
-        wanted = self.agent.model_settings.effort
-        effort = accepted_effort(self.model, wanted)
-        if effort != wanted and self.model == self.agent.model and self.session.lowered_effort != (self.model, wanted):
-            self.session.lowered_effort = self.model, wanted
-            instead = f"it thinks with {effort}" if effort else "it thinks as it usually does"
-            self.emit(Notice(f"{self.model} does not have the effort {wanted}; {instead}.", "warning"))
-        return effort
 
     async def _answer(self, request: Request) -> TurnEnd | None:
         """The answer; None when the request may not be sent again as it is, or not to this model."""
         try:
             return await self._streamed_answer(request)
         except ApiError as error:
-            if not self._may_fall_back(error):
+            if not self.model.may_fall_back(error):
                 raise
             self._void_answer(error, always=True)
-            self._fall_back(error.message)
+            self.model.fall_back(error.message)
             return None
 
     def _void_answer(self, error: ApiError, *, always: bool = False) -> None:
@@ -439,53 +432,15 @@ class AgentRun:
             self.emit(Retrying(1, 1, 0.0, str(error.code), error.message))
             self._count_lost()
 
-    def _may_fall_back(self, error: ApiError) -> bool:
-        return bool(self.fallbacks) and run_errors.is_of_model(error)
-
-    def _next_model(self, error: ApiError) -> str | None:
-        """The model that sums up, and answers, from here on; None where the one before is to be kept."""
-        if not self._may_fall_back(error):
-            return None
-        self._fall_back(error.message)
-        return self.model
-
-    def _take_chosen_model(self) -> None:
-        """Have the model answer that the user has chosen meanwhile, else the one for the mode the session is in.
-
-        Where a fallback goes on already, only the user takes its place.
-        """
-        agent, model = self.agent, self.steering.model
-        if model is None:
-            if agent.model_settings.plan_model is None or self.model not in (
-                agent.model,
-                agent.model_settings.plan_model,
-            ):
-                return
-            model = agent.model_settings.plan_model if self.calls.gate.mode == "plan" else agent.model
-        elif model != self.chosen:
-            self.chosen = model  # once: a fallback may have to take its place later
-        else:
-            return
-        if model != self.model:
-            self.model = self.spending.model = model
-            self.max_tokens = min(agent.model_settings.max_tokens, limits(model).max_output)
-
-    def _fall_back(self, why: str) -> None:
-        """Have the next model answer from here on, until the run ends."""
-        before, self.model = self.model, self.fallbacks.pop(0)
-        self.max_tokens = min(self.max_tokens, limits(self.model).max_output)
-        self.spending.model = self.model
-        self.emit(Notice(f"{before} cannot answer now ({why}) {self.model} continues with this prompt.", "warning"))
-
     async def _streamed_answer(self, request: Request) -> TurnEnd | None:
         """The answer; None when attempts that failed have spent too much, or are enough to turn to another model."""
-        waits, self.sent = False, self.sent + 1
+        waits, self.spending.sent = False, self.spending.sent + 1
         self._tell_notices()
         request_sent.set(self.agent.features.on_request_sent)
         try:
             async with contextlib.aclosing(self.agent.provider.stream(request)) as events:
                 async for event in events:
-                    self.sent += waits
+                    self.spending.sent += waits
                     waits = isinstance(event, Retrying)
                     match event:
                         case MessageStart():
@@ -504,24 +459,23 @@ class AgentRun:
                             self.emit(event)
                             self._count_lost()
                             overloaded = event.code == ErrorCode.API_OVERLOADED and event.attempt >= MAX_OVERLOADED
-                            if self.fallbacks and overloaded:
-                                self._fall_back(event.message)
+                            if self.model.fallbacks and overloaded:
+                                self.model.fall_back(event.message)
                                 return None
-                            if self.spending.affordable_tokens(self.max_tokens) < request.max_tokens:
+                            if self.spending.affordable_tokens(self.model.max_tokens) < request.max_tokens:
                                 await asyncio.sleep(event.wait_seconds)
                                 return None
                         case _:
                             self.spending.streams(event)
                             self.emit(self.journal.add(event))
         except ApiError:
-            self.sent += waits
+            self.spending.sent += waits
             raise
         raise AssertionError("the provider ended without a TurnEnd")
 
     def _tell_gone_back(self) -> None:
-        if self.gone_back is not None:
-            self.emit(Notice(self.gone_back, "warning"))
-            self.gone_back = None
+        if (gone_back := self.journal.taken_back()) is not None:
+            self.emit(Notice(gone_back, "warning"))
 
     def _with_own_names(self, turn: TurnEnd) -> TurnEnd:
         """The answer with the names of the tools that its calls mean: so it is judged, run, shown and kept."""
@@ -537,14 +491,8 @@ class AgentRun:
 
     def _count(self, turn: TurnEnd) -> None:
         self.spending.count(turn.usage, turn.cost_usd)
-        self.sent -= turn.replayed
-        self._take_text(turn.message["content"])
-
-    def _take_text(self, content: Sequence[dict[str, Any]]) -> None:
-        """The run's answer so far: what was cut off at the output limit and what goes on from there are one."""
-        text = "".join(block["text"] for block in content if block["type"] == "text")
-        self.text = self.text + text if self.text_goes_on else text
-        self.text_goes_on = False
+        self.spending.sent -= turn.replayed
+        self.answer.take(turn.message["content"])
 
     def _count_lost(self) -> None:
         if (lost := self.journal.void()) is not None:
@@ -552,11 +500,11 @@ class AgentRun:
 
     @property
     def _may_ask(self) -> bool:
-        return self.agent.limits.max_turns is None or self.requests < self.agent.limits.max_turns
+        return self.agent.limits.max_turns is None or self.spending.requests < self.agent.limits.max_turns
 
     async def _reserved_tokens(self) -> int:
         waits = Notice("Another run is at work on the same budget. The next request waits until its own is over.")
-        tokens = await self.spending.reserve(self.max_tokens, functools.partial(self.emit, waits))
+        tokens = await self.spending.reserve(self.model.max_tokens, functools.partial(self.emit, waits))
         if not tokens:
             raise _Stop("budget", self.spending.refusal())
         return tokens
@@ -585,7 +533,7 @@ class AgentRun:
             raise _Stop("error", run_errors.context_full())
         if self.session.messages[-1]["role"] == "assistant":
             self.session.append({"role": "user", "content": [_text(GO_ON)]})
-        if not await self.compaction.after_too_long(self.model):
+        if not await self.compaction.after_too_long(self.model.name):
             raise _Stop("error", run_errors.context_full())
 
     def _refuse(self, calls: Sequence[dict[str, Any]], reason: str) -> None:
@@ -593,30 +541,28 @@ class AgentRun:
             self.calls.refuse(calls, reason)
 
     def _pause(self) -> None:
-        self.pauses += 1
-        self.text_goes_on = True
-        if self.pauses > MAX_PAUSES:
+        if not self.answer.pause():
             raise _Stop("pause_turn", CellwrightError(ErrorCode.EXECUTION_ERROR, "The model paused too often."))
 
     def _cut_off(self, turn: TurnEnd, calls: Sequence[dict[str, Any]]) -> None:
         """The answer met `max_tokens`: a call may be half there, so none is run."""
-        self.continuations += 1
         # a thinking block without its signature is not whole, and would be refused
         whole = [block for block in turn.message["content"] if block["type"] != "thinking" or block.get("signature")]
+        continues = not calls
         if any(block["type"] != "thinking" for block in whole):
             self._append(turn, whole)
             if calls:
                 self.calls.refuse(calls, "the message was cut off at the output limit. Send it again in smaller parts.")
             else:
-                go_on = self.answer.after_cut(GO_ON, may_ask=self._may_ask)
+                go_on = self.answer.check.after_cut(GO_ON, may_ask=self._may_ask)
                 self.session.append({"role": "user", "content": [_text(go_on)]})
-                self.text_goes_on = go_on == GO_ON
+                continues = go_on == GO_ON
         else:
             self.session.spend(turn.usage, turn.cost_usd)
-            self.text_goes_on = True  # it begins anew behind what was there
-        if self.continuations > MAX_CONTINUATIONS:
-            raise _Stop("max_tokens", run_errors.cut_too_often(self.max_tokens))
-        self.max_tokens = min(self.max_tokens * 2, limits(self.model).max_output)
+            continues = True  # it begins anew behind what was there
+        if not self.answer.cut_off(continues=continues):
+            raise _Stop("max_tokens", run_errors.cut_too_often(self.model.max_tokens))
+        self.model.allow_longer_answers()
         self.emit(Notice("The answer was cut off at the output limit; Claude continues.", "warning"))
 
     def _end(self, stop_reason: str, error: CellwrightError | None) -> RunEnd:
@@ -635,16 +581,17 @@ class AgentRun:
             except LEAVING as failed:  # a broken disk, for one
                 log_fault(logger, "a run's end failed")
                 stop_reason, error = ("error", fault(failed)) if error is None else (stop_reason, error)
+        so_far = self.calls.so_far
         end = RunEnd(
             stop_reason,
-            self.text,
+            self.answer.text,
             self.spending.usage,
             self.spending.cost_usd,
             self._ms,
-            self.sent + self.spending.side_requests,
-            self.calls.succeeded,
-            self.calls.failed,
-            tuple(self.calls.parallel_batches),
+            self.spending.sent + self.spending.side_requests,
+            so_far.succeeded,
+            so_far.failed,
+            tuple(so_far.parallel_batches),
             self.session.id,
             self.session.cost_usd,
             error.to_json() if error is not None else None,
@@ -656,7 +603,7 @@ class AgentRun:
     def _end_turn(self, stop_reason: str) -> None:
         if (cut := self.journal.end_turn(stop_reason)) is not None:
             self.spending.count(*cut.spent())
-            self._take_text(cut.content())
+            self.answer.take(cut.content())
 
     def _note_end(self, stop_reason: str, error: CellwrightError | None) -> None:
         if self.within is None:
@@ -668,7 +615,8 @@ class AgentRun:
         return (time.perf_counter() - self.started) * 1000
 
     def _end_record(self) -> None:
-        if (changed := self.record.end()) is not None:
+        # an agent's changes are those of the run that it works for
+        if self.within is None and (changed := self.calls.changes.record.end()) is not None:
             self.emit(changed)
 
 

@@ -200,6 +200,10 @@ def _readable(_path: str) -> bool:
     return True
 
 
+Progress = Callable[..., None]
+"""Shows how far a call is: `ToolContext.progress`."""
+
+
 class ToolContext(Struct, frozen=True):
     """A call's link to the run it is part of: what it may know and tell. From its own thread only, but `progress`.
 
@@ -213,7 +217,7 @@ class ToolContext(Struct, frozen=True):
     """
 
     tool_use_id: str
-    progress: Callable[..., None]
+    progress: Progress
     """`progress(text="", message="", fraction=None, output=None, place=None)`; fields as in `events.ToolProgress`. From any
     thread."""
     session_id: str = ""

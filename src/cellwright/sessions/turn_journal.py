@@ -87,6 +87,9 @@ class TurnJournal:
         self._drafted = False
         self._timer: asyncio.TimerHandle | None = None
         self._ways_back: Iterator[str] | None = None
+        self._gone_back: str | None = None
+        self.summary_as_text = False
+        """True when the API's own summary is sent as text."""
         self._before = 0
         # what a full disk did not take is tried once more when the turn ends
         self._unwritten_answer: tuple[TurnEnd, Sequence[Mapping[str, Any]]] | None = None
@@ -315,19 +318,26 @@ class TurnJournal:
         """True while an answer streams: what ends it then is a cut answer, and no refusal of what was asked."""
         return self._answer is not None
 
-    def go_back(self, error: CellwrightError) -> str | None:
-        """Go back to a history that the API may take, as it refuses this one; gives what the user is told if it does.
+    def go_back(self, error: CellwrightError) -> bool:
+        """Go back to a history that the API may take, as it refuses this one.
 
-        Asked again, it gives the next one, from the least that is left out to the most (`_ways`). None where there is no
+        Asked again, it takes the next one, from the least that is left out to the most (`_ways`). False if there is no
         other, or the error is about something else: then the history is as it was.
         """
+        self._gone_back = None
         if self._ways_back is None:
             if not is_refusal(error) or _OF_OPTIONS.search(error.message):
-                return None
+                return False
             self._ways_back = self._ways(error.message)
-        if (notice := next(self._ways_back, None)) is None:
+        self._gone_back = next(self._ways_back, None)
+        if self._gone_back is None:
             self._ways_back = None
-        return notice
+        return self._gone_back is not None
+
+    def taken_back(self) -> str | None:
+        """The notice on what was left out of the history, once: for when the API takes it."""
+        gone_back, self._gone_back = self._gone_back, None
+        return gone_back
 
     def _go_forward(self) -> None:
         """Leave the history as it was where `go_back` found none that the API took."""

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,15 +25,12 @@ from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_output import json_of
 from cellwright.agent.calls.tool_results import EDITORS, RunningCall, bounded, edit_note
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
-from cellwright.agent.prompt import ContextItem
-from cellwright.agent.steering import ReadySteering, Steering
 from cellwright.agent.thread import tell_waiting, time_limit
-from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
+from cellwright.agent.tool import Content, Progress, Tool, ToolContext, ToolResult
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import PASSING_CODES, ErrorCode, ToolError, described, log_fault
 from cellwright.events import (
     Call,
-    ContextAttached,
     Emit,
     ParallelBatch,
     QuestionKind,
@@ -47,7 +44,7 @@ from cellwright.sessions.file_changes import CallId, changing_call, forget_outco
 from cellwright.text import replace_surrogates, replace_surrogates_in, visible, visible_line, without_traceback
 
 if TYPE_CHECKING:
-    from cellwright.agent.subagent import Nesting
+    from cellwright.agent.spending.run_spending import RunLimits
     from cellwright.sessions.session import Session
     from cellwright.sessions.turn_journal import TurnJournal
 
@@ -86,145 +83,148 @@ class Outcome(Struct, frozen=True):
     """The needs of a call that was tried in bounds, which these refused."""
 
 
+class CallsSoFar(Struct):
+    """What became of a run's calls. `stop_reason`: the reason the run must not continue after them, None if it may."""
+
+    succeeded: int = 0
+    failed: int = 0
+    parallel_batches: list[ParallelBatch] = field(default_factory=list)
+    stop_reason: str | None = None
+
+
+class Changes(Struct):
+    """What calls that may change something hold: agents share it with the run that they work for."""
+
+    record: TurnRecord = NO_CHECKPOINTS
+    """The run's record, which is told of each call that runs."""
+    one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class MessageCalls(Struct):
+    """The calls of one message while they are run, and what is known of each, by its id.
+
+    `answered_early`: a result is written down while others are still open.
+    """
+
+    calls: Sequence[dict[str, Any]] = ()
+    answered_early: bool = True
+    not_run: str = ""
+    """The answer to the calls that do not run, as one before them says."""
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    hook_blocks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """What hooks said of a call; under "" of all."""
+    inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    running: dict[str, RunningCall] = field(default_factory=dict)
+
+
 class ToolCalls(Struct):
-    """Runs the calls of one message after another; counts what became of them for the run's end."""
+    """Runs the calls of one message after another, and counts what became of them for the run's end."""
 
     tools: dict[str, Tool]
     gate: PermissionGate
     session: Session
     journal: TurnJournal
     emit: Emit
-    spend: Callable[[Mapping[str, Any], float | None], None]
-    max_parallel: int
-    timeout: float | None
     hooks: RunHooks
+    limits: RunLimits
     redaction: ResultRedaction
-    steering: Steering
-    ends_when_denied: bool
-    """True when a call that nobody can be asked about ends the run."""
-    may_go_on: Callable[[], bool]
-    """Says whether another request may follow the results: otherwise the user's words would go nowhere."""
-    after_calls: Callable[[Sequence[Path]], Awaitable[Sequence[ContextItem]]]
-    """Finds what Claude has to know with the files that calls have read or changed."""
-    nesting: Callable[[str], Nesting]
-    """Makes the way of a call, by its id, to have other agents work within the run."""
-    record: TurnRecord = NO_CHECKPOINTS
-    """The run's record, which is told of each call that runs."""
-    succeeded: int = 0
-    failed: int = 0
-    parallel_batches: list[ParallelBatch] = field(default_factory=list)
-    one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by a call that may change something; agents share that of the run they work for."""
-    stop_reason: str | None = None
-    """The reason the run must not go on after these calls, or None when it may."""
-    _answering: int = 0
-    _hook_blocks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    _running: dict[str, RunningCall] = field(default_factory=dict)
+    context_of: Callable[[str, Progress, Verdict], ToolContext]
+    """Makes a call's link to the run, by its id."""
+    changes: Changes = field(default_factory=Changes)
+    so_far: CallsSoFar = field(default_factory=CallsSoFar)
+    message: MessageCalls = field(default_factory=MessageCalls)
 
     @property
     def unanswered(self) -> str:
         """The denial that ends the run, or nothing."""
-        return self.gate.unanswered if self.ends_when_denied else ""
+        return self.gate.unanswered if self.limits.ends_when_denied else ""
 
     async def run(self, calls: Sequence[dict[str, Any]]) -> None:
-        """Run `calls` and append one user message that answers them all, also when cancelled on the way."""
-        results: dict[str, dict[str, Any]] = {}
-        self._answering = len(calls)
-        self._hook_blocks.clear()
-        self._inputs.clear()
+        """Run `calls`, of one message. Call `answers` behind it, also when it is cancelled on the way."""
+        self.message = message = MessageCalls(calls)
         known = [(self.tools.get(tool_use["name"]), tool_use) for tool_use in calls]
         self.gate.calls = [(tool, tool_use) for tool, tool_use in known if tool is not None]
-        cause, not_run, steering = INTERRUPTED, "", ReadySteering()
-        try:
-            for batch, parallel in self._batches(calls):
-                if self.stop_reason is not None:
-                    not_run = NOT_RUN.format(reason=self.stop_reason)
-                    break
-                await self._run_batch(batch, results, parallel=parallel)
-                if self.unanswered:
-                    self.stop_reason = self.unanswered
-            await self._after_all(calls, results)
-            if self.stop_reason is None and self.may_go_on():
-                steering = await self.steering.for_step(self.hooks.before_steering)
-        except LEAVING:
-            cause = FAILED
-            raise
-        finally:
-            for tool_use in calls:
-                if tool_use["id"] not in results:
-                    self._end(tool_use, self._cut_off(tool_use["id"], cause, not_run), results)
-            hook_blocks = [
-                block
-                for key in (*(tool_use["id"] for tool_use in calls), "")
-                for block in self._hook_blocks.get(key, ())
-            ]
-            answers = [results[tool_use["id"]] for tool_use in calls]
-            self.journal.answer_calls([*answers, *hook_blocks, *steering.blocks])
-            self.steering.delivered(steering)
-            if any(_edits_files(self.tools.get(tool_use["name"])) for tool_use in calls):
-                forget_outcomes(self.session.id)
+        for batch, parallel in self._batches(calls):
+            if self.so_far.stop_reason is not None:
+                message.not_run = NOT_RUN.format(reason=self.so_far.stop_reason)
+                break
+            await self._run_batch(batch, parallel=parallel)
+            if self.unanswered:
+                self.so_far.stop_reason = self.unanswered
+        await self._after_all()
+
+    def answers(self, cause: str) -> list[dict[str, Any]]:
+        """The blocks that answer the calls of the message: results, then what hooks said.
+
+        A call without a result was cut off, by `cause`.
+        """
+        message = self.message
+        self._end_open_calls(cause)
+        ids = [tool_use["id"] for tool_use in message.calls]
+        hook_blocks = [block for key in (*ids, "") for block in message.hook_blocks.get(key, ())]
+        return [*(message.results[each] for each in ids), *hook_blocks]
+
+    def forget_file_outcomes(self) -> None:
+        """The results are written: what the calls did to files need not be known besides."""
+        if any(_edits_files(self.tools.get(tool_use["name"])) for tool_use in self.message.calls):
+            forget_outcomes(self.session.id)
 
     async def run_beside(self, calls: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """Run `calls` that stand in no message, one after another; their results, by id, are in none either.
 
         Each has its end, also when cancelled on the way.
         """
-        results: dict[str, dict[str, Any]] = {}
-        self._answering = 0
+        self.message = MessageCalls(calls, answered_early=False)
         try:
             for tool_use in calls:
-                if self.stop_reason is None and not self.unanswered:
-                    await self._run_batch([tool_use], results, parallel=False)
+                if self.so_far.stop_reason is None and not self.unanswered:
+                    await self._run_batch([tool_use], parallel=False)
         finally:
-            for tool_use in calls:
-                if tool_use["id"] not in results:
-                    self._end(tool_use, self._cut_off(tool_use["id"], INTERRUPTED), results)
+            self._end_open_calls(INTERRUPTED)
             forget_outcomes(self.session.id)
-        return results
+        return self.message.results
 
-    async def _after_all(self, calls: Sequence[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
+    def _end_open_calls(self, cause: str) -> None:
+        for tool_use in self.message.calls:
+            if tool_use["id"] not in self.message.results:
+                self._end(tool_use, self._cut_off(tool_use["id"], cause))
+
+    async def _after_all(self) -> None:
         """Tell hooks of all calls of the message, and have what hooks said meanwhile go with the results."""
+        message = self.message
         hook_result = await self.hooks.after_batch(
             {
                 "tool_name": tool_use["name"],
-                "tool_input": self._inputs.get(tool_use["id"], tool_use["input"]),
+                "tool_input": message.inputs.get(tool_use["id"], tool_use["input"]),
                 "tool_use_id": tool_use["id"],
-                "tool_response": results[tool_use["id"]]["content"],
+                "tool_response": message.results[tool_use["id"]]["content"],
             }
-            for tool_use in calls
-            if tool_use["id"] in results
+            for tool_use in message.calls
+            if tool_use["id"] in message.results
         )
         if hook_result.block or hook_result.stop is not None:
-            self.stop_reason = hook_result.stop or hook_result.reason
+            self.so_far.stop_reason = hook_result.stop or hook_result.reason
         blocks = context_blocks("PostToolBatch hook", hook_result.context)
-        self._hook_blocks[""] = blocks + context_blocks("Hook", self.hooks.arrived().context)
-        found = await self.after_calls(self._touched_files(calls, results))
-        if found:
-            self.emit(ContextAttached(tuple(part.as_attached() for part in found)))
-            self._hook_blocks[""] += [dict(block) for part in found for block in part.blocks]
+        message.hook_blocks[""] = blocks + context_blocks("Hook", self.hooks.arrived().context)
 
-    def _touched_files(
-        self, calls: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]
-    ) -> list[Path]:
-        """The files that `calls` have read or changed, by the field in which each tool takes its path."""
-        touched: dict[Path, None] = {}
-        for tool_use in calls:
-            tool, result = self.tools.get(tool_use["name"]), results.get(tool_use["id"])
+    def touched_files(self) -> list[Path]:
+        """The files that the calls have read or changed, by the field in which each tool takes its path."""
+        message, touched = self.message, dict[Path, None]()
+        for tool_use in message.calls:
+            tool, result = self.tools.get(tool_use["name"]), message.results.get(tool_use["id"])
             if tool is None or result is None or result.get("is_error") or tool.access.kind not in ("read", "edit"):
                 continue
-            path = self._inputs.get(tool_use["id"], tool_use["input"]).get(tool.access.field)
+            path = message.inputs.get(tool_use["id"], tool_use["input"]).get(tool.access.field)
             if isinstance(path, str) and path:
                 touched[Path(os.path.normpath(self.session.cwd / path))] = None
         return list(touched)
 
     def refuse(self, calls: Sequence[dict[str, Any]], reason: str) -> None:
         """Answer `calls` without running any: the message they are in was cut short."""
-        results: dict[str, dict[str, Any]] = {}
+        self.message = MessageCalls(calls)
         for tool_use in calls:
-            outcome = _failure(NOT_RUN.format(reason=reason), "error", ErrorCode.INVALID_PARAMETERS)
-            self._end(tool_use, outcome, results)
-        self.journal.answer_calls([results[tool_use["id"]] for tool_use in calls])
+            self._end(tool_use, _failure(NOT_RUN.format(reason=reason), "error", ErrorCode.INVALID_PARAMETERS))
+        self.journal.answer_calls(self.answers(INTERRUPTED))
 
     def _batches(self, calls: Sequence[dict[str, Any]]) -> Iterator[tuple[list[dict[str, Any]], bool]]:
         """Neighbouring calls that read (True), or ask together, in one batch; others alone; in the message's order."""
@@ -248,17 +248,15 @@ class ToolCalls(Struct):
             return "asking"
         return "reading" if self.gate.foresees_reading(tool, tool_use["input"]) else None
 
-    async def _run_batch(
-        self, batch: list[dict[str, Any]], results: dict[str, dict[str, Any]], *, parallel: bool
-    ) -> None:
-        side_by_side = self.max_parallel if parallel else 1
+    async def _run_batch(self, batch: list[dict[str, Any]], *, parallel: bool) -> None:
+        side_by_side = self.limits.max_parallel_tools if parallel else 1
         expected = self.session.call_times.estimate([tool_use["name"] for tool_use in batch], side_by_side)
         self.emit(ToolStart(tuple(self._card(tool_use) for tool_use in batch), parallel, expected))
         if parallel:
             with self._batch_counted(batch):
-                await self._run_together(batch, self.max_parallel, results, ParallelCalls(self._known_to_read(batch)))
+                await self._run_together(batch, side_by_side, ParallelCalls(self._known_to_read(batch)))
         else:
-            await self._run_together(batch, len(batch), results, None)
+            await self._run_together(batch, len(batch), None)
 
     def _known_to_read(self, batch: Sequence[Mapping[str, Any]]) -> list[bool]:
         """Say of each call of a parallel batch whether its tool only reads, or this shows with its verdict."""
@@ -268,33 +266,32 @@ class ToolCalls(Struct):
     @contextlib.contextmanager
     def _batch_counted(self, batch: Sequence[Mapping[str, Any]]) -> Iterator[None]:
         """Take the time of a parallel batch, and count how its calls end."""
-        started, succeeded = time.perf_counter(), self.succeeded
+        started, succeeded = time.perf_counter(), self.so_far.succeeded
         try:
             yield
         finally:
             ids = tuple(tool_use["id"] for tool_use in batch)
             ms = (time.perf_counter() - started) * 1000
             # what was cut off has no end yet, and will be no success
-            succeeded = self.succeeded - succeeded
-            self.parallel_batches.append(ParallelBatch(ids, ms, succeeded, len(ids) - succeeded))
+            succeeded = self.so_far.succeeded - succeeded
+            self.so_far.parallel_batches.append(ParallelBatch(ids, ms, succeeded, len(ids) - succeeded))
 
     async def _run_together(
         self,
         batch: Sequence[dict[str, Any]],
         at_once: int,
-        results: dict[str, dict[str, Any]],
         order: ParallelCalls | None,
     ) -> None:
-        slots = asyncio.Semaphore(at_once)
+        slots, message = asyncio.Semaphore(at_once), self.message
 
         async def run_one(index: int, tool_use: dict[str, Any]) -> None:
             # slots are given in the batch's order: a call never waits for one that has none
             async with slots:
                 with contextlib.nullcontext() if order is None else order.place(index):
                     may_start = start_at_once if order is None else functools.partial(order.may_start, index)
-                    self._end(tool_use, await _admitted(await self._outcome(tool_use, may_start)), results)
-                if len(results) < self._answering:
-                    self.journal.note_result(results[tool_use["id"]])
+                    self._end(tool_use, await _admitted(await self._outcome(tool_use, may_start)))
+                if message.answered_early and len(message.results) < len(message.calls):
+                    self.journal.note_result(message.results[tool_use["id"]])
 
         if len(batch) == 1:
             await run_one(0, batch[0])
@@ -307,15 +304,15 @@ class ToolCalls(Struct):
         tool = self.tools.get(tool_use["name"])
         return Call(tool_use, _title(tool, tool_use), tool is not None and tool.read_only)
 
-    def _end(self, tool_use: Mapping[str, Any], outcome: Outcome, results: dict[str, dict[str, Any]]) -> None:
+    def _end(self, tool_use: Mapping[str, Any], outcome: Outcome) -> None:
         ok = outcome.status == "success"
-        self.succeeded += ok
-        self.failed += not ok
+        self.so_far.succeeded += ok
+        self.so_far.failed += not ok
         result: dict[str, Any] = {"type": "tool_result", "tool_use_id": tool_use["id"], "content": outcome.content}
         if not ok:
             result["is_error"] = True
-        results[tool_use["id"]] = result
-        self._running.pop(tool_use["id"], None)
+        self.message.results[tool_use["id"]] = result
+        self.message.running.pop(tool_use["id"], None)
         self.journal.note_shown(tool_use["id"], _shown(outcome, self._card(tool_use).title))
         self.emit(
             ToolEnd(
@@ -330,11 +327,11 @@ class ToolCalls(Struct):
             )
         )
 
-    def _cut_off(self, tool_use_id: str, cause: str, not_run: str = "") -> Outcome:
+    def _cut_off(self, tool_use_id: str, cause: str) -> Outcome:
         """The outcome of a call that will have no other: with what it has shown, where it had begun."""
-        running = self._running.get(tool_use_id)
+        running = self.message.running.get(tool_use_id)
         if running is None:
-            return _failure(not_run or NOT_BEGUN.format(cause=cause), "interrupted", ErrorCode.INTERRUPTED)
+            return _failure(self.message.not_run or NOT_BEGUN.format(cause=cause), "interrupted", ErrorCode.INTERRUPTED)
         message = CUT_OFF.format(cause=cause)
         if shown := running.shown:
             message += f"\nIts output so far:\n{shown}"
@@ -370,11 +367,11 @@ class ToolCalls(Struct):
             log_fault(logger, "the call of %s could not be judged", tool.name, level=logging.WARNING)
             unknown = f"It could not be found out what this call of {tool.name} would do, so it was not run"
             return _failure(f"{unknown}: {described(error)}", "error", ErrorCode.EXECUTION_ERROR)
-        self._inputs[tool_use["id"]] = verdict.input
+        self.message.inputs[tool_use["id"]] = verdict.input
         self._add(tool_use, "PreToolUse", verdict.context)
         if isinstance(verdict.answer, Deny):
             if verdict.answer.interrupt:
-                self.stop_reason = verdict.answer.reason
+                self.so_far.stop_reason = verdict.answer.reason
             return _denied(tool, verdict.answer)
         await may_start(reads=tool.works_beside or verdict.works_beside)
         outcome = await self._run_call(tool, tool_use, verdict)
@@ -390,9 +387,9 @@ class ToolCalls(Struct):
         """Run an allowed call; hooks hear of its end, unless it was tried and needs more."""
         works_beside = tool.works_beside or verdict.works_beside
         # a command that only reads has nothing that could be taken back
-        record = NO_CHECKPOINTS if tool.has_agents_work or verdict.works_beside else self.record
-        waits = not works_beside and self.one_at_a_time.locked()
-        async with contextlib.nullcontext() if works_beside else self.one_at_a_time:
+        record = NO_CHECKPOINTS if tool.has_agents_work or verdict.works_beside else self.changes.record
+        waits = not works_beside and self.changes.one_at_a_time.locked()
+        async with contextlib.nullcontext() if works_beside else self.changes.one_at_a_time:
             if waits and isinstance((verdict := self.gate.judged_again(tool, verdict)).answer, Deny):
                 return _denied(tool, verdict.answer)
             await record.before_call(tool, verdict.input)
@@ -413,14 +410,14 @@ class ToolCalls(Struct):
             verdict = Verdict(Deny(error.message, "policy"), tried.input)
         if isinstance(verdict.answer, Deny):
             if verdict.answer.interrupt:
-                self.stop_reason = verdict.answer.reason
+                self.so_far.stop_reason = verdict.answer.reason
             outcome = _not_run_again(replace(outcome, refused=()), refused, verdict.answer.reason)
             # hooks hear how the trial ended; everybody else that the call was denied
             outcome = await self._after(tool, tool_use, tried.input, outcome)
             denial = {"code": str(ErrorCode.PERMISSION_DENIED), "message": verdict.answer.reason, "details": {}}
             return verdict, replace(outcome, status="denied", error=denial)
-        self._inputs[tool_use["id"]] = verdict.input
-        self.emit(self._running[tool_use["id"]].again(tool_use["id"]))
+        self.message.inputs[tool_use["id"]] = verdict.input
+        self.emit(self.message.running[tool_use["id"]].again(tool_use["id"]))
         return verdict, await self._run_call(tool, tool_use, replace(verdict, trial=False))
 
     async def _after(
@@ -428,7 +425,7 @@ class ToolCalls(Struct):
     ) -> Outcome:
         outcome, hook_result = await self.hooks.after_call(tool, tool_use, tool_input, outcome)
         if hook_result.stop is not None:
-            self.stop_reason = hook_result.stop
+            self.so_far.stop_reason = hook_result.stop
         event = "PostToolUse" if outcome.status == "success" else "PostToolUseFailure"
         objection = (hook_result.reason,) if hook_result.block else ()
         self._add(tool_use, event, (*objection, *hook_result.context))
@@ -437,7 +434,7 @@ class ToolCalls(Struct):
     def _add(self, tool_use: Mapping[str, Any], event: str, texts: Sequence[str]) -> None:
         """Have Claude read what hooks said of a call, after its result."""
         if texts:
-            self._hook_blocks.setdefault(tool_use["id"], []).extend(
+            self.message.hook_blocks.setdefault(tool_use["id"], []).extend(
                 context_blocks(f"{event}:{tool_use['name']} hook", texts)
             )
 
@@ -449,8 +446,10 @@ class ToolCalls(Struct):
         moves = self.hooks.listens_to("CwdChanged")
         folder = verdict.facts.get("cwd") if moves else None
         # stays there when the call is cut off: who answers it then says how far it came
-        running = self._running[tool_use_id] = RunningCall(tool, tool_input)
-        outcome = await self._guarded(tool, tool_input, self._context(running, tool_use_id, verdict))
+        running = self.message.running[tool_use_id] = RunningCall(tool, tool_input)
+        outcome = await self._guarded(
+            tool, tool_input, self.context_of(tool_use_id, self._progress_of(running, tool_use_id), verdict)
+        )
         outcome = replace(outcome, duration_ms=running.duration_ms)
         if outcome.status == "success":
             self.session.call_times.add(tool.name, outcome.duration_ms / 1000)
@@ -458,12 +457,12 @@ class ToolCalls(Struct):
         outcome = await self.redaction.clean(tool, tool_input, outcome)
         if folder is not None and (now := _folder(tool, tool_input)) not in (None, folder):
             moved = await self.hooks.after_move(str(folder), str(now))
-            self.stop_reason = moved.stop if moved.stop is not None else self.stop_reason
+            self.so_far.stop_reason = moved.stop if moved.stop is not None else self.so_far.stop_reason
         return outcome
 
     async def _guarded(self, tool: Tool, tool_input: dict[str, Any], ctx: ToolContext) -> Outcome:
         """The tool's result within its time limit; everything it may raise becomes something Claude can read."""
-        of_all = None if tool.has_agents_work else self.timeout  # each call of an agent has that limit
+        of_all = None if tool.has_agents_work else self.limits.tool_timeout  # each call of an agent has that limit
         limits = [seconds for seconds in (tool.limits.seconds, of_all) if seconds is not None]
         try:
             async with time_limit(min(limits, default=None)) as limit:
@@ -483,30 +482,7 @@ class ToolCalls(Struct):
             log_fault(logger, "tool %s raised", tool.name, level=logging.WARNING)
             return _failure(f"{tool.name} raised {described(error)}", "error", ErrorCode.EXECUTION_ERROR)
 
-    def _context(self, running: RunningCall, tool_use_id: str, verdict: Verdict) -> ToolContext:
-        return ToolContext(
-            tool_use_id,
-            self._progress_of(running, tool_use_id),
-            session_id=self.session.id,
-            emit=self.emit,
-            history=self.session.said,
-            spend=self.spend,
-            declared_tools=lambda: json.loads(self.session.tools),
-            set_mode=self.gate.set_mode,
-            mode=self.gate.mode,
-            grant=self.gate.grant_for_run,
-            fire_hooks=self.hooks.fire,
-            ask_hooks=self.hooks.objection,
-            confinement=verdict.confinement,
-            facts=verdict.facts,
-            trial=verdict.trial,
-            may_read=self.gate.may_read,
-            may_reach=functools.partial(self.gate.may_reach, tool_use_id),
-            ask_user=functools.partial(self.gate.question, tool_use_id),
-            nesting=self.nesting(tool_use_id),
-        )
-
-    def _progress_of(self, running: RunningCall, tool_use_id: str) -> Any:
+    def _progress_of(self, running: RunningCall, tool_use_id: str) -> Progress:
         loop = asyncio.get_running_loop()
 
         def show(event: ToolProgress) -> None:

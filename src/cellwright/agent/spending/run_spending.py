@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from cellwright.agent.run_errors import budget_spent, price_unknown
+from cellwright.agent.run.run_errors import budget_spent, price_unknown
 from cellwright.agent.spending.partial_usage import PartialUsage
 from cellwright.agent.spending.spending_file import Reservation, SpendingFile, Spent
 from cellwright.errors import CellwrightError
@@ -107,6 +107,9 @@ class Spending:
     ) -> None:
         self.usage: dict[str, Any] = {}
         self.cost_usd: float | None = 0.0
+        self.requests = 0
+        self.sent = 0
+        """Requests that went out, those that were tried again among them."""
         self.side_requests = 0
         self.budget_usd = budget_usd
         self.model = model

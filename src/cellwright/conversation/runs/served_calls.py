@@ -145,7 +145,7 @@ class ServedCalls:
         if tool is not None:
             agent = replace(agent, tools=(tool,))
         run = AgentRun(agent, self._session, on_event, Steering())
-        run.calls.one_at_a_time = self._one_at_a_time
+        run.calls.changes.one_at_a_time = self._one_at_a_time
         tool_use = {"type": "tool_use", "id": f"call_{next(self._ids)}", "name": name, "input": dict(tool_input)}
         await run.calls.run_beside([tool_use])
         return ends[-1]
