@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from cellwright.agent import run_errors
 from cellwright.agent.calls.inputs.other_names import meant_tool
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, Verdict
 from cellwright.agent.calls.redaction import ResultRedaction
@@ -25,11 +26,10 @@ from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
 from cellwright.agent.prompt import FullPrompt, Prompt, full_prompt
-from cellwright.agent.run import run_errors
-from cellwright.agent.run.run_answer import RunAnswer
-from cellwright.agent.run.run_model import RunModel
+from cellwright.agent.spending.run_model import RunModel
 from cellwright.agent.spending.run_spending import Spending
 from cellwright.agent.steering import ReadySteering, Steering, Submit
+from cellwright.agent.structured_output.run_answer import RunAnswer
 from cellwright.agent.subagent import Nesting, Subagent, Within
 from cellwright.agent.tool import TOOL_SEARCH, Progress, ToolContext
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault

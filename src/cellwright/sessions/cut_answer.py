@@ -5,28 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
-from cellwright.model.pricing import context_tokens, cost_usd
-from cellwright.sessions.history import cut_content, ended_note
+from cellwright.model.pricing import cost_usd
+from cellwright.sessions.history import cut_content
 from cellwright.sessions.transcripts.transcript import ASIDE, Fault
 from cellwright.sessions.transcripts.transcript_line import Line
-
-if TYPE_CHECKING:
-    from cellwright.sessions.session import Session
 
 MIN_CHARS_PER_TOKEN = 3
 """Fewer than in most text: what was spent is rather taken too high than too low."""
 
 DRAFT, RESULT, BLOCKS = "draft", "result", "blocks"
 """Asides: more of the answer that streams; a call's result; blocks of an answer that the API might not take back."""
-
-_NOT_RUN = {
-    "interrupted": "Not run: the user stopped the answer that asked for it.",
-    "kernel": "Not run: the process ended while the answer that asked for it was streaming.",
-}
 
 
 class CutAnswer(Struct):
@@ -58,31 +50,6 @@ class CutAnswer(Struct):
         written = max(self.usage.get("output_tokens") or 0, math.ceil(self.chars / MIN_CHARS_PER_TOKEN))
         usage = {**self.usage, "output_tokens": written}
         return usage, cost_usd(self.model, usage)
-
-
-def keep_cut_answer(session: Session, answer: CutAnswer, reason: str) -> None:
-    """Add what there is of an answer that broke off, with what ended it. Where nothing is left of it, its cost alone."""
-    content = answer.content(session.open_server_calls())
-    session.leave_out_open_server_calls(content)
-    usage, cost = answer.spent()
-    if not content:
-        session.spend(usage, cost)
-        return
-    session.append(
-        {"role": "assistant", "content": content},
-        usage=usage,
-        model=answer.model,
-        cost_usd=cost,
-        context_tokens=context_tokens(usage),
-        cut=reason,
-    )
-    because = _NOT_RUN.get(reason, "Not run: an error ended the answer that asked for it.")
-    results = [
-        {"type": "tool_result", "tool_use_id": block["id"], "content": because, "is_error": True}
-        for block in content
-        if block["type"] == "tool_use"
-    ]
-    session.append({"role": "user", "content": [*results, ended_note(reason)]})
 
 
 # ---- after a crash ----

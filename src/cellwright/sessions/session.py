@@ -16,11 +16,12 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.pricing import context_tokens
 from cellwright.sessions.calls.call_times import CallTimes
 from cellwright.sessions.calls.rate_limit import CallRate
-from cellwright.sessions.cut_answer import faults_text, keep_cut_answer, recovered_answer, recovered_results
+from cellwright.sessions.cut_answer import CutAnswer, faults_text, recovered_answer, recovered_results
 from cellwright.sessions.file_changes import forget_outcomes, outcomes
-from cellwright.sessions.history import IMPORTED_NOTE, is_server_call, open_server_calls, valid_history
+from cellwright.sessions.history import IMPORTED_NOTE, ended_note, is_server_call, open_server_calls, valid_history
 from cellwright.sessions.session_lines import SessionLines
 from cellwright.sessions.state_dir import make_private_folder, new_session_id
 from cellwright.sessions.transcripts import transcript
@@ -45,6 +46,11 @@ NOT_WRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 """The errors of a folder that the user may not write: a new session goes on without a file."""
 
 _CUT_OFF = "the session was cut off before this call ended; how far it got is not known"
+
+_NOT_RUN = {
+    "interrupted": "Not run: the user stopped the answer that asked for it.",
+    "kernel": "Not run: the process ended while the answer that asked for it was streaming.",
+}
 
 
 class Session:
@@ -179,12 +185,36 @@ class Session:
             self.replace_history(valid_history(transcript.messages_of(self.in_effect())))
             self.write_aside(transcript.FAULTS_TOLD, content.count)
         if (cut := recovered_answer(content.open)) is not None:
-            keep_cut_answer(self, cut, "kernel")
+            self.keep_cut_answer(cut, "kernel")
             if cut.content():
                 self.notices.append(
                     "Claude's last answer was cut off as the process ended; it is kept as far as it came."
                 )
         self.repair(recovered_results(content.open))
+
+    def keep_cut_answer(self, answer: CutAnswer, reason: str) -> None:
+        """Add what there is of an answer that broke off, with what ended it. Where nothing is left of it, its cost alone."""
+        content = answer.content(self.open_server_calls())
+        self.leave_out_open_server_calls(content)
+        usage, cost = answer.spent()
+        if not content:
+            self.spend(usage, cost)
+            return
+        self.append(
+            {"role": "assistant", "content": content},
+            usage=usage,
+            model=answer.model,
+            cost_usd=cost,
+            context_tokens=context_tokens(usage),
+            cut=reason,
+        )
+        because = _NOT_RUN.get(reason, "Not run: an error ended the answer that asked for it.")
+        results = [
+            {"type": "tool_result", "tool_use_id": block["id"], "content": because, "is_error": True}
+            for block in content
+            if block["type"] == "tool_use"
+        ]
+        self.append({"role": "user", "content": [*results, ended_note(reason)]})
 
     def replace_history(self, messages: list[dict[str, Any]]) -> None:
         """Have `messages` be the conversation, from where they differ on; what they replace stays in the transcript."""

@@ -34,7 +34,7 @@ from cellwright.events import (
 from cellwright.model.images.api_images import admitted, takes_time
 from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.model.retry import is_refusal
-from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer, keep_cut_answer
+from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer
 from cellwright.sessions.history import (
     THINKING,
     complete_pairs,
@@ -292,7 +292,7 @@ class TurnJournal:
         self._go_forward()
         answer = self._forget_answer()
         if answer is not None:
-            keep_cut_answer(self._session, answer, reason)
+            self._session.keep_cut_answer(answer, reason)
         elif self._unwritten_answer is not None:
             self.keep(*self._unwritten_answer)
             self._session.answer_open_calls(

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellwright.sessions.history import is_after_boundary, is_note
 from cellwright.sessions.transcripts.transcript import is_said
 from cellwright.sessions.transcripts.transcript_line import Line
 from cellwright.text import lazy_pattern
-
-if TYPE_CHECKING:
-    from cellwright.sessions.session import Session
 
 GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
 """The agent's words in the user's place when an answer met the output limit."""
@@ -80,23 +77,3 @@ def begins_turn_encoded(message: bytes) -> bool:
     """The same of an encoded message, which is decoded only where it may be one: a session has thousands of results."""
     # within a JSON string the quotes would stand behind backslashes
     return message.startswith(_USER) and _RESULT not in message and begins_turn(json.loads(message))
-
-
-class TurnCount:
-    """The number of a session's turns, asked for again and again while it grows: only what is new is looked at."""
-
-    def __init__(self) -> None:
-        self._session: Session | None = None
-        self._last = b""
-        self._messages = 0
-        self._turns = 0
-
-    def of(self, session: Session) -> int:
-        encoded = session.story
-        grown = session is self._session and self._messages <= len(encoded)
-        if not grown or (self._messages and encoded[self._messages - 1] is not self._last):
-            self._session, self._messages, self._turns = session, 0, 0
-        self._turns += sum(map(begins_turn_encoded, encoded[self._messages :]))
-        self._messages = len(encoded)
-        self._last = encoded[-1] if encoded else b""
-        return self._turns

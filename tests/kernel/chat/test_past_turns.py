@@ -17,11 +17,11 @@ import cellwright
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
-from cellwright.kernel.chat.conversation_log import RUNS_KEPT
+from cellwright.kernel.chat.conversation_log import RUNS_KEPT, TurnCount
 from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
 from cellwright.kernel.output.transcript_ops import TranscriptOps
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import TurnCount, begins_turn
+from cellwright.sessions.turns import begins_turn
 from cellwright.telemetry.view_limits import DRAWN
 from cellwright.testing import say, think, turn, use
 

@@ -28,7 +28,7 @@ from cellwright.agent.context.summary import (
 )
 from cellwright.agent.hooks.run_hooks import context_blocks
 from cellwright.agent.prompt import TOKENS_PER_PICTURE
-from cellwright.agent.run.run_errors import compaction_no_help, compaction_stopped, context_full
+from cellwright.agent.run_errors import compaction_no_help, compaction_stopped, context_full
 from cellwright.agent.side_request import text_of, whole_answer
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN, ContextAttached, ContextCompacted, Emit, Notice, TurnEnd

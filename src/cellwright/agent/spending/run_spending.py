@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from cellwright.agent.run.run_errors import budget_spent, price_unknown
+from cellwright.agent.run_errors import budget_spent, price_unknown
 from cellwright.agent.spending.partial_usage import PartialUsage
 from cellwright.agent.spending.spending_file import Reservation, SpendingFile, Spent
 from cellwright.errors import CellwrightError

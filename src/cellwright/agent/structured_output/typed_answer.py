@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from cellwright.agent.calls.check_input import compile_schema
 from cellwright.agent.structured_output.schema import api_schema, refusal
-from cellwright.errors import CellwrightError, ErrorCode
 
 SHOWN_CHARS = 2_000
 """The number of characters of an answer's problem that Claude and the user are told."""
@@ -155,54 +154,3 @@ def _field_types(given: Any) -> dict[str, Any]:
         key: _with_known_dicts(typing.get_args(hint)[0] if typing.get_origin(hint) in marks else hint)
         for key, hint in hints.items()
     }
-
-
-ASK_AGAIN = (
-    "Your answer does not fit the schema that it must have: {problem}. Give the whole answer again, so that it fits."
-)
-CUT_OFF = "it was cut off at the output limit"
-
-
-class AnswerCheck:
-    """One run's answer against its type, if it has one. Claude is asked again once, then the run fails."""
-
-    def __init__(self, answer_type: AnswerType | None) -> None:
-        self._type = answer_type
-        self._asked_again = False
-
-    @property
-    def output_format(self) -> dict[str, Any] | None:
-        """The API's `output_config.format`; None: any text is an answer."""
-        return None if self._type is None else self._type.output_format
-
-    def again(self, text: str, *, may_ask: bool) -> str | None:
-        """Return what to ask Claude after the answer `text`, or None when it is as it should be.
-
-        Raises `CellwrightError` when it is not, and was asked for before or may not be (`may_ask`).
-        """
-        if self._type is None:
-            return None
-        try:
-            self._type.read(text)
-        except AnswerProblem as problem:
-            return self._asking(self._type, str(problem), may_ask)
-        return None
-
-    def after_cut(self, go_on: str, *, may_ask: bool) -> str:
-        """Return what to ask after a cut-off answer: half of a value is none, other texts go on (`go_on`)."""
-        return go_on if self._type is None else self._asking(self._type, CUT_OFF, may_ask)
-
-    def _asking(self, answer_type: AnswerType, problem: str, may_ask: bool) -> str:
-        if self._asked_again or not may_ask:
-            raise _does_not_fit(answer_type, problem, asked_again=self._asked_again)
-        self._asked_again = True
-        return ASK_AGAIN.format(problem=problem)
-
-
-def _does_not_fit(answer_type: AnswerType, problem: str, *, asked_again: bool) -> CellwrightError:
-    again = "also when it was asked for again" if asked_again else "and no request is left to ask for it again"
-    message = (
-        f"Claude's answer is not a valid {answer_type.name}, {again}: {problem}. Its text is kept in the conversation."
-    )
-    details = {"schema": answer_type.name, "problem": problem}
-    return CellwrightError(ErrorCode.EXECUTION_ERROR, message, details=details, recoverable=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from cellwright.agent.run.run_errors import budget_spent, price_unknown
+from cellwright.agent.run_errors import budget_spent, price_unknown
 from cellwright.errors import CellwrightError
 from cellwright.model.pricing import worst_case_usd
 

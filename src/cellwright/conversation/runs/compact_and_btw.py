@@ -21,7 +21,7 @@ from cellwright.agent.context.compaction import (
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.hooks.run_hooks import RunHooks
-from cellwright.agent.run.run_errors import is_of_model
+from cellwright.agent.run_errors import is_of_model
 from cellwright.agent.side_request import text_of, whole_answer
 from cellwright.agent.spending.run_spending import Spending
 from cellwright.errors import ApiError, CellwrightError, ErrorCode

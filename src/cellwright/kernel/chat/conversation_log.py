@@ -28,8 +28,28 @@ from cellwright.kernel.output.op_log import Draw, OpLog, OpReader, chars_of
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import TranscriptOps, cut
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import TurnCount
+from cellwright.sessions.turns import begins_turn_encoded
 from cellwright.telemetry.json_lines import JsonLines, Line
+
+
+class TurnCount:
+    """The number of a session's turns, asked for again and again while it grows: only what is new is looked at."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+        self._last = b""
+        self._messages = 0
+        self._turns = 0
+
+    def of(self, session: Session) -> int:
+        encoded = session.story
+        grown = session is self._session and self._messages <= len(encoded)
+        if not grown or (self._messages and encoded[self._messages - 1] is not self._last):
+            self._session, self._messages, self._turns = session, 0, 0
+        self._turns += sum(map(begins_turn_encoded, encoded[self._messages :]))
+        self._messages = len(encoded)
+        self._last = encoded[-1] if encoded else b""
+        return self._turns
 
 
 class LineLog:

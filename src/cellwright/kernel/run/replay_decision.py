@@ -18,12 +18,12 @@ from cellwright.agent.recording.recordings import prompt_key
 from cellwright.agent.recording.replay_modes import REPLAY_MODES, process_replay_mode
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.kernel.chat.conversation_log import TurnCount
 from cellwright.kernel.magic.option_parser import DEFAULT_FILE
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.run.notebook_trust import NotebookTrust, notebook_of
 from cellwright.kernel.run.recorded_run import FILE, RecordedRun, RequestedTurn
 from cellwright.kernel.run.saved_answers import AnswerQuestion, SavedAnswers, UntrustedAnswers
-from cellwright.sessions.turns import TurnCount
 from cellwright.text import visible_line
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from cellwright.permissions.shell.conservative_parse import parse_conservatively
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
-    from cellwright.permissions.judges.bash import ShellCall
+    from cellwright.permissions.judges.shell_call import ShellCall
 
 UNCONFINED = "dangerouslyDisableSandbox"
 """Claude Code's field of Bash's input by which Claude asks to run a command without the sandbox."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cellwright.agent.run.run_errors import is_of_model
+from cellwright.agent.run_errors import is_of_model
 from cellwright.errors import ApiError
 from cellwright.events import Emit, Notice
 from cellwright.model.models import accepted_effort, limits
