@@ -30,3 +30,9 @@ class WrittenAccess(Struct, frozen=True, omit_defaults=True):
 def written_tools() -> Mapping[str, WrittenAccess]:
     """The declarations of every built-in tool."""
     return msgspec.json.decode(WRITTEN_ACCESS.read_bytes(), type=dict[str, WrittenAccess])
+
+
+def access_of(name: str) -> ToolAccess:
+    """What a built-in tool touches, by its name; of any other nothing is known."""
+    written = written_tools().get(name)
+    return ToolAccess() if written is None else written.access

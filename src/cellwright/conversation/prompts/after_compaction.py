@@ -24,6 +24,7 @@ from cellwright.conversation.prompts.prompt import (
 )
 from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN
+from cellwright.permissions.written_tools import access_of
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
 from cellwright.tools.paths import shown_path
@@ -41,15 +42,6 @@ PLAN_CHARS = 20_000
 MAX_SHARE = 0.15
 """Files, and skills, take at most this part each of what a conversation may take."""
 
-_FILE_FIELDS = {
-    "Read": "file_path",
-    "Edit": "file_path",
-    "MultiEdit": "file_path",
-    "Write": "file_path",
-    "EditSymbol": "file_path",
-    "NotebookRead": "notebook_path",
-    "NotebookEdit": "notebook_path",
-}
 AfterSummary = Callable[[Session, AgentSetup], Awaitable[Sequence[ContextItem]]]
 """Finds what is sent again behind a summary; raises nothing."""
 
@@ -112,7 +104,7 @@ def _plan(said: Sequence[Json]) -> Iterator[ContextItem]:
     }
     for message in reversed(said):
         for block in _blocks(message, "tool_use"):
-            plan = str(block["input"].get("plan") or "") if block["name"] == "ExitPlanMode" else ""
+            plan = str(block["input"].get("plan") or "") if access_of(block["name"]).kind == "plan" else ""
             if plan.strip() and block["id"] not in failed:
                 text = _cut(f"<plan>\nThe user approved this plan:\n{plan}\n</plan>", PLAN_CHARS, "</plan>")
                 yield text_context("The plan", "context", text)
@@ -165,7 +157,8 @@ def _last_files(said: Sequence[Json], cwd: Path) -> list[Path]:
     found: dict[Path, None] = {}
     for message in reversed(said):
         for block in reversed([*_blocks(message, "tool_use")]):
-            given = block["input"].get(_FILE_FIELDS.get(block["name"], ""))
+            access = access_of(block["name"])
+            given = block["input"].get(access.field) if access.kind in ("read", "edit") else None
             if isinstance(given, str) and given and "\0" not in given:
                 found[cwd / given] = None
             if len(found) == MAX_FILES:

@@ -89,7 +89,7 @@ def place_blocks(
 
 def mode_blocks(session: Session, agent: AgentSetup) -> tuple[ContextItem, ...]:
     """Tell how to plan, in plan mode."""
-    plans = (session.mode or agent.policy.mode) == "plan" and any(tool.name == "ExitPlanMode" for tool in agent.tools)
+    plans = (session.mode or agent.policy.mode) == "plan" and any(tool.access.kind == "plan" for tool in agent.tools)
     return (text_context("Plan mode", "mode", PLAN_MODE),) if plans else ()
 
 

@@ -72,9 +72,6 @@ MAX_RESULT_CHARS = 32_000
 """Of the text that an agent gives back: about 8,000 tokens."""
 
 MODEL_VARIABLE = "CLAUDE_CODE_SUBAGENT_MODEL"
-NEVER_GIVEN = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
-"""Tools that are for whoever talks with the user."""
-
 INTERFACE = "another Claude, for whom you work; the user is not asked but for permission to run a call"
 COMMON = """
 
@@ -617,7 +614,8 @@ def given_tools(
     """The tools that an agent gets of those that there are. In the background it gets none of the kernel's."""
 
     def is_given(tool: Tool) -> bool:
-        if tool.name in NEVER_GIVEN or _is_withheld(tool, definition):
+        # plans and questions are for whoever talks with the user
+        if tool.access.kind in ("question", "plan") or tool.name == "EnterPlanMode" or _is_withheld(tool, definition):
             return False
         if tool.starts_agents and (background or not may_nest):
             return False

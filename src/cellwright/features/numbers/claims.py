@@ -18,6 +18,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.features.numbers.written import HIDDEN, prose_of
+from cellwright.permissions.written_tools import access_of
 from cellwright.sessions.turns import begins_turn
 from cellwright.text import lazy_pattern, strings_in
 
@@ -95,7 +96,6 @@ _GOOD = lazy_pattern(
     r"|test result: ok",
     re.MULTILINE,
 )
-_EDITS = frozenset({"Edit", "Write", "MultiEdit", "ApplyPatch", "NotebookEdit", "EditSymbol", "RenameSymbol"})
 _CODE_ENDINGS = lazy_pattern(r"\.(?:py|ipynb|js|jsx|ts|tsx|go|rs|java|c|cc|cpp|h|rb|php|sh|toml|cfg|json|ya?ml)$")
 
 
@@ -314,13 +314,15 @@ def _last_run(messages: Sequence[bytes]) -> _TestRun | None:
 def _runs_tests(block: Mapping[str, Any]) -> bool:
     values = block["input"] if isinstance(block["input"], Mapping) else {}
     command = values.get("command") or values.get("code") or ""
-    return block["name"] == "RunTests" or (isinstance(command, str) and _RUNNER.search(command[:20_000]) is not None)
+    return access_of(block["name"]).kind == "tests" or (
+        isinstance(command, str) and _RUNNER.search(command[:20_000]) is not None
+    )
 
 
 def _changes_code(block: Mapping[str, Any]) -> bool:
     values = block["input"] if isinstance(block["input"], Mapping) else {}
     path = str(values.get("file_path") or values.get("notebook_path") or "x.py")
-    return block["name"] in _EDITS and _CODE_ENDINGS.search(path) is not None
+    return access_of(block["name"]).edits_files and _CODE_ENDINGS.search(path) is not None
 
 
 def _ended(block: Mapping[str, Any]) -> _TestRun:
