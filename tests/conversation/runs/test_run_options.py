@@ -12,7 +12,7 @@ import pytest
 from traitlets.config import Config
 
 import cellwright
-from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.spending.run_spending import USUAL_LIMITS
 from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.conversation.runs.ask_options import ASK_DEFAULTS, check_options
@@ -269,5 +269,4 @@ def test_limits_of_the_settings_hold_and_an_option_goes_before_them(
 
 
 def test_defaults_are_those_of_the_agent() -> None:
-    unsaid = AgentSetup.__dataclass_fields__
-    assert (unsaid["max_parallel_tools"].default, unsaid["tool_timeout"].default) == (10, None)
+    assert (USUAL_LIMITS.max_parallel_tools, USUAL_LIMITS.tool_timeout) == (10, None)
