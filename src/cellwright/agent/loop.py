@@ -308,7 +308,8 @@ class AgentRun:
                 await self._stop_unless_kept(turn.stop_reason)
             case "pause_turn":
                 self._append(turn)
-                self._pause()
+                if not self.answer.pause():
+                    raise _Stop("pause_turn", CellwrightError(ErrorCode.EXECUTION_ERROR, "The model paused too often."))
             case "max_tokens":
                 self._cut_off(turn, calls)
             case "model_context_window_exceeded":
@@ -453,7 +454,9 @@ class AgentRun:
                             self._tell_gone_back()
                             turn = self._with_own_names(self.journal.end_answer(event))
                             self.emit(turn)
-                            self._count(turn)
+                            self.spending.count(turn.usage, turn.cost_usd)
+                            self.spending.sent -= turn.replayed
+                            self.answer.take(turn.message["content"])
                             return turn
                         case Retrying():
                             self.emit(event)
@@ -488,11 +491,6 @@ class AgentRun:
         return (
             turn if content == turn.message["content"] else replace(turn, message={**turn.message, "content": content})
         )
-
-    def _count(self, turn: TurnEnd) -> None:
-        self.spending.count(turn.usage, turn.cost_usd)
-        self.spending.sent -= turn.replayed
-        self.answer.take(turn.message["content"])
 
     def _count_lost(self) -> None:
         if (lost := self.journal.void()) is not None:
@@ -539,10 +537,6 @@ class AgentRun:
     def _refuse(self, calls: Sequence[dict[str, Any]], reason: str) -> None:
         if calls:
             self.calls.refuse(calls, reason)
-
-    def _pause(self) -> None:
-        if not self.answer.pause():
-            raise _Stop("pause_turn", CellwrightError(ErrorCode.EXECUTION_ERROR, "The model paused too often."))
 
     def _cut_off(self, turn: TurnEnd, calls: Sequence[dict[str, Any]]) -> None:
         """The answer met `max_tokens`: a call may be half there, so none is run."""

@@ -109,7 +109,9 @@ class PermissionGate(Struct):
             tool_use = {**tool_use, "input": check_input(tool, hook_result.updated_input, answered=True)}
         tool_input = tool_use["input"]
         await _prepared(tool, tool_input)
-        self._tell_mode()
+        if self.told_mode != self.mode:  # the user has changed it since the last call
+            self.told_mode = self.mode
+            self.emit(ModeChanged(self.told_mode))
         # what a hook allows runs as it does with a yes, what it asks about is not tried before
         trials = hook_result.behavior not in ("allow", "ask")
         decision, facts = self._judged(tool, tool_input, trials=trials)
@@ -258,12 +260,6 @@ class PermissionGate(Struct):
         self.emit(ModeChanged(self.told_mode))
         return self.told_mode
 
-    def _tell_mode(self) -> None:
-        """Tell which mode holds, where the user has changed it since the last call."""
-        before, self.told_mode = self.told_mode, self.mode
-        if before != self.told_mode:
-            self.emit(ModeChanged(self.told_mode))
-
     def foresees_reading(self, tool: Tool, tool_input: Mapping[str, Any]) -> bool:
         """Return whether a call, as it stands now, would run unasked and change nothing. Hooks may yet see to more."""
         if tool.access.kind != "shell":
@@ -319,9 +315,6 @@ class PermissionGate(Struct):
                 self.emit(Decided(str(tool_use["id"]), tool.name, "allow", "You allowed it with a call before it."))
                 return answer
             return await self._ask_user(tool, tool_use, decision, forced=forced)
-
-    def _is_allowed(self, tool: Tool, tool_use: Mapping[str, Any]) -> bool:
-        return self.decide(tool, tool_use["input"]).behavior == "allow"
 
     async def _ask_user(
         self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool
@@ -404,7 +397,7 @@ class PermissionGate(Struct):
                 granted = asyncio.ensure_future(self._top._granted.wait())
                 await asyncio.wait({answer, granted}, return_when=asyncio.FIRST_COMPLETED)
                 granted.cancel()
-                if not answer.done() and self._is_allowed(tool, tool_use):
+                if not answer.done() and self.decide(tool, tool_use["input"]).behavior == "allow":
                     return Allow(by="policy")
             return answer.result()
         finally:

@@ -254,14 +254,12 @@ class ToolCalls(Struct):
         self.emit(ToolStart(tuple(self._card(tool_use) for tool_use in batch), parallel, expected))
         if parallel:
             with self._batch_counted(batch):
-                await self._run_together(batch, side_by_side, ParallelCalls(self._known_to_read(batch)))
+                # a tool that only reads is known to, of others it shows with the verdict
+                tools = [self.tools.get(tool_use["name"]) for tool_use in batch]
+                reads = [tool is not None and tool.works_beside for tool in tools]
+                await self._run_together(batch, side_by_side, ParallelCalls(reads))
         else:
             await self._run_together(batch, len(batch), None)
-
-    def _known_to_read(self, batch: Sequence[Mapping[str, Any]]) -> list[bool]:
-        """Say of each call of a parallel batch whether its tool only reads, or this shows with its verdict."""
-        tools = [self.tools.get(tool_use["name"]) for tool_use in batch]
-        return [tool is not None and tool.works_beside for tool in tools]
 
     @contextlib.contextmanager
     def _batch_counted(self, batch: Sequence[Mapping[str, Any]]) -> Iterator[None]:
