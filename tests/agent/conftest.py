@@ -3,20 +3,33 @@
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.agent_fields import agent_fields
 
-from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.agent_setup import AgentSetup, FinalAnswer, ModelSettings
+from cellwright.agent.spending.run_spending import RunLimits
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Event, RunEnd
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer
+
+_RECORDS = {"model_settings": ModelSettings, "limits": RunLimits}
+
+
+def agent_fields(**options: Any) -> dict[str, Any]:
+    """Return `options`, of which those that are fields of the agent's records are put into these."""
+    for name, record in _RECORDS.items():
+        given = {each.name: options.pop(each.name) for each in fields(record) if each.name in options}
+        if given:
+            options[name] = record(**given)
+    if "answer_type" in options:
+        options["final_answer"] = FinalAnswer(type=options.pop("answer_type"))
+    return options
 
 
 @dataclass

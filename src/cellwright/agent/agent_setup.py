@@ -82,7 +82,7 @@ class OtherTools(AgentFeatures):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelSettings:
-    """How a model is asked, and which others may be asked instead.
+    """The options of requests to a model, and the other models that may be asked instead.
 
     `max_tokens` bounds one answer. `thinking_budget` (tokens) is for models that think only with one; None: those do not
     think. `cache_ttl` is how long the API's cache keeps the conversation (see `Request`). `plan_model` answers while the
@@ -104,7 +104,7 @@ USUAL_MODEL_SETTINGS = ModelSettings()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FinalAnswer:
-    """What the last answer of a run has to be, and what is done with it.
+    """The type of the last answer of a run, and the use of it.
 
     Without a `type` it is text. `files`: its blocks that name files are offered to be written.
     """

@@ -33,6 +33,6 @@ def written_tools() -> Mapping[str, WrittenAccess]:
 
 
 def access_of(name: str) -> ToolAccess:
-    """What a built-in tool touches, by its name; of any other nothing is known."""
+    """Return the access of a built-in tool, by its name; the unknown one of any other."""
     written = written_tools().get(name)
     return ToolAccess() if written is None else written.access

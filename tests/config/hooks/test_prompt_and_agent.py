@@ -6,9 +6,9 @@ import os
 
 import pytest
 from hook_scenes import group, hooks_of
-from tests.agent.agent_fields import agent_fields
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.spending.run_spending import RunLimits
 from cellwright.agent.tool import tool
 from cellwright.config.hooks.entries import ModelHook
 from cellwright.config.hooks.prompt_and_agent import read_verdict
@@ -60,7 +60,7 @@ def play(messages_server, tmp_path):
             tools=(look, change),
             policy=PermissionPolicy(mode="bypassPermissions", roots=(tmp_path,), cwd=tmp_path),
             hooks=hooks_of(tmp_path, {event: [group(*hooks)]}, environ=options.pop("environ", os.environ)),
-            **agent_fields(**options),
+            **options,
         )
         session = Session.create(tmp_path, tmp_path / "sessions")
         events = []
@@ -165,7 +165,7 @@ def test_an_agent_hook_has_only_what_is_left_of_the_budget(play):
     script = [CALL, verdict(True), say("ok")]
     free = play(script, "PreToolUse", hook)
     left = 0.01
-    bound = play(script, "PreToolUse", hook, budget_usd=free.of(TurnEnd)[0].cost_usd + left)
+    bound = play(script, "PreToolUse", hook, limits=RunLimits(budget_usd=free.of(TurnEnd)[0].cost_usd + left))
     asked = bound.bodies[1]
     assert asked["model"] == "claude-haiku-5-5"
     assert asked["max_tokens"] < free.bodies[1]["max_tokens"]
@@ -176,7 +176,7 @@ def test_a_question_that_the_budget_may_not_pay_for_is_not_asked(play):
     script = [CALL, turn(verdict(False), when="sensible"), turn(say("ok"), when="changed x")]
     hook = prompt(model="claude-sonnet-5-5")
     cost = play(script, "PreToolUse", hook).of(TurnEnd)[0].cost_usd
-    played = play(script, "PreToolUse", hook, budget_usd=cost + 0.02)
+    played = play(script, "PreToolUse", hook, limits=RunLimits(budget_usd=cost + 0.02))
     assert {body["model"] for body in played.bodies} == {"claude-opus-5-5"}
     assert "could cost more than the budget has left" in played.of(Notice)[0].message
     assert played.of(ToolEnd)[0].status == "success"

@@ -84,7 +84,7 @@ class Outcome(Struct, frozen=True):
 
 
 class CallsSoFar(Struct):
-    """What became of a run's calls. `stop_reason`: the reason the run must not continue after them, None if it may."""
+    """The outcome of a run's calls. `stop_reason`: the reason the run must not continue after them, None if it may."""
 
     succeeded: int = 0
     failed: int = 0
@@ -93,7 +93,7 @@ class CallsSoFar(Struct):
 
 
 class Changes(Struct):
-    """What calls that may change something hold: agents share it with the run that they work for."""
+    """The record and the lock of calls that may change something: agents share them with the run that they work for."""
 
     record: TurnRecord = NO_CHECKPOINTS
     """The run's record, which is told of each call that runs."""
@@ -112,7 +112,7 @@ class MessageCalls(Struct):
     """The answer to the calls that do not run, as one before them says."""
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     hook_blocks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """What hooks said of a call; under "" of all."""
+    """The words of hooks on a call; under "" on all."""
     inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     running: dict[str, RunningCall] = field(default_factory=dict)
 

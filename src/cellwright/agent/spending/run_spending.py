@@ -61,7 +61,7 @@ NO_SHARED_BUDGETS = SharedBudgets()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunLimits:
-    """What a run may take before it is ended, and its calls at a time.
+    """The bounds of a run, and of its calls.
 
     `max_turns` bounds its requests, `budget_usd` its cost in US dollars, `shared_budgets` that of more than one run.
     `ends_when_denied`: if nobody can be asked, a call that needs it ends the run; else Claude is told of the denial and
