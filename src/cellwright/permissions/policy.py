@@ -50,6 +50,8 @@ from cellwright.permissions.tools_by_name import NamedTool, named_tool
 Rules = Sequence[str | Rule]
 
 NOTHING_DECLARED = ToolAccess()
+IN_CONTAINER = ("shell", "tests")
+"""What runs in the container, where there is one: commands and tests. Programs of ours run on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,8 @@ class PermissionPolicy:
         # only what starts programs asks what the folders hold
         confines = self.sandbox.enabled or tool.access.kind == "shell"
         book = self._book.for_one_decision() if confines else self._book
+        if self.sandbox.in_container is not None and tool.access.kind in IN_CONTAINER:
+            book = replace(book.for_one_decision(), sandbox=self.sandbox.in_container)
         # what a server says of its tools is not known to be true
         access = NOTHING_DECLARED if tool.name.startswith("mcp__") else tool.access
         call = JudgedCall(subject_of(tool.name, access.kind), tool_input, access, tool.read_only)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.codebase.embedding.provider import PROVIDER_KINDS
+from cellwright.config.settings.container import container
 from cellwright.config.settings.option_table import OPTIONS, Option
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import MODES
@@ -248,6 +249,7 @@ KEYS: dict[Path, Key] = {
         _key("cleanupPeriodDays", whole_number(0, 36_500), folder="own"),
         _key("fileCheckpointingEnabled", flag, folder="own"),
         _key("sandbox.enabled", flag),
+        _key("sandbox.container", container),
         _key("sandbox.failIfUnavailable", flag, folder="tightens"),
         _key("sandbox.autoAllowBashIfSandboxed", flag, folder="tightens"),
         _key("sandbox.allowUnsandboxedCommands", flag, folder="tightens"),

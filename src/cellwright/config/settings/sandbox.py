@@ -12,6 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from cellwright.config.settings.container import PATH as CONTAINER
+from cellwright.config.settings.container import ContainerSetting, container_setting
 from cellwright.config.settings.known_settings import KEYS, a_path, host
 from cellwright.config.settings.layers import Merged, SettingsEntry
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
@@ -45,18 +47,19 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
     """The `sandbox.*` settings: `rules` is what they say of commands, without what the machine can do.
 
     `required`: where nothing can confine a command, nothing is sent. `managed_hosts_only`: of the rules for `WebFetch`, only
-    the administrator's let commands reach a host.
+    the administrator's let commands reach a host. `container` is what Bash, RunTests and fresh kernels run in.
     """
 
     rules: SandboxRules = NO_SANDBOX
     required: bool = False
     managed_hosts_only: bool = False
+    container: ContainerSetting = ContainerSetting()
 
 
 def sandbox_settings(
-    merged: Merged, enabling: Iterable[SettingsEntry], withheld: frozenset[str], notices: list[str]
+    merged: Merged, enabling: Iterable[SettingsEntry], withheld: frozenset[str], notices: list[str], project: Path
 ) -> SandboxSettings:
-    """The settings as `merged` says them; what is wrong or not used is added to `notices`.
+    """The settings of `project` as `merged` says them; what is wrong or not used is added to `notices`.
 
     `enabling` are all entries of `sandbox.enabled`, also those that are `withheld`.
     """
@@ -95,7 +98,23 @@ def sandbox_settings(
         ),
         required=_says(merged, "failIfUnavailable", True),
         managed_hosts_only=managed_hosts_only,
+        container=_container(merged, notices, project),
     )
+
+
+def _container(merged: Merged, notices: list[str], project: Path) -> ContainerSetting:
+    entries = merged.entries.get(CONTAINER)
+    if not entries:
+        return ContainerSetting()
+    entry = entries[-1]
+    found = container_setting(entry.value, project, base_of(entry))
+    notices += [f"{entry.layer.label}: {notice}" for notice in found.notices]
+    return found
+
+
+def base_of(entry: SettingsEntry) -> Path:
+    """The folder that an entry's relative paths start from: the project, in the user's own file that file's."""
+    return entry.layer.root if entry.layer.scope == "user" else entry.layer.folder
 
 
 def _elements(merged: Merged, path: tuple[str, ...]) -> list[SettingsEntry]:
@@ -119,8 +138,7 @@ def path_of(entry: SettingsEntry) -> str:
 
     `/x` is absolute here, unlike in a rule.
     """
-    base = entry.layer.root if entry.layer.scope == "user" else entry.layer.folder
-    path = os.path.normpath(base / Path(entry.value).expanduser())
+    path = os.path.normpath(base_of(entry) / Path(entry.value).expanduser())
     return "/" + path.lstrip("/") if path.startswith("//") else path
 
 
