@@ -40,11 +40,7 @@ def make_root(folder: Path, *, python: bool = False) -> Path:
     for program in programs:
         target = folder / "usr" / "bin" / Path(program).name
         shutil.copy(os.path.realpath(program), target)
-    for library in _libraries(programs):
-        target = folder / library.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            shutil.copy(os.path.realpath(library), target)
+    _copy(folder, _libraries(programs))
     if python:
         name = Path(os.path.realpath(_PYTHON)).name
         (folder / "usr/bin/python3").symlink_to(name)
@@ -54,13 +50,19 @@ def make_root(folder: Path, *, python: bool = False) -> Path:
         shutil.copytree(
             f"/usr/lib/{name}", folder / "usr/lib" / name, ignore=without, symlinks=False, dirs_exist_ok=True
         )
-        more = [str(file) for file in (folder / "usr/lib" / name / "lib-dynload").glob("*.so")]
-        for library in _libraries(more):
-            target = folder / library.lstrip("/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not target.exists():
-                shutil.copy(os.path.realpath(library), target)
+        # what wheels are linked against
+        named = ("librt.so.1", "libgcc_s.so.1", "libstdc++.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1")
+        _copy(folder, [str(file) for each in named for file in Path("/lib").glob(f"*-linux-gnu/{each}")])
+        _copy(folder, _libraries([str(file) for file in (folder / "usr/lib" / name / "lib-dynload").glob("*.so")]))
     return folder
+
+
+def _copy(folder: Path, libraries: list[str]) -> None:
+    for library in libraries:
+        target = folder / library.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            shutil.copy(os.path.realpath(library), target)
 
 
 def _libraries(programs: list[str]) -> list[str]:
@@ -92,14 +94,14 @@ def settings_for_podman(folder: Path) -> Mapping[str, str]:
     }
 
 
-def runs(kind: str, file: Path) -> str:
-    """Have the program take the image of the tests from `file`; what keeps it from running a container, "" for nothing."""
+def runs(kind: str, file: Path, image: str = IMAGE) -> str:
+    """Have the program take `image` from `file`; what keeps it from running a container, "" for nothing."""
     program = next((found for place in PLACES if os.access(found := f"{place}/{kind}", os.X_OK)), "")
     if not program:
         return f"{kind} is not installed"
     for arguments in (
-        ["import", str(file), IMAGE],
-        ["run", "--rm", "--network", "none", IMAGE, "/bin/true"],
+        ["import", str(file), image],
+        ["run", "--rm", "--network", "none", image, "/bin/true"],
     ):
         done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
         if done.returncode:

@@ -20,6 +20,9 @@ from container_images import IMAGE
 from eventual import eventually
 
 
+pytestmark = pytest.mark.containers
+
+
 def engine_of(kind: str) -> Engine:
     engine = find_engine(kind)
     assert engine is not None

@@ -16,8 +16,8 @@ class Container:
     "bubblewrap", or "" for whichever is there. `project` is the folder that it belongs to, and `workspace` where that is
     shown besides ("": nowhere). `variables` are set in it, `user` is who commands run as ("": whoever owns the project's
     files), `after_making` are run in it once. `network`: it reaches every host; else none. `memory` is as `--memory` takes
-    it, `cpus` a number of them ("": all), `processes` the most that there may be. `keep`: it outlives the session. `agent`
-    is the subagent that has it for itself ("": all share one).
+    it, `cpus` a number of them ("": all), `processes` the most that there may be. `keep`: it outlives the session.
+    `own_for_agents`: each subagent has one for itself, and `agent` is that ("": all share one).
     """
 
     image: str = ""
@@ -36,6 +36,7 @@ class Container:
     cpus: str = ""
     processes: int = 1024
     keep: bool = False
+    own_for_agents: bool = False
     agent: str = ""
 
     @property

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +39,11 @@ _DEVCONTAINERS = frozenset(
 
 
 class ContainerSetting(Struct, frozen=True):
-    """A container as the settings say it; `problem` says why there is none, `notices` what of its file is not used.
-
-    `own_for_agents`: each subagent has one for itself.
-    """
+    """A container as the settings say it; `problem` says why there is none, `notices` what of its file is not used."""
 
     container: Container | None = None
     problem: str = ""
     notices: tuple[str, ...] = ()
-    own_for_agents: bool = False
 
 
 class _Wrong(Exception):
@@ -97,7 +93,7 @@ def container_setting(value: Any, project: Path, base: Path) -> ContainerSetting
         made = _made_of(said, project, base, notices)
     except _Wrong as error:
         return ContainerSetting(problem=str(error), notices=tuple(notices))
-    return ContainerSetting(made, notices=tuple(notices), own_for_agents=said.get("agents") == "own")
+    return ContainerSetting(made, notices=tuple(notices))
 
 
 def named_in(value: Any, project: Path, base: Path) -> Iterator[str]:
@@ -128,27 +124,25 @@ def _made_of(said: Mapping[str, Any], project: Path, base: Path, notices: list[s
     values: dict[str, Any] = {}
     if "devcontainer" in said:
         values = _devcontainer(_path(said["devcontainer"], base), Path(top), notices)
-    if "image" in said:
-        values["image"] = said["image"]
     if "files" in said:
         values["files"] = str(_path(said["files"], base))
     if "dockerfile" in said:
         dockerfile = _path(said["dockerfile"], base)
         values["dockerfile"] = str(dockerfile)
         values["context"] = str(_path(said["context"], base) if "context" in said else dockerfile.parent)
-    if "buildArgs" in said:
-        values["build_arguments"] = tuple(sorted(said["buildArgs"].items()))
-    if "env" in said:
-        values["variables"] = tuple(sorted({**dict(values.get("variables", ())), **said["env"]}.items()))
-    if "postCreateCommand" in said:
-        values["after_making"] = _commands(said["postCreateCommand"])
-    if "workspaceFolder" in said:
-        values["workspace"] = said["workspaceFolder"]
-    for name in ("program", "user", "network", "keep", "memory", "processes"):
+    read = {
+        "buildArgs": ("build_arguments", lambda each: tuple(sorted(each.items()))),
+        "env": ("variables", lambda each: tuple(sorted({**dict(values.get("variables", ())), **each}.items()))),
+        "postCreateCommand": ("after_making", _commands),
+        "workspaceFolder": ("workspace", str),
+        "cpus": ("cpus", lambda each: f"{each:g}"),
+        "processes": ("processes", int),
+        "agents": ("own_for_agents", lambda each: each == "own"),
+        **{name: (name, lambda each: each) for name in ("image", "program", "user", "network", "keep", "memory")},
+    }
+    for name, (field, reading) in read.items():
         if name in said:
-            values[name] = said[name]
-    if "cpus" in said:
-        values["cpus"] = f"{said['cpus']:g}"
+            values[field] = reading(said[name])
     if values.get("program") == "bubblewrap" and "files" not in values:
         raise _Wrong('bubblewrap shows the files of an unpacked image: say where they are ("files")')
     return Container(project=top, **values)
@@ -157,52 +151,13 @@ def _made_of(said: Mapping[str, Any], project: Path, base: Path, notices: list[s
 def _devcontainer(file: Path, project: Path, notices: list[str]) -> dict[str, Any]:
     if file.is_dir():
         file /= "devcontainer.json"
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(_MOST_BYTES + 1).decode("utf-8")
-        if len(text) > _MOST_BYTES:
-            raise _Wrong(f"{file} is larger than {_MOST_BYTES // 1024} KiB")
-        said = json.loads(_COMMAS.sub(r"\1", _COMMENTS.sub(r"\1", text)))
-    except (OSError, ValueError, RecursionError) as error:
-        raise _Wrong(f"{file} cannot be read: {error}") from None
-    if not isinstance(said, dict):
-        raise _Wrong(f"{file} is not an object")
-    if "dockerComposeFile" in said:
-        raise _Wrong(f"{file} is for several containers (`dockerComposeFile`), and commands run in one")
+    said = _read(file)
     if unused := sorted(set(said) - _DEVCONTAINERS):
         notices.append(f"{file}: {', '.join(unused)} not used here.")
-    workspace = _text_of(said, "workspaceFolder", file)
-    known = {
-        "localWorkspaceFolder": str(project),
-        "localWorkspaceFolderBasename": project.name,
-        "containerWorkspaceFolder": workspace or str(project),
-        "containerWorkspaceFolderBasename": Path(workspace or project).name,
-    }
-
-    def filled(text: str) -> str:
-        # a variable of this machine may be a secret
-        return _PLACEHOLDER.sub(lambda found: known.get(found[1], ""), text)
-
-    values: dict[str, Any] = {"workspace": filled(workspace)} if workspace else {}
-    build = said.get("build", {})
-    if not isinstance(build, dict):
-        raise _Wrong(f"{file}: `build` is not an object")
-    dockerfile = build.get("dockerfile", build.get("dockerFile", said.get("dockerFile")))
-    image = _text_of(said, "image", file)
-    if isinstance(dockerfile, str):
-        values["dockerfile"] = str(_path(filled(dockerfile), file.parent))
-        context = build.get("context", said.get("context", "."))
-        values["context"] = str(_path(filled(str(context)), file.parent))
-        arguments = build.get("args", {})
-        if not isinstance(arguments, dict) or not all(_is_variable(*pair) for pair in arguments.items()):
-            raise _Wrong(f"{file}: `build.args` is not an object of texts")
-        values["build_arguments"] = tuple(sorted((name, filled(each)) for name, each in arguments.items()))
-    elif image:
-        if not _IMAGE.fullmatch(image):
-            raise _Wrong(f"{file}: {image!r} is not the name of an image")
-        values["image"] = image
-    else:
-        raise _Wrong(f"{file} names no `image` and no `build.dockerfile`")
+    filled = _filling(project, _text_of(said, "workspaceFolder", file))
+    values = _image_of(said, file, filled)
+    if workspace := _text_of(said, "workspaceFolder", file):
+        values["workspace"] = filled(workspace)
     variables: dict[str, str] = {}
     for name in ("containerEnv", "remoteEnv"):
         given = said.get(name, {})
@@ -215,10 +170,61 @@ def _devcontainer(file: Path, project: Path, notices: list[str]) -> dict[str, An
             raise _Wrong(f"{file}: {user!r} is not a user")
         values["user"] = user
     if "postCreateCommand" in said:
-        values["after_making"] = tuple(
-            tuple(filled(word) for word in command) for command in _commands(said["postCreateCommand"])
-        )
+        commands = _commands(said["postCreateCommand"])
+        values["after_making"] = tuple(tuple(map(filled, command)) for command in commands)
     return values
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(_MOST_BYTES + 1).decode("utf-8")
+        if len(text) > _MOST_BYTES:
+            raise _Wrong(f"{file} is larger than {_MOST_BYTES // 1024} KiB")
+        said = json.loads(_COMMAS.sub(r"\1", _COMMENTS.sub(r"\1", text)))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _Wrong(f"{file} cannot be read: {error}") from None
+    if not isinstance(said, dict):
+        raise _Wrong(f"{file} is not an object")
+    if "dockerComposeFile" in said:
+        raise _Wrong(f"{file} is for several containers (`dockerComposeFile`), and commands run in one")
+    return said
+
+
+def _filling(project: Path, workspace: str) -> Callable[[str], str]:
+    """Return what puts in the place of `${localWorkspaceFolder}` and its like what they stand for."""
+    known = {"localWorkspaceFolder": str(project), "localWorkspaceFolderBasename": project.name}
+
+    def filled(text: str) -> str:
+        # a variable of this machine may be a secret
+        return _PLACEHOLDER.sub(lambda found: known.get(found[1], ""), text)
+
+    inside = filled(workspace) or str(project)
+    known |= {"containerWorkspaceFolder": inside, "containerWorkspaceFolderBasename": Path(inside).name}
+    return filled
+
+
+def _image_of(said: Mapping[str, Any], file: Path, filled: Callable[[str], str]) -> dict[str, Any]:
+    build = said.get("build", {})
+    if not isinstance(build, dict):
+        raise _Wrong(f"{file}: `build` is not an object")
+    dockerfile = build.get("dockerfile", build.get("dockerFile", said.get("dockerFile")))
+    if isinstance(dockerfile, str):
+        context = build.get("context", said.get("context", "."))
+        arguments = build.get("args", {})
+        if not isinstance(arguments, dict) or not all(_is_variable(*pair) for pair in arguments.items()):
+            raise _Wrong(f"{file}: `build.args` is not an object of texts")
+        return {
+            "dockerfile": str(_path(filled(dockerfile), file.parent)),
+            "context": str(_path(filled(str(context)), file.parent)),
+            "build_arguments": tuple(sorted((name, filled(each)) for name, each in arguments.items())),
+        }
+    image = _text_of(said, "image", file)
+    if not image:
+        raise _Wrong(f"{file} names no `image` and no `build.dockerfile`")
+    if not _IMAGE.fullmatch(image):
+        raise _Wrong(f"{file}: {image!r} is not the name of an image")
+    return {"image": image}
 
 
 def _commands(said: Any) -> tuple[tuple[str, ...], ...]:

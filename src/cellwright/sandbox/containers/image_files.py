@@ -4,7 +4,7 @@ An archive is foreign data. Nothing of it is made outside of the folder it is un
 say; no device is made, no owner is given, and no program gets its owner's rights (setuid). What it may take is bounded.
 """
 # Paths are strings here: an image has a hundred thousand files, and Path is several times slower.
-# ruff: noqa: PTH101, PTH103, PTH108, PTH112, PTH114, PTH115, PTH120, PTH211
+# ruff: noqa: PTH101, PTH102, PTH103, PTH108, PTH112, PTH114, PTH115, PTH120, PTH211
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class _Room:
 
 def _layer(tar: tarfile.TarFile, root: str, room: _Room) -> None:
     """Lay the files of one layer over those that are there."""
-    closed: list[tuple[str, int]] = []
+    folders: list[tuple[str, int]] = []
     for member in tar:
         room.take(member.size)
         folder, name = os.path.split(os.path.normpath(f"/{member.name}"))
@@ -209,33 +209,40 @@ def _layer(tar: tarfile.TarFile, root: str, room: _Room) -> None:
             continue
         place = _inside(root, folder)
         os.makedirs(place, exist_ok=True)
+        path = f"{place}/{name}"
         if name == _OPAQUE:
             for entry in os.scandir(place):
                 _remove(entry.path)
-            continue
-        if name.startswith(_WHITEOUT):
+        elif name.startswith(_WHITEOUT):
             _remove(f"{place}/{name.removeprefix(_WHITEOUT)}")
-            continue
-        path = f"{place}/{name}"
-        if not (member.isdir() and os.path.isdir(path) and not os.path.islink(path)):
+        elif member.isdir():
+            if not _is_folder(path):
+                _remove(path)
+                os.mkdir(path)
+            folders.append((path, member.mode))
+        else:
             _remove(path)
-        if member.isdir():
-            os.makedirs(path, exist_ok=True)
-            closed.append((path, member.mode))
-        elif member.issym():
-            os.symlink(member.linkname, path)
-        elif member.islnk():
-            _link(root, member.linkname, path)
-        elif member.isreg():
-            source = tar.extractfile(member)
-            if source is not None:
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-                with source, os.fdopen(descriptor, "wb") as made:
-                    shutil.copyfileobj(source, made)
-                    os.fchmod(descriptor, member.mode & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
-    for path, mode in closed:
-        if os.path.isdir(path) and not os.path.islink(path):
+            _make(tar, member, root, path)
+    for path, mode in folders:
+        if _is_folder(path):
             os.chmod(path, mode & 0o777 | stat.S_IRWXU)
+
+
+def _make(tar: tarfile.TarFile, member: tarfile.TarInfo, root: str, path: str) -> None:
+    """Make a file or a link; a device is not made."""
+    if member.issym():
+        os.symlink(member.linkname, path)
+    elif member.islnk():
+        _link(root, member.linkname, path)
+    elif member.isreg() and (source := tar.extractfile(member)) is not None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with source, os.fdopen(descriptor, "wb") as made:
+            shutil.copyfileobj(source, made)
+            os.fchmod(descriptor, member.mode & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _link(root: str, target: str, path: str) -> None:

@@ -29,26 +29,20 @@ class ContainerMounts(Struct, frozen=True):
 
 def mounts_of(confinement: Confinement, bounds: Bounds, private: PrivateFolder, shared: str) -> ContainerMounts:
     """The mounts for `bounds`; `shared` is the folder by which we and what runs inside hand files to each other."""
-    made: dict[str, Mount] = {}
-    for path in (*bounds.read, *bounds.data):
-        if exists(path) and path != "/":
-            made[path] = Mount(path, path)
-    for path in bounds.write:
-        if exists(path) and path != "/":
-            made[path] = Mount(path, path, writable=True)
-    for path in bounds.protected:
-        if exists(path):
-            made[path] = Mount(path, path)
+    made = {path: Mount(path, path) for path in (*bounds.read, *bounds.data)}
+    made |= {path: Mount(path, path, writable=True) for path in bounds.write}
+    made |= {path: Mount(path, path) for path in bounds.protected}
+    made = {path: mount for path, mount in made.items() if exists(path) and path != "/"}
     for path in bounds.hidden:
         if exists(path) and any(below(path, each) for each in made):
             made[path] = Mount("" if Path(path).is_dir() else private.unreadable(folder=False), path)
     made[shared] = Mount(shared, shared, writable=True)
     container = confinement.container
-    if container is not None and container.workspace and container.workspace != container.project:
-        for mount in list(made.values()):
-            if below(mount.target, container.project):
-                target = container.workspace.rstrip("/") + mount.target.removeprefix(container.project)
-                made[target] = Mount(mount.source, target, mount.writable)
+    if container is not None and container.workspace not in ("", container.project):
+        inside = [mount for mount in made.values() if below(mount.target, container.project)]
+        for mount in inside:
+            target = container.workspace.rstrip("/") + mount.target.removeprefix(container.project)
+            made[target] = Mount(mount.source, target, mount.writable)
     # what lies deeper is mounted later
     return ContainerMounts(tuple(made[path] for path in sorted(made, key=lambda path: path.rstrip("/").split("/"))))
 
