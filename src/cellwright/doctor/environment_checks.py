@@ -210,7 +210,8 @@ def containers(settings: Settings) -> Finding:
         found += f"; kept from earlier sessions: {', '.join(kept)}"
     if lost:
         found += f"; left over by processes that are gone: {len(lost)}"
-        return Finding("containers", "warning", found, "The next command in a container removes them, or: " + "; ".join(lost))
+        way = f"The next command in a container removes them, or: {'; '.join(lost)}"
+        return Finding("containers", "warning", found, way)
     return Finding("containers", "ok", found)
 
 

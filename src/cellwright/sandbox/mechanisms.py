@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.paths import leads_astray
@@ -224,7 +224,8 @@ class Sandbox(Struct, frozen=True):
         inherited: Sequence[int] = (),
     ) -> ConfinedProcess:
         """Start `command` by bubblewrap; what is `held` goes with the process, `meanwhile` with the start."""
-        filter_fd = bubblewrap.open_filter(bounds)
+        # in a container its parts speak with each other, as a kernel does with who starts it: its network is its own
+        filter_fd = bubblewrap.open_filter(structs.replace(bounds, network="any") if root else bounds)
         meanwhile.callback(os.close, filter_fd)
         status, told = bubblewrap.open_status()
         meanwhile.callback(os.close, told)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -10,53 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.calls.confinement import Confinement, Container
-from cellwright.sandbox.containers.engine import Engine, find_engine
-from cellwright.sandbox.containers.left_over import our_containers
-from cellwright.tools.process.child_processes import ChildProcesses, Command
-from cellwright.tools.process.environment import child_environment
-from cellwright.tools.process.runner import OutputHead, RunningProgram
-from container_images import IMAGE
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.tools.process.child_processes import ChildProcesses
+from containers_at_work import bounds, engine_of, ours, run
 from eventual import eventually
 
-
 pytestmark = pytest.mark.containers
-
-
-def engine_of(kind: str) -> Engine:
-    engine = find_engine(kind)
-    assert engine is not None
-    return engine
-
-
-def ours(kind: str, root: Path) -> list[str]:
-    return [each.name for each in our_containers(engine_of(kind)) if each.project == str(root)]
-
-
-def bounds(root: Path, kind: str, *, writes: bool = True, **more: object) -> Confinement:
-    container = Container(image=IMAGE, program=kind, project=str(root), **more)  # type: ignore[arg-type]
-    return Confinement(
-        read=(str(root),), write=(str(root),) if writes else (), container=container, keeps_installed=writes
-    )
-
-
-def run(
-    script: str, root: Path, children: ChildProcesses, confinement: Confinement, seconds: float = 60, **more: object
-) -> tuple[int, str]:
-    async def play() -> tuple[int, str]:
-        output = OutputHead(100_000)
-        command = Command(
-            arguments=["/usr/bin/bash", "-c", script],
-            cwd=root,
-            environ={**child_environment(os.environ), "OF_THIS_MACHINE": "seen"},
-            confinement=confinement,
-            **more,  # type: ignore[arg-type]
-        )
-        program = await RunningProgram.started(command, output=output.take, children=children)
-        await program.finish(seconds)
-        return program.exit_code, output.text()
-
-    return asyncio.run(play())
 
 
 def test_a_command_sees_the_images_files_and_the_project(
@@ -158,16 +116,14 @@ def test_a_kernel_that_is_killed_leaves_no_container(engine_kind: str, root: Pat
 import asyncio, os, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
-import test_pool as tests
+import containers_at_work as tests
 children = tests.ChildProcesses()
 root = Path({str(root)!r})
 tests.run("true", root, children, tests.bounds(root, {engine_kind!r}))
 print("runs", flush=True)
 tests.run("sleep 1234", root, children, tests.bounds(root, {engine_kind!r}))
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=Path(__file__).parent, start_new_session=True
-    ) as process:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"runs\n"
         assert len(ours(engine_kind, root)) == 1

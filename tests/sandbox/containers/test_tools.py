@@ -27,7 +27,10 @@ def python_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_root(tmp_path_factory.mktemp("python") / "files", python=True)
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", *(pytest.param(name, marks=pytest.mark.containers) for name in ("podman", "docker"))])
+@pytest.fixture(
+    scope="module",
+    params=["bubblewrap", *(pytest.param(name, marks=pytest.mark.containers) for name in ("podman", "docker"))],
+)
 def inside(
     request: pytest.FixtureRequest, python_files: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mapping[str, Any]]:

@@ -112,9 +112,7 @@ def _has_python_tests(folder: Path) -> bool:
     )
 
 
-def plan_run(
-    framework: str, selection: TestSelection, scratch: Path, environ: Mapping[str, str] | None
-) -> RunnerCall:
+def plan_run(framework: str, selection: TestSelection, scratch: Path, environ: Mapping[str, str] | None) -> RunnerCall:
     """Plan the run of the tests; the report goes to `scratch`. Raises ToolError when the runner is not there.
 
     `environ` None: they run in a container, whose programs are called by their names, and which says what it lacks.
