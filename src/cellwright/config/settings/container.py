@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from cellwright.agent.calls.confinement import Container
+from cellwright.config.settings.sandbox import ContainerSetting
 from cellwright.text import lazy_pattern
 
-PATH = ("sandbox", "container")
 PROGRAMS = ("podman", "docker", "bubblewrap")
 _MADE_OF = ("image", "dockerfile", "devcontainer", "files")
 _MOST_BYTES = 256 * 1024
@@ -36,14 +34,6 @@ _DEVCONTAINERS = frozenset(
     | {"remoteUser", "postCreateCommand", "customizations", "$schema", "updateRemoteUserUID"}
 )
 """What of a devcontainer.json is used, or says nothing about commands. What it would run on this machine never is."""
-
-
-class ContainerSetting(Struct, frozen=True):
-    """A container as the settings say it; `problem` says why there is none, `notices` what of its file is not used."""
-
-    container: Container | None = None
-    problem: str = ""
-    notices: tuple[str, ...] = ()
 
 
 class _Wrong(Exception):
@@ -130,7 +120,7 @@ def _made_of(said: Mapping[str, Any], project: Path, base: Path, notices: list[s
         dockerfile = _path(said["dockerfile"], base)
         values["dockerfile"] = str(dockerfile)
         values["context"] = str(_path(said["context"], base) if "context" in said else dockerfile.parent)
-    read = {
+    read: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
         "buildArgs": ("build_arguments", lambda each: tuple(sorted(each.items()))),
         "env": ("variables", lambda each: tuple(sorted({**dict(values.get("variables", ())), **each}.items()))),
         "postCreateCommand": ("after_making", _commands),

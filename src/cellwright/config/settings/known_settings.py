@@ -13,7 +13,6 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.codebase.embedding.provider import PROVIDER_KINDS
-from cellwright.config.settings.container import container
 from cellwright.config.settings.option_table import OPTIONS, Option
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import MODES
@@ -156,6 +155,12 @@ def host(value: Any) -> str:
     except (AddressProblem, TypeError, AttributeError):
         return "a host such as `example.com`, `*.example.com` or `example.com:443`"
     return ""
+
+
+def container(value: Any) -> str:
+    from cellwright.config.settings.container import container as check  # few run commands in one
+
+    return check(value)
 
 
 def known_marketplace(value: Any) -> str:

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.config.settings.container import PATH as CONTAINER
-from cellwright.config.settings.container import ContainerSetting, container_setting
+from cellwright.agent.calls.confinement import Container
 from cellwright.config.settings.known_settings import KEYS, a_path, host
 from cellwright.config.settings.layers import Merged, SettingsEntry
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
 
 SANDBOX = "sandbox"
+CONTAINER = (SANDBOX, "container")
 _ENABLED = (SANDBOX, "enabled")
 _FILESYSTEM = (SANDBOX, "filesystem")
 _NETWORK = (SANDBOX, "network")
@@ -41,6 +41,14 @@ _INSTEAD = {
     "socatPath": "it is not needed",
 }
 """The settings of Claude Code's that cannot be used here, each with what holds instead."""
+
+
+class ContainerSetting(Struct, frozen=True):
+    """A container as the settings say it; `problem` says why there is none, `notices` what of its file is not used."""
+
+    container: Container | None = None
+    problem: str = ""
+    notices: tuple[str, ...] = ()
 
 
 class SandboxSettings(Struct, frozen=True, kw_only=True):
@@ -106,6 +114,8 @@ def _container(merged: Merged, notices: list[str], project: Path) -> ContainerSe
     entries = merged.entries.get(CONTAINER)
     if not entries:
         return ContainerSetting()
+    from cellwright.config.settings.container import container_setting  # few run commands in one
+
     entry = entries[-1]
     found = container_setting(entry.value, project, base_of(entry))
     notices += [f"{entry.layer.label}: {notice}" for notice in found.notices]

@@ -23,11 +23,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.config.front_matter import read_front_matter
-from cellwright.config.settings.container import PATH as CONTAINER
-from cellwright.config.settings.container import brings_files_of, container_setting, named_in
 from cellwright.config.settings.known_settings import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
-from cellwright.config.settings.sandbox import base_of
+from cellwright.config.settings.sandbox import CONTAINER, base_of
 from cellwright.config.settings.settings_files import SettingsSources, home_folder
 from cellwright.config.trust.exact_text import block, exact, exact_json
 from cellwright.config.trust.ownership import not_own, others_can_write
@@ -338,7 +336,7 @@ def _items(reading: SettingsSources, environ: Mapping[str, str]) -> tuple[tuple[
     found: list[Item] = []
     for entry in reading.entries:
         gate = gate_of(entry)
-        brings = entry.path == CONTAINER and brings_files_of(entry.value, reading.project, base_of(entry))
+        brings = entry.path == CONTAINER and _is_made_of_files(entry, reading.project)
         if brings and gate == "open":
             gate = "trust"  # whoever names it, what the file says is the folder's word
         if entry.id not in unreadable and gate in ("trust", "confirm") and (brings or _asks(entry)):
@@ -424,6 +422,8 @@ def _unreadable_hooks(entry: SettingsEntry) -> list[str]:
 def _commands(entry: SettingsEntry, gate: Gate, project: Path) -> list[str]:
     """The command lines that an entry brings, and texts that programs take for such."""
     if entry.path == CONTAINER:
+        from cellwright.config.settings.container import named_in  # few run commands in one
+
         return list(named_in(entry.value, project, base_of(entry)))
     if entry.path[0] == "hooks":
         return [text for text in commands_of({entry.path[-1]: [entry.value]}) if text]
@@ -537,7 +537,15 @@ def describe(entry: SettingsEntry, environ: Mapping[str, str] | None = None) -> 
             return f"setting {exact(entry.key)} = {exact_json(value)}"
 
 
+def _is_made_of_files(entry: SettingsEntry, project: Path) -> bool:
+    from cellwright.config.settings.container import brings_files_of
+
+    return brings_files_of(entry.value, project, base_of(entry))
+
+
 def _described_container(entry: SettingsEntry) -> str:
+    from cellwright.config.settings.container import container_setting
+
     found = container_setting(entry.value, entry.layer.folder, base_of(entry))
     lines = (
         []
