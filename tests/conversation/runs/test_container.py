@@ -18,7 +18,7 @@ from cellwright.errors import CellwrightError
 from cellwright.events import Event, ToolEnd
 from cellwright.testing import say, turn, use
 from confined import sandbox_by
-from container_images import make_root
+from processes.container_images import make_root
 
 
 class Desk:
@@ -75,6 +75,7 @@ def test_commands_run_in_it_and_a_question_says_so(at_desk: Callable[..., Desk],
     )
     desk.run()
     assert "the image of the tests" in desk.results[0]
+    assert f"run in the container {files}" in json.dumps(desk.server.requests[0].body)
     assert (tmp_path / "project/made/here").read_text() == "the image of the tests\n"
     assert [f"It runs in the container {files}." in question.decision.reason for question in desk.asked] == [True]
 

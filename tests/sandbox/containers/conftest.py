@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.tools.process.child_processes import ChildProcesses
-from container_images import archive, go_without, make_root, runs, settings_for_podman
+from processes.container_images import archive, go_without, make_root, runs, settings_for_podman
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ import pytest
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.tools.process.child_processes import ChildProcesses
-from container_images import IMAGE
-from containers_at_work import bounds, engine_of, ours, run
+from processes.container_images import IMAGE
+from processes.containers_at_work import bounds, engine_of, ours, run
 
 pytestmark = pytest.mark.containers
 

@@ -10,8 +10,8 @@ from cellwright.config.settings.settings import load_settings
 from cellwright.doctor.environment_checks import containers
 from cellwright.sandbox.containers.left_over import is_alive, owner
 from cellwright.tools.process.child_processes import ChildProcesses
-from container_images import IMAGE
-from containers_at_work import bounds, engine_of, ours, run
+from processes.container_images import IMAGE
+from processes.containers_at_work import bounds, engine_of, ours, run
 
 
 def test_a_process_is_known_by_its_number_and_its_start() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.tools.process.child_processes import ChildProcesses
-from containers_at_work import bounds, engine_of, ours, run
 from eventual import eventually
+from processes.containers_at_work import bounds, engine_of, ours, run
 
 pytestmark = pytest.mark.containers
 
@@ -116,7 +116,7 @@ def test_a_kernel_that_is_killed_leaves_no_container(engine_kind: str, root: Pat
 import asyncio, os, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
-import containers_at_work as tests
+from processes import containers_at_work as tests
 children = tests.ChildProcesses()
 root = Path({str(root)!r})
 tests.run("true", root, children, tests.bounds(root, {engine_kind!r}))

@@ -14,7 +14,7 @@ from cellwright.tools.process.child_processes import ChildProcesses, Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 from confined import sandbox_by, staging_sandbox
-from container_images import archive
+from processes.container_images import archive
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh
 from cellwright.tools.code.run_tests import run_tests_tool
 from cellwright.tools.process.child_processes import child_processes
 from confined import sandbox_by
-from container_images import archive, go_without, make_root, runs, settings_for_podman
+from processes.container_images import archive, go_without, make_root, runs, settings_for_podman
 
 SITE = str(Path(nbclient.__file__).parent.parent)
 

@@ -12,7 +12,7 @@ from cellwright.sandbox.containers.left_over import our_containers
 from cellwright.tools.process.child_processes import ChildProcesses, Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
-from container_images import IMAGE
+from processes.container_images import IMAGE
 
 
 def engine_of(kind: str) -> Engine:
