@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ PLACES = ("/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/run/current-syste
 """The folders that they are looked for in: not on PATH, on which a project may have put its own."""
 
 TRY_SECONDS = 30.0
+TRY_AGAIN_SECONDS = 10
 MAKE_SECONDS = 1_800.0
 """An image may have to be fetched or built first."""
 
@@ -95,11 +97,14 @@ def why_no_engine(wanted: str = "") -> str:
 
 def _tried(wanted: str) -> Mapping[Engine, str]:
     chosen = tuple(os.environ.get(name, "") for name in (*_OWN_VARIABLES, *_DOCKERS))
-    return _found((wanted,) if wanted else PROGRAMS, chosen)
+    names = (wanted,) if wanted else PROGRAMS
+    found = _found(names, chosen, 0)
+    # somebody may start one, or install it
+    return _found(names, chosen, 1 + int(time.monotonic() // TRY_AGAIN_SECONDS)) if all(found.values()) else found
 
 
 @functools.lru_cache(maxsize=8)
-def _found(names: tuple[str, ...], _chosen: tuple[str, ...]) -> Mapping[Engine, str]:
+def _found(names: tuple[str, ...], _chosen: tuple[str, ...], _when: int) -> Mapping[Engine, str]:
     """Try each program that is installed, up to the first that runs."""
     found: dict[Engine, str] = {}
     for name in names:
@@ -114,6 +119,9 @@ def _found(names: tuple[str, ...], _chosen: tuple[str, ...]) -> Mapping[Engine, 
 
 def _why_not(engine: Engine) -> str:
     host = os.environ.get("DOCKER_HOST" if engine.kind == "docker" else "CONTAINER_HOST", "")
+    if engine.kind == "docker" and not host:
+        with contextlib.suppress(ConfinementError):
+            host = engine.ask("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
     if host and not _LOCAL.match(host):
         return "it runs its containers on another machine, which has not the folders of this one"
     try:
