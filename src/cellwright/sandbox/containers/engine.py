@@ -125,8 +125,8 @@ def _why_not(engine: Engine) -> str:
     if host and not _LOCAL.match(host):
         return "it runs its containers on another machine, which has not the folders of this one"
     try:
-        # the client would answer `version` alone
-        engine.ask("info", "--format", "{{json .}}" if engine.kind == "podman" else "{{.ServerVersion}}")
+        # each asks for what takes more than the client
+        engine.ask(*(("info",) if engine.kind == "podman" else ("version", "--format", "{{.Server.Version}}")))
     except ConfinementError as error:
         return str(error)
     return ""

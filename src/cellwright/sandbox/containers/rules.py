@@ -30,11 +30,6 @@ def rules_in_container(rules: SandboxRules, container: Container) -> SandboxRule
         means = SandboxAbilities(name=name, hides=True, protects=True, hosts=False, why_not=why_not_by_mounts)
         return replace(rules, container=found, means=means)
     machine = rules.abilities
-    if is_folder_of_files(container) and container.program not in ("", "bubblewrap"):
-        return (
-            f"{container.files} is a folder with files, and {container.program} takes an archive of an image (`podman save`). "
-            "Leave `program` out, and bubblewrap shows the folder."
-        )
     if container.files and container.program in ("", "bubblewrap") and machine is not None and machine.protects:
         found = dataclasses.replace(container, program="bubblewrap")
         name = f"container {found.name} by bubblewrap"
@@ -44,6 +39,11 @@ def rules_in_container(rules: SandboxRules, container: Container) -> SandboxRule
 
 def why_no_container(container: Container) -> str:
     """Say why nothing here can run `container`, and what to do."""
+    if is_folder_of_files(container) and container.program not in ("", "bubblewrap"):
+        return (
+            f"{container.files} is a folder with files, and {container.program} takes an archive of an image. Leave "
+            "`program` out, and bubblewrap shows the folder."
+        )
     if container.files and container.program in ("", "bubblewrap"):
         return (
             f"the files in {container.files} need bubblewrap, which does not work here (`/sandbox` says why). Install it "
