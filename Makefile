@@ -30,7 +30,7 @@ lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook i
 	$(BIN)/cellwright demo --lab
 
 # what `make test` runs beside the browser, and with it
-PLAIN = not browser and not slow and not live and not hub and not hosted and not wheel and not claude_code and not front_ends and not marimo and not collaboration and not thorough
+PLAIN = not browser and not slow and not live and not hub and not hosted and not wheel and not claude_code and not front_ends and not marimo and not collaboration and not containers and not thorough
 SCENES = browser and not slow
 IN_BROWSER = tests/e2e tests/server/test_example.py tests/docs/test_site.py -n 2 --dist worksteal
 # each worker plays whole files, whose tests share a kernel or a server; in order, since files of few tests are not the short ones
@@ -69,12 +69,12 @@ test-times: $(VENV)/.test build  ## a table by file of what the tests take; TEST
 # ---- legs: what depends on the version of something, or takes long; .ci/run runs one, chosen by the commit ----
 
 KERNELS = 6.29 7.1
-LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 notebook-7 jupyterhub wheel claude-code colab front-ends marimo collaboration thorough soak soak-browser
+LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 notebook-7 jupyterhub wheel claude-code colab front-ends marimo collaboration containers thorough soak soak-browser
 
 legs:
 	@echo $(LEGS)
 
-leg:  ## LEG=name: one of ipykernel-6.29, ipykernel-7.1, jupyterlab-4.4, notebook-7, jupyterhub, wheel, claude-code, colab, front-ends, marimo, collaboration, thorough, soak, soak-browser; with WHOLE=1 all its tests
+leg:  ## LEG=name: one of ipykernel-6.29, ipykernel-7.1, jupyterlab-4.4, notebook-7, jupyterhub, wheel, claude-code, colab, front-ends, marimo, collaboration, containers, thorough, soak, soak-browser; with WHOLE=1 all its tests
 	@test -n "$(filter $(LEG),$(LEGS))" || { echo "LEG must be one of: $(LEGS)"; exit 2; }
 	$(MAKE) --no-print-directory leg-$(LEG)
 
@@ -174,6 +174,10 @@ $(OTHER)/collaboration: $(VENV)/.test
 
 leg-collaboration: $(OTHER)/collaboration build
 	PYTHONPATH=$(CURDIR)/$< JUPYTER_PATH=$(CURDIR)/$</share/jupyter $(PYTEST) tests/legs/collaboration -m collaboration -q -n 2 --dist worksteal
+
+# CELLWRIGHT_REQUIRE_CONTAINERS=podman,docker fails where one of them runs no container, instead of leaving it out
+leg-containers: $(VENV)/.test
+	$(PYTEST) -m containers -q
 
 leg-thorough: $(VENV)/.test build
 	$(PYTEST) -m "thorough and not slow" -q $(PARALLEL)

@@ -29,7 +29,9 @@ SECTIONS = {
     "Without a notebook": (
         "terminal", "headless", "many-prompts", "testing", "coming-from-claude-agent-sdk", "streaming-events", "server",
     ),
-    "Running it for others": ("jupyterhub", "security", "telemetry", "providers", "local-models", "performance"),
+    "Running it for others": (
+        "jupyterhub", "security", "containers", "telemetry", "providers", "local-models", "performance",
+    ),
     "Reference": (
         "reference/magics", "reference/slash-commands", "tools", "reference/tools", "settings", "reference/settings",
         "environment", "reference/command-line", "reference/errors", "reference/python", "reference/server",

@@ -51,6 +51,7 @@ terminal/subcommands/docs.py tools/mcp/oauth/token_store.py
 
 TEMPORARY = """
 agent/calls/tool_results.py doctor/environment_checks.py model/claude_code/program.py
+kernel/cells/fresh_kernel.py sandbox/containers/image_files.py
 sandbox/mechanisms.py sandbox/mounts/bubblewrap.py sandbox/mounts/staging.py sandbox/private_folder.py
 this_process/temporary_files.py
 sandbox/programs/git_configuration.py

@@ -65,6 +65,10 @@ def _facts(found: SandboxFound, settings: Settings, cwd: str) -> list[Row]:
     rows: list[Row] = [("means", name)]
     for means, reason in found.missing.items():
         rows.append((f"not {means}", " → ".join(filter(None, (reason, advice_on(means))))))
+    if (container := settings.sandbox.container.container) is not None:
+        network = "every host" if container.network else "no network"
+        text = f"Bash, RunTests and fresh kernels run in {container.name}, with {network}; the rest is about other programs"
+        rows.append(("container", text))
     if found.abilities is not None and not found.abilities.protects:
         rows.append(("so", "commands that would change files ask, also where `acceptEdits` would let them confined"))
     if found.abilities is not None and not found.abilities.hosts:

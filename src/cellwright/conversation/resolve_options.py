@@ -293,11 +293,27 @@ def sandbox_rules(
         allow = [rule for rule in allow if rule.tool != "WebFetch" or rule.text in kept]
     deny = (*settings.deny, *(parse_rule(rule) for rule in options.deny))
     rules = with_rules(settings.sandbox.rules, deny=deny, ask=settings.ask, allow=allow, cwd=str(cwd))
-    return replace(rules, means=means)
+    rules = replace(rules, means=means)
+    if settings.sandbox.container.container is None:
+        return rules
+    from cellwright.sandbox.containers.rules import rules_in_container  # few sessions have one
+
+    return replace(rules, in_container=rules_in_container(rules, settings.sandbox.container.container))
 
 
 def _check_sandbox(settings: Settings, sandbox: SandboxRules) -> None:
-    """Raises CellwrightError CONFIG_INVALID where settings want every command confined or nothing done, and it cannot be."""
+    """Raises CellwrightError CONFIG_INVALID where settings want commands confined or nothing done, and that cannot be."""
+    if settings.sandbox.container.problem:
+        who = origin_of(settings, "sandbox.container")
+        message = f"`sandbox.container` ({who}) cannot be used: {settings.sandbox.container.problem}. Nothing was sent."
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+    inside = sandbox.in_container
+    if inside is not None and inside.container is not None and inside.abilities is None:
+        from cellwright.sandbox.containers.rules import why_no_container
+
+        who = origin_of(settings, "sandbox.container")
+        message = f"`sandbox.container` ({who}): {why_no_container(inside.container)} Nothing was sent."
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
     if settings.sandbox.required and sandbox.enabled and sandbox.abilities is None:
         who = origin_of(settings, "sandbox.failIfUnavailable")
         message = (

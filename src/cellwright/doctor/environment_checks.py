@@ -12,13 +12,15 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from cellwright.config.hooks.hooks import hook_problems
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_files import read_all
 from cellwright.config.trust.trust import judge
 from cellwright.doctor.check import Check, Finding
 from cellwright.errors import ToolError
-from cellwright.permissions.sandboxing import SandboxAbilities
+from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.sandbox.setup_advice import advice_on
 from cellwright.sessions.file_changes import unfinished_changes
 from cellwright.sessions.state_dir import PRIVATE_FOLDER, state_folder
@@ -184,7 +186,40 @@ def _works(name: str, program: Path, advice: str) -> Finding:
 
 def sandbox_checks(settings: Settings) -> list[Check]:
     """The check of what confines commands."""
-    return [Check("sandbox", lambda: _look_for_sandbox(settings))]
+    return [Check("sandbox", lambda: _look_for_sandbox(settings)), Check("containers", lambda: containers(settings))]
+
+
+def containers(settings: Settings) -> Finding:
+    """Report what runs the container of the settings, if they name one, and the containers that nobody owns any more."""
+    from cellwright.sandbox.containers.left_over import all_left_over  # few have any
+    from cellwright.sandbox.containers.rules import rules_in_container, why_no_container
+
+    said = settings.sandbox.container
+    if said.problem:
+        return Finding("containers", "problem", f"`sandbox.container` cannot be used: {said.problem}.")
+    left = all_left_over()
+    kept = [f"{each.name} ({each.project})" for each in left if each.keep]
+    lost = [f"{each.program} rm --force {each.name}" for each in left if not each.keep]
+    found = "none is set (`sandbox.container`)"
+    if said.container is not None:
+        rules = rules_in_container(_machines_rules(settings), said.container)
+        if rules.abilities is None:
+            return Finding("containers", "problem", why_no_container(said.container))
+        found = f"commands run in the {rules.abilities.name}"
+    if kept:
+        found += f"; kept from earlier sessions: {', '.join(kept)}"
+    if lost:
+        found += f"; left over by processes that are gone: {len(lost)}"
+        way = f"The next command in a container removes them, or: {'; '.join(lost)}"
+        return Finding("containers", "warning", found, way)
+    return Finding("containers", "ok", found)
+
+
+def _machines_rules(settings: Settings) -> SandboxRules:
+    from cellwright.sandbox.mechanisms import find_sandbox
+
+    found = find_sandbox()
+    return replace(settings.sandbox.rules, means=None if found is None else found.abilities)
 
 
 def _look_for_sandbox(settings: Settings) -> Finding:

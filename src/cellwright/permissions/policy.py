@@ -50,6 +50,9 @@ from cellwright.permissions.tools_by_name import NamedTool, named_tool
 Rules = Sequence[str | Rule]
 
 NOTHING_DECLARED = ToolAccess()
+IN_CONTAINER = ("shell", "tests")
+FRESH_KERNEL = "NotebookVerify"
+"""What runs in the container, where there is one: commands, tests and fresh kernels. Other programs run on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,15 @@ class PermissionPolicy:
         """The same policy, which asks about a command that it would otherwise have tried in bounds first."""
         return self._variant(replace(self._book, trials=False))
 
+    def for_agent(self, agent: str) -> PermissionPolicy:
+        """The same policy for a subagent, which has a container of its own where the settings give it one."""
+        inside = self.sandbox.in_container
+        if inside is None or inside.container is None or not inside.container.own_for_agents:
+            return self
+        container = replace(inside.container, agent=agent, keep=False)
+        sandbox = structs.replace(self.sandbox, in_container=structs.replace(inside, container=container))
+        return self._variant(self._book, sandbox=sandbox)
+
     def _variant(self, book: RuleBook, **changed: Any) -> PermissionPolicy:
         # both are made for each call of a session: rules that are compiled stay compiled
         made = object.__new__(PermissionPolicy)
@@ -174,10 +186,19 @@ class PermissionPolicy:
         # only what starts programs asks what the folders hold
         confines = self.sandbox.enabled or tool.access.kind == "shell"
         book = self._book.for_one_decision() if confines else self._book
+        fresh = tool.name == FRESH_KERNEL
+        if self.sandbox.in_container is not None and (fresh or tool.access.kind in IN_CONTAINER):
+            book = replace(book.for_one_decision(), sandbox=self.sandbox.in_container)
         # what a server says of its tools is not known to be true
         access = NOTHING_DECLARED if tool.name.startswith("mcp__") else tool.access
         call = JudgedCall(subject_of(tool.name, access.kind), tool_input, access, tool.read_only)
         decision = _judge(book, call)
+        if book.sandbox.container is not None and fresh:
+            from cellwright.permissions.confined.bounds import (
+                within_allowed,  # where there is no sandbox nobody needs it
+            )
+
+            decision = within_allowed(book, decision)
         if decision.behavior != "ask":
             return decision
         from cellwright.permissions.suggestions import suggestions_for  # most calls do not ask

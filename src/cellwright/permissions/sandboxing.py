@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.confinement import Confinement, Container
 
 
 def _enforces_all(_confinement: Confinement) -> str:
@@ -45,6 +45,8 @@ class SandboxRules(Struct, frozen=True, kw_only=True):
     `excluded`: rules for Bash whose commands are never confined. `allow_unsandboxed`: a question may offer to run without.
     `allowed_hosts`, `denied_hosts` and `asked_hosts` are read by `rules/host_pattern.py`; what is asked about is not
     allowed by another list. `ask_hosts`: the user is asked about those and about all that no list names.
+    `container`: what is confined runs in there (None: in none). `in_container`: what holds instead for the commands of Bash
+    and RunTests, and for fresh kernels (None: nothing else).
     """
 
     means: SandboxAbilities | FindAbilities | None = None
@@ -60,6 +62,8 @@ class SandboxRules(Struct, frozen=True, kw_only=True):
     denied_hosts: Sequence[str] = ()
     asked_hosts: Sequence[str] = ()
     ask_hosts: bool = True
+    container: Container | None = None
+    in_container: SandboxRules | None = None
 
     @property
     def abilities(self) -> SandboxAbilities | None:

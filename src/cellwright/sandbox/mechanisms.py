@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.paths import leads_astray
@@ -25,11 +25,11 @@ from cellwright.sandbox.confined_process import ConfinedProcess
 from cellwright.sandbox.kernel import process_mark
 from cellwright.sandbox.kernel.kernel_files import KNOB
 from cellwright.sandbox.mounts import bubblewrap, staging
+from cellwright.sandbox.network.proxy_socket import WayOut, proxied, proxy_environment
 from cellwright.sandbox.paths import Places, below
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment, home_folder
 from cellwright.sandbox.programs import git_configuration
-from cellwright.sandbox.proxy_socket import WayOut, proxied, proxy_environment
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of, session_folders
 from cellwright.this_process.temporary_files import scratch_folder
 
@@ -112,6 +112,10 @@ class Sandbox(Struct, frozen=True):
         `mark` is carried by all that it starts, where nothing else holds them together. Raises ConfinementError if all that
         cannot be enforced, and what `start` raises.
         """
+        if confinement.container is not None:
+            return self._start_in_files(
+                start, arguments, confinement, cwd=cwd, environ=environ, private=private, own_variables=own_variables
+            )
         steering = confined_environment(environ, private.temporary, private.caches)
         copied = copied_configuration(confinement, steering, private)
         copies = (f"{private.path}/{git_configuration.FOLDER}",) if copied else ()
@@ -151,21 +155,98 @@ class Sandbox(Struct, frozen=True):
                 meanwhile.callback(way_out.started)
                 inherited.append(way_out.theirs.fileno())
                 command = proxied(command, way_out.theirs.fileno(), proxy_port)
-            filter_fd = bubblewrap.open_filter(bounds)
-            meanwhile.callback(os.close, filter_fd)
-            status, told = bubblewrap.open_status()
-            meanwhile.callback(os.close, told)
-            before = bubblewrap.arguments(
-                self.bubblewrap, bounds, private, cwd=str(cwd), filter_fd=filter_fd, status_fd=told, staged=staged
+            return self._start_mounted(
+                start,
+                command,
+                own,
+                confinement,
+                bounds,
+                private,
+                held,
+                meanwhile,
+                cwd=cwd,
+                staged=staged,
+                inherited=inherited,
             )
-            whole = [*before, *command]
-            try:
-                process = start(whole if staged is None else staged.wrapped(whole), own, (*inherited, filter_fd, told))
-            except BaseException:
-                os.close(status)
-                raise
-            finish = None if staged is None else functools.partial(staged.finish, _against(confinement))
-            return ConfinedProcess(process, held.pop_all(), status, finish)
+
+    def _start_in_files(
+        self,
+        start: Start,
+        arguments: Sequence[str],
+        confinement: Confinement,
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        private: PrivateFolder,
+        own_variables: Mapping[str, str] | None,
+    ) -> ConfinedProcess:
+        """The same with an image's files as the root, by bubblewrap alone."""
+        from cellwright.sandbox.containers import shown_files  # few sessions have a container
+
+        container = confinement.container
+        if container is None or not self.bubblewrap:
+            message = "the container's files are shown by bubblewrap, which does not work here"
+            raise ConfinementError(message)
+        files = shown_files.files_of(container)
+        bounds = bounds_of(confinement, environ, str(cwd), private.writable)
+        stageable = self._check_staged(bounds)
+        bubblewrap.check(bounds)
+        own = shown_files.environment(files, container, environ, own_variables or {}, private)
+        shown = (*bounds.read, *bounds.data, *bounds.write, *bounds.temporary)
+        root = shown_files.root_arguments(
+            files, container, shown, writable=confinement.keeps_installed and shown_files.keeps_changes(container)
+        )
+        with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
+            staged = None
+            if bounds.staged:
+                staged = staging.Staging(stageable, private.new_folder())
+                held.callback(private.remove_meanwhile, staged.close)
+            else:
+                bounds = bubblewrap.with_placeholders(bounds, held)
+            return self._start_mounted(
+                start, arguments, own, confinement, bounds, private, held, meanwhile, cwd=cwd, staged=staged, root=root
+            )
+
+    def _start_mounted(
+        self,
+        start: Start,
+        command: Sequence[str],
+        own: Mapping[str, str],
+        confinement: Confinement,
+        bounds: Bounds,
+        private: PrivateFolder,
+        held: contextlib.ExitStack,
+        meanwhile: contextlib.ExitStack,
+        *,
+        cwd: Path,
+        staged: staging.Staging | None,
+        root: Sequence[str] = (),
+        inherited: Sequence[int] = (),
+    ) -> ConfinedProcess:
+        """Start `command` by bubblewrap; what is `held` goes with the process, `meanwhile` with the start."""
+        # in a container its parts speak with each other, as a kernel does with who starts it: its network is its own
+        filter_fd = bubblewrap.open_filter(structs.replace(bounds, network="any") if root else bounds)
+        meanwhile.callback(os.close, filter_fd)
+        status, told = bubblewrap.open_status()
+        meanwhile.callback(os.close, told)
+        before = bubblewrap.arguments(
+            self.bubblewrap,
+            bounds,
+            private,
+            cwd=str(cwd),
+            filter_fd=filter_fd,
+            status_fd=told,
+            staged=staged,
+            root=root,
+        )
+        whole = [*before, *command]
+        try:
+            process = start(whole if staged is None else staged.wrapped(whole), own, (*inherited, filter_fd, told))
+        except BaseException:
+            os.close(status)
+            raise
+        finish = None if staged is None else functools.partial(staged.finish, _against(confinement))
+        return ConfinedProcess(process, held.pop_all(), status, finish)
 
     def check(self, confinement: Confinement) -> None:
         """Raise ConfinementError where a command with our environment could not be started within `confinement`."""

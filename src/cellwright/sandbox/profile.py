@@ -91,6 +91,9 @@ class Needs(Struct, frozen=True):
     links: Mapping[str, str]
 
 
+NO_NEEDS = Needs((), (), {})
+
+
 def confined_environment(environ: Mapping[str, str], temporary: str, caches: str) -> dict[str, str]:
     """The environment of a confined command: no ways to sockets, temporary files and caches in folders of its own."""
     kept = {name: value for name, value in environ.items() if not _DROPPED.fullmatch(name)}

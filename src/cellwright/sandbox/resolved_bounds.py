@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.paths import Places, below, exists, outermost
-from cellwright.sandbox.profile import git_folders, needed_by_programs, secret_places
+from cellwright.sandbox.profile import NO_NEEDS, git_folders, needed_by_programs, secret_places
 from cellwright.sandbox.programs.given_paths import led_out, unmoved
 from cellwright.sandbox.seccomp import Network
 
@@ -77,7 +77,8 @@ def bounds_of(
     if moved := [path for path in temporary if led_out(path, roots)]:
         message = f"{moved[0]} lies in a folder that commands may write in, and a link leads out of it"
         raise ConfinementError(message)
-    needs = needed_by_programs(environ, roots)
+    # a container brings its programs along
+    needs = NO_NEEDS if confinement.container else needed_by_programs(environ, roots)
     places.links.update(needs.links)
     read = outermost([*roots, *needs.read])
     data = outermost([*needs.data, *places.real(git_folders(roots, cwd)), *places.real(copies)])

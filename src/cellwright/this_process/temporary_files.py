@@ -113,10 +113,18 @@ def new_folder(kind: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=_own.make()))
 
 
+def shared_folder() -> Path:
+    """The folder by which we and what runs in a container hand files to each other. Raises OSError."""
+    folder = _own.make() / "shared"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
 @contextlib.contextmanager
-def scratch_folder(kind: str) -> Iterator[Path]:
-    """Make a folder for the time of the block. Raises OSError when it cannot be made."""
-    folder = new_folder(kind)
+def scratch_folder(kind: str, *, shared: bool = False) -> Iterator[Path]:
+    """Make a folder for the time of the block, in the one that is `shared` or not. Raises OSError when it cannot be made."""
+    folder = shared_folder() / f"{kind}-{secrets.token_hex(4)}" if shared else new_folder(kind)
+    folder.mkdir(mode=0o700, exist_ok=True)
     try:
         yield folder
     finally:

@@ -157,6 +157,12 @@ def host(value: Any) -> str:
     return ""
 
 
+def container(value: Any) -> str:
+    from cellwright.config.settings.container import container as check  # few run commands in one
+
+    return check(value)
+
+
 def known_marketplace(value: Any) -> str:
     """Check a marketplace of `extraKnownMarketplaces`; where it is from is read when something of it is wanted."""
     fits = isinstance(value, dict) and isinstance(value.get("source"), dict)
@@ -248,6 +254,7 @@ KEYS: dict[Path, Key] = {
         _key("cleanupPeriodDays", whole_number(0, 36_500), folder="own"),
         _key("fileCheckpointingEnabled", flag, folder="own"),
         _key("sandbox.enabled", flag),
+        _key("sandbox.container", container),
         _key("sandbox.failIfUnavailable", flag, folder="tightens"),
         _key("sandbox.autoAllowBashIfSandboxed", flag, folder="tightens"),
         _key("sandbox.allowUnsandboxedCommands", flag, folder="tightens"),

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from cellwright.agent.calls.confinement import Container
 from cellwright.config.settings.known_settings import KEYS, a_path, host
 from cellwright.config.settings.layers import Merged, SettingsEntry
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
 
 SANDBOX = "sandbox"
+CONTAINER = (SANDBOX, "container")
 _ENABLED = (SANDBOX, "enabled")
 _FILESYSTEM = (SANDBOX, "filesystem")
 _NETWORK = (SANDBOX, "network")
@@ -41,22 +43,31 @@ _INSTEAD = {
 """The settings of Claude Code's that cannot be used here, each with what holds instead."""
 
 
+class ContainerSetting(Struct, frozen=True):
+    """A container as the settings say it; `problem` says why there is none, `notices` what of its file is not used."""
+
+    container: Container | None = None
+    problem: str = ""
+    notices: tuple[str, ...] = ()
+
+
 class SandboxSettings(Struct, frozen=True, kw_only=True):
     """The `sandbox.*` settings: `rules` is what they say of commands, without what the machine can do.
 
     `required`: where nothing can confine a command, nothing is sent. `managed_hosts_only`: of the rules for `WebFetch`, only
-    the administrator's let commands reach a host.
+    the administrator's let commands reach a host. `container` is what Bash, RunTests and fresh kernels run in.
     """
 
     rules: SandboxRules = NO_SANDBOX
     required: bool = False
     managed_hosts_only: bool = False
+    container: ContainerSetting = ContainerSetting()
 
 
 def sandbox_settings(
-    merged: Merged, enabling: Iterable[SettingsEntry], withheld: frozenset[str], notices: list[str]
+    merged: Merged, enabling: Iterable[SettingsEntry], withheld: frozenset[str], notices: list[str], project: Path
 ) -> SandboxSettings:
-    """The settings as `merged` says them; what is wrong or not used is added to `notices`.
+    """The settings of `project` as `merged` says them; what is wrong or not used is added to `notices`.
 
     `enabling` are all entries of `sandbox.enabled`, also those that are `withheld`.
     """
@@ -95,7 +106,25 @@ def sandbox_settings(
         ),
         required=_says(merged, "failIfUnavailable", True),
         managed_hosts_only=managed_hosts_only,
+        container=_container(merged, notices, project),
     )
+
+
+def _container(merged: Merged, notices: list[str], project: Path) -> ContainerSetting:
+    entries = merged.entries.get(CONTAINER)
+    if not entries:
+        return ContainerSetting()
+    from cellwright.config.settings.container import container_setting  # few run commands in one
+
+    entry = entries[-1]
+    found = container_setting(entry.value, project, base_of(entry))
+    notices += [f"{entry.layer.label}: {notice}" for notice in found.notices]
+    return found
+
+
+def base_of(entry: SettingsEntry) -> Path:
+    """The folder that an entry's relative paths start from: the project, in the user's own file that file's."""
+    return entry.layer.root if entry.layer.scope == "user" else entry.layer.folder
 
 
 def _elements(merged: Merged, path: tuple[str, ...]) -> list[SettingsEntry]:
@@ -119,8 +148,7 @@ def path_of(entry: SettingsEntry) -> str:
 
     `/x` is absolute here, unlike in a rule.
     """
-    base = entry.layer.root if entry.layer.scope == "user" else entry.layer.folder
-    path = os.path.normpath(base / Path(entry.value).expanduser())
+    path = os.path.normpath(base_of(entry) / Path(entry.value).expanduser())
     return "/" + path.lstrip("/") if path.startswith("//") else path
 
 

@@ -248,7 +248,7 @@ def settings_of(
         rules.notices.append("Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`.")
         mode = "default"
     enabling = [entry for entry in (*kept, *reading.entries) if entry.path == ("sandbox", "enabled")]
-    sandbox = sandbox_settings(merged, enabling, withheld, rules.notices)
+    sandbox = sandbox_settings(merged, enabling, withheld, rules.notices, reading.project)
     return Settings(
         project=reading.project,
         default_mode=stricter(mode, "default") if reading.broken else mode,

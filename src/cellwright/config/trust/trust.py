@@ -14,6 +14,7 @@ import functools
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from msgspec.structs import replace
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.settings.known_settings import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
+from cellwright.config.settings.sandbox import CONTAINER, base_of
 from cellwright.config.settings.settings_files import SettingsSources, home_folder
 from cellwright.config.trust.exact_text import block, exact, exact_json
 from cellwright.config.trust.ownership import not_own, others_can_write
@@ -334,9 +336,12 @@ def _items(reading: SettingsSources, environ: Mapping[str, str]) -> tuple[tuple[
     found: list[Item] = []
     for entry in reading.entries:
         gate = gate_of(entry)
-        if entry.id not in unreadable and gate in ("trust", "confirm") and _asks(entry):
+        brings = entry.path == CONTAINER and _is_made_of_files(entry, reading.project)
+        if brings and gate == "open":
+            gate = "trust"  # whoever names it, what the file says is the folder's word
+        if entry.id not in unreadable and gate in ("trust", "confirm") and (brings or _asks(entry)):
             written = _digest([_file_name(entry), entry.path, entry.value])
-            files = named_files(_commands(entry, gate), reading.project, reading.cwd)
+            files = named_files(_commands(entry, gate, reading.project), reading.project, reading.cwd)
             found.append(_with_files(Item(written, describe(entry, environ), gate, entry), files))
     found += _items_of_files(reading)
     found += _items_with_rights(reading, environ)
@@ -414,8 +419,12 @@ def _unreadable_hooks(entry: SettingsEntry) -> list[str]:
     return [f"{problem} Its group of hooks is not trusted." for problem in entries.left_out]
 
 
-def _commands(entry: SettingsEntry, gate: Gate) -> list[str]:
+def _commands(entry: SettingsEntry, gate: Gate, project: Path) -> list[str]:
     """The command lines that an entry brings, and texts that programs take for such."""
+    if entry.path == CONTAINER:
+        from cellwright.config.settings.container import named_in  # few run commands in one
+
+        return list(named_in(entry.value, project, base_of(entry)))
     if entry.path[0] == "hooks":
         return [text for text in commands_of({entry.path[-1]: [entry.value]}) if text]
     if gate == "confirm" and isinstance(entry.value, str):
@@ -520,10 +529,32 @@ def describe(entry: SettingsEntry, environ: Mapping[str, str] | None = None) -> 
             return f"folder to read and to write in: {_text(value)}"
         case ("permissions", "defaultMode"):
             return f"permission mode {_text(value)}"
+        case ("sandbox", "container"):
+            return _described_container(entry)
         case ("apiKeyHelper",):
             return f"command that gives the API key: {_text(value)}"
         case _:
             return f"setting {exact(entry.key)} = {exact_json(value)}"
+
+
+def _is_made_of_files(entry: SettingsEntry, project: Path) -> bool:
+    from cellwright.config.settings.container import brings_files_of
+
+    return brings_files_of(entry.value, project, base_of(entry))
+
+
+def _described_container(entry: SettingsEntry) -> str:
+    from cellwright.config.settings.container import container_setting
+
+    found = container_setting(entry.value, entry.layer.folder, base_of(entry))
+    lines = (
+        []
+        if found.container is None
+        else [f"runs in it: {exact(shlex.join(each))}" for each in found.container.after_making]
+    )
+    if found.container is not None and found.container.image and isinstance(entry.value, dict):
+        lines.insert(0, f"image {exact(found.container.image)}")
+    return block(f"container that commands run in: {_text(entry.value)}", *lines)
 
 
 def _text(value: Any) -> str:

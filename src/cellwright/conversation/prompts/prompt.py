@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.calls.confinement import Container
 from cellwright.agent.prompt import (
     Block,
     ContextItem,
@@ -39,7 +40,7 @@ from cellwright.events import AttachedKind
 from cellwright.markdown.code_ranges import without_code
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import PLAN_MODE
-from cellwright.text import lazy_pattern
+from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.paths import shown_path
 
 logger = logging.getLogger(__name__)
@@ -79,12 +80,23 @@ def place_blocks(
 ) -> tuple[ContextItem, ...]:
     """Tell where Claude works, its skills, and the user's general wishes."""
     found = [text_context("Where Claude works", "environment", environment_text(cwd, interface, list_skills(agent)))]
+    if (container := settings.sandbox.container.container) is not None:
+        found.append(text_context("The container of commands", "environment", _container_text(container)))
     if settings.language:
         text = f"<language>The user wants your answers in: {settings.language}</language>"
         found.append(text_context("The language of answers", "environment", text))
     if attribution := _attribution_text(settings):
         found.append(text_context("Attribution of commits", "environment", attribution))
     return tuple(found)
+
+
+def _container_text(container: Container) -> str:
+    reaches = "every host" if container.network else "no network"
+    return (
+        f"<container>Bash, RunTests and fresh kernels run in the container {visible_line(container.name)}: its programs and "
+        f"packages, {reaches}, the session's folders at the same paths. What a command installs there is seen only by "
+        "commands that the user allows. All other tools run on the user's machine.</container>"
+    )
 
 
 def mode_blocks(session: Session, agent: AgentSetup) -> tuple[ContextItem, ...]:

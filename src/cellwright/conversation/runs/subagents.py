@@ -251,6 +251,7 @@ class Subagents(Feature):
             if definition.own_worktree:
                 worktree = await self._worktree(nesting, session)
                 agent = in_worktree(agent, worktree, self._tools_in(worktree.folder))
+            agent = _with_own_container(agent, session.id)
             folder = self._in_force.cwd if worktree is None else worktree.folder
             agent = replace(
                 agent, features=_OwnSummary(agent.features, self._after_summary(definition, agent.tools, folder))
@@ -636,6 +637,12 @@ def with_servers(agent: AgentSetup, tools: Callable[[], Sequence[Tool]], definit
         return given if may_defer else [variant(tool, defer_loading=False) for tool in given]
 
     return replace(agent, tools=kept, features=OtherTools(agent.features, late))
+
+
+def _with_own_container(agent: AgentSetup, name: str) -> AgentSetup:
+    """`agent` with a container for itself, where the settings give each subagent one."""
+    policy = agent.policy
+    return replace(agent, policy=policy.for_agent(name)) if isinstance(policy, PermissionPolicy) else agent
 
 
 def in_worktree(agent: AgentSetup, worktree: Worktree, tools: Sequence[Tool]) -> AgentSetup:

@@ -13,8 +13,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from cellwright.agent.calls.confinement import Confinement, also_writing, in_engine, without_hosts
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.cells import fresh_kernel_main as fresh_kernel
+from cellwright.this_process import late_imports
+from cellwright.this_process.temporary_files import scratch_folder
 from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import RunningProgram
@@ -51,15 +54,17 @@ async def run_fresh(
     cell_seconds: float,
     seconds: float,
     begins: Callable[[int], object],
+    confinement: Confinement | None = None,
 ) -> FreshResult:
     """Run `cells` in a fresh `kernel` in the folder `cwd` until one fails. `begins(index)` is called for each.
 
-    Its environment has no secrets. Raises ToolError when there is no such kernel. Everything that it started is gone
+    Its environment has no secrets. `confinement` is what its processes may touch (None: no bounds); in a container it is the
+    image's own `python3`. Raises ToolError when there is no such kernel. Everything that it started is gone
     when this returns or raises.
     """
     request = {
         "cells": [{"source": cell.source, "may_fail": cell.may_fail} for cell in cells],
-        "kernel": kernel,
+        "kernel": kernel if confinement is None or confinement.container is None else "python3",
         "cwd": str(cwd),
         "cell_seconds": cell_seconds,
     }
@@ -68,7 +73,7 @@ async def run_fresh(
     started = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout(seconds):
-            async with contextlib.aclosing(_events(request, cwd, environ)) as saying:
+            async with contextlib.aclosing(_events(request, cwd, environ, confinement)) as saying:
                 async for event in saying:
                     if "begins" in event:
                         current, result.begun = event["begins"], True
@@ -96,7 +101,7 @@ def _apply_event(event: Mapping[str, Any], result: FreshResult, kernel: str) -> 
 
 
 async def _events(
-    request: Mapping[str, Any], cwd: Path, environ: Mapping[str, str]
+    request: Mapping[str, Any], cwd: Path, environ: Mapping[str, str], confinement: Confinement | None
 ) -> AsyncGenerator[dict[str, Any], None]:
     """Yield what the program says, line by line, until its end."""
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -110,25 +115,39 @@ async def _events(
         rest.extend(last)
         return True
 
-    command = Command(
+    with contextlib.ExitStack() as until_its_end:
         # -P: nothing is imported from this folder
-        arguments=[sys.executable, "-P", str(Path(fresh_kernel.__file__))],
-        cwd=cwd,
-        environ=child_environment(environ),
-    )
-    try:
-        # the kernel that the program starts leaves its group, and is ended by its mark
-        program = RunningProgram(
-            command,
-            output=take,
-            errors=subprocess.DEVNULL,
-            source=json.dumps(request).encode(),
-            at_end=lambda: lines.put_nowait(None),
+        arguments = [sys.executable, "-P", str(Path(fresh_kernel.__file__))]
+        if confinement is not None and confinement.container is not None:
+            folder = until_its_end.enter_context(scratch_folder("fresh", shared=True))
+            arguments = [sys.executable, str(_program_in(folder))]
+            confinement = confinement if in_engine(confinement) else also_writing(confinement, folder)
+        command = Command(
+            arguments=arguments, cwd=cwd, environ=child_environment(environ), confinement=without_hosts(confinement)
         )
-    except OSError as error:
-        raise ToolError(f"A fresh kernel could not be started: {error}.") from error
-    try:
-        while (line := await lines.get()) is not None:
-            yield json.loads(line)
-    finally:
-        await program.end()
+        try:
+            # the kernel that the program starts leaves its group, and is ended by its mark
+            program = await RunningProgram.started(
+                command,
+                output=take,
+                errors=subprocess.DEVNULL,
+                source=json.dumps(request).encode(),
+                at_end=lambda: lines.put_nowait(None),
+            )
+        except OSError as error:
+            raise ToolError(f"A fresh kernel could not be started: {error}.") from error
+        try:
+            while (line := await lines.get()) is not None:
+                yield json.loads(line)
+        finally:
+            await program.end()
+
+
+def _program_in(folder: Path) -> Path:
+    """Copy the program into `folder` with what it imports of ours: a container has no Cellwright."""
+    for module in (late_imports, fresh_kernel):
+        name = Path(*module.__name__.split(".")).with_suffix(".py")
+        target = folder / name if module is late_imports else folder / "fresh_kernel_main.py"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(Path(str(module.__file__)).read_bytes())
+    return folder / "fresh_kernel_main.py"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct, field
 from msgspec.structs import astuple, replace
 
+from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.thread import CallerJobs
@@ -372,6 +373,7 @@ class Verifier(Struct):
             seconds=input.timeout_seconds,
             begins=begins,
             hidden=hidden,
+            confinement=ctx.confinement,
         )
         folder = plan.notebook.path.parent
         numbers = await in_thread(lambda _: notebook_numbers(plan.cells, folder=folder, fresh=verification.fresh))
@@ -433,6 +435,7 @@ async def run_and_compare(
     begins: Callable[[int], object],
     sources: Mapping[str, str] | None = None,
     hidden: str = "",
+    confinement: Confinement | None = None,
 ) -> Verification:
     """Run `cells` in a fresh `kernel` in the folder `cwd`, with other `sources` by id if given; compare their outputs.
 
@@ -449,6 +452,7 @@ async def run_and_compare(
         cell_seconds=cell_seconds,
         seconds=seconds,
         begins=begins,
+        confinement=confinement,
     )
     # pictures are decoded
     return await in_thread(

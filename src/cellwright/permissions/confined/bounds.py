@@ -106,7 +106,8 @@ def within_allowed(book: RuleBook, decision: Decision) -> Decision:
         return decision
     why = _why_not(book, confinement)
     if not why:
-        return replace(decision, confinement=confinement)
+        where = "" if confinement.container is None else f" It runs in the container {confinement.container.name}."
+        return replace(decision, confinement=confinement, reason=f"{decision.reason}{where}")
     reason = f"Every command is to be confined, and the sandbox cannot confine this one: {why}."
     if not book.sandbox.allow_unsandboxed:
         return Decision("deny", reason)
@@ -133,7 +134,9 @@ def _why_not(book: RuleBook, confinement: Confinement) -> str:
 def _reading(book: RuleBook, besides: Sequence[str]) -> Confinement | None:
     read = _readable(book, (*book.folders, *book.readable, *besides))
     hidden = _hidden(book, read)
-    return None if hidden is None else Confinement(read=read, hidden=hidden.places, hides=hidden.by_rules)
+    if hidden is None:
+        return None
+    return Confinement(read=read, hidden=hidden.places, hides=hidden.by_rules, container=book.sandbox.container)
 
 
 def _editing(book: RuleBook, besides: Sequence[str], written: Sequence[str] | None) -> Confinement | None:
@@ -157,8 +160,9 @@ def _sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) ->
     abilities = book.sandbox.abilities
     if abilities is None or (unasked and not abilities.protects):
         return None
-    # with all to be read, a file outside is none that a question could have been about
-    read = _readable(book, (*book.folders, *book.readable, *besides) if unasked else ("/",))
+    container = book.sandbox.container
+    # with all to be read, a file outside is none that a question could have been about; a container has its own `/`
+    read = _readable(book, (*book.folders, *book.readable, *besides) if unasked or container else ("/",))
     hidden = _hidden(book, read)
     if hidden is None:
         if unasked:
@@ -190,7 +194,9 @@ def _sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) ->
         asked_hosts=tuple(book.sandbox.asked_hosts),
         asks_hosts=book.sandbox.ask_hosts,
         # a bound that cannot be kept is none that a person's yes should fail by
-        any_host=not abilities.hosts and not unasked,
+        any_host=container.network if container else not abilities.hosts and not unasked,
+        container=container,
+        keeps_installed=container is not None and not unasked,
     )
 
 

@@ -328,7 +328,8 @@ def judge_cells(book: RuleBook, call: JudgedCall) -> Decision:
     codes = call.input.get("codes")
     known = isinstance(codes, list | tuple) and all(isinstance(code, str) for code in codes)
     if known:
-        asks = Decision("ask", "Runs in a kernel, where code can do anything you can; no sandbox confines it.")
+        kernel = "Runs in a kernel, where code can do anything you can; no sandbox confines it."
+        asks = Decision("ask", "Runs the cells' code, which needs your approval." if book.sandbox.container else kernel)
     else:
         asks = Decision("ask", "Which code would run is not known.", firm=True)
     judged = judge_by_rules(book, call.subject, asks)

@@ -50,13 +50,17 @@ def arguments(
     filter_fd: int,
     status_fd: int,
     staged: Staging | None = None,
+    root: Sequence[str] = (),
 ) -> list[str]:
-    """Build what comes before a command's own arguments; it writes into what is `staged` instead of the folders."""
+    """Build what comes before a command's own arguments; it writes into what is `staged` instead of the folders.
+
+    `root` are the arguments that mount another root than an empty one: an image's files.
+    """
     mounts = _mounts(bounds, private, staged, cwd)
     network = [] if bounds.network == "any" else ["--unshare-net"]
     # where the overlays are mounted it is root
     user = ["--uid", str(os.getuid()), "--gid", str(os.getgid())] if staged else []
-    built = [bwrap, *_NAMESPACES, *user, *network, "--cap-drop", "ALL"]
+    built = [bwrap, *_NAMESPACES, *user, *network, "--cap-drop", "ALL", *root]
     # what lies deeper is mounted later
     for path in sorted(mounts, key=lambda path: path.rstrip("/").split("/")):
         built += mounts[path]
@@ -66,7 +70,7 @@ def arguments(
             built += ["--symlink", target, link]
     if not any(below(cwd, path) for path in visible):
         built += ["--dir", cwd]
-    if "/" not in bounds.write:
+    if "/" not in bounds.write and not root:
         built += ["--remount-ro", "/"]
     return [*built, "--chdir", cwd, "--seccomp", str(filter_fd), "--info-fd", str(status_fd), "--"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.agent.calls.confinement import Confinement, also_writing, without_hosts
+from cellwright.agent.calls.confinement import Confinement, also_writing, in_engine, without_hosts
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.paths import shown_path
 from cellwright.tools.process.child_processes import Command
@@ -60,17 +60,18 @@ async def run_program(
         # which a shell would set, and some programs believe
         environ={**child_environment(environ), "PWD": str(cwd)},
         memory_mb=MEMORY_MB,
-        confinement=without_hosts(confinement if scratch is None else also_writing(confinement, scratch)),
+        confinement=without_hosts(confinement if scratch is None else _with(confinement, scratch)),
     )
     name = Path(arguments[0]).name
     with contextlib.ExitStack() as until_its_end:
         until_its_end.callback(live.close)
         try:
+            # a container may have to be made first, and the loop goes on meanwhile
             if stdout is None:
-                program = RunningProgram(command, output=live.take)
+                program = await RunningProgram.started(command, output=live.take)
             else:
                 file = until_its_end.enter_context(stdout.open("wb"))
-                program = RunningProgram(command, output=file.fileno(), errors=live.take)
+                program = await RunningProgram.started(command, output=file.fileno(), errors=live.take)
         except (OSError, ValueError) as error:  # no descriptors left; too long, or a NUL byte in it
             raise ToolError(f"{name} could not be started: {error}.", code=ErrorCode.EXECUTION_ERROR) from error
         in_time = await program.finish(seconds)
@@ -81,6 +82,12 @@ async def run_program(
             code=ErrorCode.EXECUTION_TIMEOUT,
         )
     return ProgramExit(exit_code(program.exit_code), live.kept.text(), live.kept.path)
+
+
+def _with(confinement: Confinement | None, scratch: Path) -> Confinement | None:
+    """`confinement`, writing to `scratch`; a container has the folder that it lies in already."""
+    inside = confinement is not None and in_engine(confinement)
+    return confinement if inside else also_writing(confinement, scratch)
 
 
 ENVIRONMENTS = (".venv", "venv", "env")
@@ -120,7 +127,9 @@ def node_program(name: str, folder: Path) -> str | None:
     return None
 
 
-def on_path(name: str, environ: Mapping[str, str]) -> str | None:
-    """A program in an absolute folder of PATH."""
+def on_path(name: str, environ: Mapping[str, str] | None) -> str | None:
+    """A program in an absolute folder of PATH; its name alone where another system than this one looks for it."""
+    if environ is None:
+        return name
     folders = [part for part in environ.get("PATH", os.defpath).split(os.pathsep) if Path(part).is_absolute()]
     return shutil.which(name, path=os.pathsep.join(folders)) if folders else None

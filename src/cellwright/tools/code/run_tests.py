@@ -106,8 +106,9 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
     async def run_tests(input: RunTestsInput, ctx: ToolContext) -> ToolResult:
         selection = _selection(cwd, input)
         framework, others = _framework(input, selection)
-        with scratch_folder("tests") as scratch:
-            run = await asyncio.to_thread(plan_run, framework, selection, scratch, environ)
+        inside = ctx.confinement is not None and ctx.confinement.container is not None
+        with scratch_folder("tests", shared=inside) as scratch:
+            run = await asyncio.to_thread(plan_run, framework, selection, scratch, None if inside else environ)
             started = time.monotonic()
             ended = await run_program(
                 run.arguments,

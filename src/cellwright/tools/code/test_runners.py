@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -111,8 +112,11 @@ def _has_python_tests(folder: Path) -> bool:
     )
 
 
-def plan_run(framework: str, selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
-    """Plan the run of the tests; the report goes to `scratch`. Raises ToolError when the runner is not there."""
+def plan_run(framework: str, selection: TestSelection, scratch: Path, environ: Mapping[str, str] | None) -> RunnerCall:
+    """Plan the run of the tests; the report goes to `scratch`. Raises ToolError when the runner is not there.
+
+    `environ` None: they run in a container, whose programs are called by their names, and which says what it lacks.
+    """
     makers = {"pytest": _pytest, "unittest": _unittest, "npm": _npm, "go": _go, "cargo": _cargo}
     for path in selection.paths:
         if path.startswith("-"):
@@ -122,8 +126,8 @@ def plan_run(framework: str, selection: TestSelection, scratch: Path, environ: M
     return makers[framework](selection, scratch, environ)
 
 
-def _pytest(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
-    python = python_with("pytest", selection.folder)
+def _pytest(selection: TestSelection, scratch: Path, environ: Mapping[str, str] | None) -> RunnerCall:
+    python = "python3" if environ is None else python_with("pytest", selection.folder)
     if python is None:
         raise _missing("pytest", f"{sys.executable} -m pip install pytest")
     report = scratch / "report.xml"
@@ -135,15 +139,18 @@ def _pytest(selection: TestSelection, scratch: Path, environ: Mapping[str, str])
     return RunnerCall("pytest", (*arguments, *selection.words, *selection.paths), report, read_junit)
 
 
-def _unittest(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _unittest(selection: TestSelection, scratch: Path, environ: Mapping[str, str] | None) -> RunnerCall:
     report = scratch / "report.jsonl"
     script = Path(__file__).with_name("unittest_reporter.py")
+    if environ is None:
+        script = Path(shutil.copy(script, scratch))
     pattern = ("-k", selection.filter) if selection.filter else ()
-    arguments = (sys.executable, str(script), str(report), *pattern, *selection.words, *selection.paths)
+    python = "python3" if environ is None else sys.executable
+    arguments = (python, str(script), str(report), *pattern, *selection.words, *selection.paths)
     return RunnerCall("unittest", arguments, report, read_unittest)
 
 
-def _npm(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _npm(selection: TestSelection, scratch: Path, environ: Mapping[str, str] | None) -> RunnerCall:
     report = scratch / "report.json"
     runner = _javascript_runner(selection.folder)
     if runner == "node":
@@ -174,7 +181,7 @@ def _npm(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) ->
     return RunnerCall("npm", (npm, "test", "--", *selection.words, *selection.paths), report, None, runner="npm test")
 
 
-def _node(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _node(selection: TestSelection, scratch: Path, environ: Mapping[str, str] | None) -> RunnerCall:
     node = on_path("node", environ)
     if node is None:
         raise _missing("node", "installing Node.js")
@@ -210,7 +217,7 @@ def _package(folder: Path) -> dict[str, Any]:
     return package if isinstance(package, dict) else {}
 
 
-def _go(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _go(selection: TestSelection, scratch: Path, environ: Mapping[str, str] | None) -> RunnerCall:
     go = on_path("go", environ)
     if go is None:
         raise _missing("go", "installing Go (https://go.dev/dl)")
@@ -226,7 +233,7 @@ def _go_package(path: str) -> str:
     return path if path.startswith(("./", "/")) and not path.endswith(".go") else f"./{folder.as_posix()}"
 
 
-def _cargo(selection: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _cargo(selection: TestSelection, scratch: Path, environ: Mapping[str, str] | None) -> RunnerCall:
     cargo = on_path("cargo", environ)
     if cargo is None:
         raise _missing("cargo", "installing Rust (https://rustup.rs)")

@@ -9,6 +9,8 @@ are:
     the same with a cleared environment (`env -i`) on Linux, by a limit that bounds nothing: a confined process can't
                                                    change it; others could, and only have it where memory is bounded
 
+    what runs in a container of ours               everywhere: the container is removed
+
 Not covered: what somebody else starts for the child (systemd-run, a container engine, at, another machine).
 
 If the system has neither groups nor a shell (Windows), the child alone is ended, and only by us.
@@ -31,14 +33,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.confinement import Confinement, in_engine
 from cellwright.sandbox.kernel.process_mark import SAME_DIGITS, marked_processes, new_mark
 from cellwright.text import lazy_pattern
 from cellwright.this_process.temporary_files import process_folder
 
 if TYPE_CHECKING:
     from cellwright.sandbox.confined_process import ConfinedProcess
+    from cellwright.sandbox.containers.pool import ContainerPool
     from cellwright.sandbox.mechanisms import Sandbox, Start
     from cellwright.sandbox.private_folder import PrivateFolder
 
@@ -54,7 +58,8 @@ _LIMIT_MARKS = 900
 """As many children have different limits; a mark is in whole KiB, and its first digits are those of all."""
 
 # $1 is the mark, and $2 begins the limits that are marks, too (sandbox/kernel/process_mark.py); groups come as lines
-# `+ GROUP` and `- GROUP`, and the folder to remove at the end as `f FOLDER`
+# `+ GROUP` and `- GROUP`, the folder to remove at the end as `f FOLDER`, and a command to run then as `c COMMAND`;
+# `x` is: none of these
 _WATCHDOG = """
 trap '' INT TERM HUP QUIT
 groups=' '
@@ -62,6 +67,9 @@ while read -r sign group; do
   case $sign in
     +) groups="$groups$group " ;;
     f) folder=$group ;;
+    c) at_end="$at_end$group >/dev/null 2>&1 &
+" ;;
+    x) at_end= ;;
     -) groups="${groups%% $group *} ${groups#* $group }" ;;
   esac
 done
@@ -91,6 +99,8 @@ for again in 1 2 3 4 5 6 7 8; do  # what begins others all the time is met again
   left=
   end KILL "$1" "$2"
 done
+eval "$at_end"
+wait
 [ -z "$folder" ] && exit
 chmod -R u+rwX -- "$folder" 2>/dev/null
 rm -rf -- "$folder"
@@ -268,6 +278,8 @@ class ChildProcesses:
         self._pipe: int | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._private: PrivateFolder | None = None
+        self._containers: ContainerPool | None = None
+        self._end_commands: list[str] = []
         self._folder: Path | None = None
         if hasattr(os, "register_at_fork"):
             # a forked worker that held the pipe would keep the watchdog from seeing our end
@@ -329,7 +341,7 @@ class ChildProcesses:
             if command.confinement is None:
                 process = start(_arguments(command, limit_mark), command.whole_environ)
             else:
-                confined = self._start_confined(command, command.confinement, start, limit_mark)
+                confined = self._start_confined(command, command.confinement, start, limit_mark, mark, inherited)
                 confined.keeps = command.keeps_changes
                 process = confined.process
         if command.read_only and command.memory_mb is not None:
@@ -349,20 +361,31 @@ class ChildProcesses:
         return child
 
     def _start_confined(
-        self, command: Command, confinement: Confinement, start: Start, limit_mark: int
+        self,
+        command: Command,
+        confinement: Confinement,
+        start: Start,
+        limit_mark: int,
+        mark: str,
+        inherited: Sequence[int],
     ) -> ConfinedProcess:
         """Start `command` by `start` in the sandbox. Raises ConfinementError, an OSError, where it would not be confined."""
         from cellwright.sandbox.kernel.plain_commands import may_look_at_processes
         from cellwright.sandbox.mechanisms import find_sandbox  # most processes confine nothing
-        from cellwright.sandbox.private_folder import PrivateFolder
 
-        _check_program(command)  # the sandbox would tell by its exit code alone
+        if confinement.container is not None:
+            from cellwright.sandbox.containers.variables import called_inside
+
+            command = replace(command, arguments=called_inside(command.arguments, confinement))
+        if in_engine(confinement):
+            return self._start_in_container(command, confinement, start, mark, inherited)
+        if confinement.container is None:
+            _check_program(command)  # the sandbox would tell by its exit code alone
         sandbox = (self._find_sandbox or find_sandbox)()
         if sandbox is None:
             message = "it was to be confined, and this machine has no sandbox (`/sandbox` says why)"
             raise OSError(message)
-        with self._lock:
-            private = self._private = PrivateFolder() if self._private is None else self._private.mended()
+        private = self._private_folder()
         return sandbox.start(
             start,
             _arguments(command, limit_mark),
@@ -376,6 +399,40 @@ class ChildProcesses:
             mark=limit_mark,
         )
 
+    def _start_in_container(
+        self, command: Command, confinement: Confinement, start: Start, mark: str, inherited: Sequence[int]
+    ) -> ConfinedProcess:
+        from cellwright.sandbox.containers.pool import ContainerPool  # few sessions have one
+
+        private = self._private_folder()
+        with self._lock:
+            pool = self._containers = self._containers or ContainerPool(self._removed_at_end)
+        return pool.start(
+            start,
+            command.arguments,
+            confinement,
+            cwd=command.cwd,
+            environ=command.environ,
+            own_variables=command.own_variables,
+            private=private,
+            memory_mb=command.memory_mb,
+            mark=f"{MARK_NAME}={mark}",
+            inherited=inherited,
+        )
+
+    def _private_folder(self) -> PrivateFolder:
+        from cellwright.sandbox.private_folder import PrivateFolder  # most processes confine nothing
+
+        with self._lock:
+            self._private = PrivateFolder() if self._private is None else self._private.mended()
+            return self._private
+
+    def _removed_at_end(self, command: str) -> None:
+        """Have the watchdog run `command`, a line for the shell, when this process is gone."""
+        with self._lock:
+            self._end_commands.append(command)
+            self._write(f"c {command}\n")
+
     @property
     def running(self) -> bool:
         """True while a child, or something that one has left in its group, runs on."""
@@ -388,10 +445,13 @@ class ChildProcesses:
             watchdog, self._watchdog = self._watchdog, None
             pipe, self._pipe = self._pipe, None
             private, self._private = self._private, None
+            containers, self._containers = self._containers, None
             children, self._groups = self._groups, {}
+        if containers is not None:
+            containers.close()
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):
-                os.write(pipe, b"f\n")  # the process goes on, and removes its folder itself
+                os.write(pipe, b"f\nx\n")  # the process goes on, and removes its folder itself
             os.close(pipe)
         if watchdog is not None:
             try:
@@ -441,6 +501,8 @@ class ChildProcesses:
                 os.close(reader)
             for group in self._groups:
                 self._write(f"+ {group}\n")
+            for line in self._end_commands:
+                self._write(f"c {line}\n")
             self._folder = None
             self._name_folder()
 
@@ -476,7 +538,7 @@ class ChildProcesses:
         pipe, self._pipe, self._watchdog = self._pipe, None, None
         self._lock, self._groups, self._mark = threading.RLock(), {}, secrets.token_hex(12)
         self._limit_mark = new_mark()
-        self._private = None
+        self._private, self._containers, self._end_commands = None, None, []
         if pipe is not None:
             os.close(pipe)
 
@@ -512,9 +574,15 @@ def _arguments(command: Command, limit_mark: int) -> Sequence[str]:
     """Build the arguments that start `command` with its memory bounded, and marked. Raises OSError if it is not found."""
     if command.memory_mb is None or command.read_only or os.name != "posix":
         return command.arguments
-    _check_program(command)  # the shell in between would tell by its exit code alone
+    inside = command.confinement is not None and command.confinement.container is not None
+    if not inside:
+        _check_program(command)  # the shell in between would tell by its exit code alone
     # a shell drops the variables that could not be its own
-    dropped = [f"{name}={value}" for name, value in command.whole_environ.items() if not _SHELL_NAME.fullmatch(name)]
+    dropped = (
+        []
+        if inside
+        else [f"{name}={value}" for name, value in command.whole_environ.items() if not _SHELL_NAME.fullmatch(name)]
+    )
     restored = ["/usr/bin/env", "--", *dropped] if dropped else []
     bounds = [str(command.memory_mb * 1024), str(limit_mark // 1024)]
     return ["/bin/sh", "-c", _BOUND_MEMORY, *bounds, *restored, *command.arguments]

@@ -9,12 +9,12 @@ from cellwright.agent.tool import ToolContext
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cellwright.sandbox.network_proxy import NetworkProxy, ProxyAccess
+    from cellwright.sandbox.network.network_proxy import NetworkProxy, ProxyAccess
 
 
 def new_proxy() -> NetworkProxy:
     """A proxy that nobody uses yet."""
-    from cellwright.sandbox.network_proxy import NetworkProxy  # few commands need one
+    from cellwright.sandbox.network.network_proxy import NetworkProxy  # few commands need one
 
     return NetworkProxy()
 
@@ -27,7 +27,7 @@ async def network_access(proxy: Callable[[], NetworkProxy], ctx: ToolContext) ->
     confinement = ctx.confinement
     if confinement is None or confinement.hosts is None or confinement.any_host:
         return None
-    from cellwright.sandbox.network_proxy import HostBounds
+    from cellwright.sandbox.network.network_proxy import HostBounds
 
     ask = ctx.may_reach if confinement.asks_hosts else None
     return await proxy().admit(HostBounds.of(confinement.hosts, confinement.denied_hosts, ask, confinement.asked_hosts))

@@ -96,6 +96,7 @@ class RunningProgram:
         *,
         output: TakeOutput | int,
         errors: TakeOutput | int | None = None,
+        source: bytes = b"",
         inherited: Sequence[int] = (),
         at_end: Callable[[], None] | None = None,
         children: ChildProcesses | None = None,
@@ -105,11 +106,19 @@ class RunningProgram:
         Cancelled, it leaves nothing running.
         """
         if command.confinement is None:
-            return cls(command, output=output, errors=errors, inherited=inherited, at_end=at_end, children=children)
+            return cls(
+                command,
+                output=output,
+                errors=errors,
+                source=source,
+                inherited=inherited,
+                at_end=at_end,
+                children=children,
+            )
         self = cls.__new__(cls)
         self._begin(children, at_end)
         with contextlib.ExitStack() as pipes:
-            ends = self._open(pipes, output, errors, b"", keeps_input_open=False)
+            ends = self._open(pipes, output, errors, source, keeps_input_open=False)
             launch = functools.partial(self._children.launch, command, **ends, inherited=inherited)
             launching = self._loop.run_in_executor(None, launch)
             try:

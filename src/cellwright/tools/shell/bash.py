@@ -30,7 +30,7 @@ from cellwright.tools.shell.output import MAX_BYTES, SHOWN_CHARS, answer, exit_c
 from cellwright.tools.shell.run_command import ShellCommand, ShellRun
 
 if TYPE_CHECKING:
-    from cellwright.sandbox.network_proxy import NetworkProxy, ProxyAccess
+    from cellwright.sandbox.network.network_proxy import NetworkProxy, ProxyAccess
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000

@@ -18,7 +18,7 @@ import trustme
 from cellwright.permissions.public_addresses import Address
 from cellwright.permissions.rules.domain_pattern import AddressProblem
 from cellwright.permissions.rules.host_pattern import read_host
-from cellwright.sandbox.network_proxy import HostBounds, NetworkProxy, ProxyAccess
+from cellwright.sandbox.network.network_proxy import HostBounds, NetworkProxy, ProxyAccess
 from row_tables import for_each_row
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")

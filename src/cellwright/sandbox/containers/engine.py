@@ -1,0 +1,247 @@
+"""Podman and Docker: which of them runs here, and their command lines, in the words that both of them read."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from cellwright.agent.calls.confinement import Container
+from cellwright.sandbox.resolved_bounds import ConfinementError
+
+PROGRAMS = ("podman", "docker")
+PLACES = ("/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin", "/snap/bin")
+"""The folders that they are looked for in: not on PATH, on which a project may have put its own."""
+
+TRY_SECONDS = 30.0
+TRY_AGAIN_SECONDS = 10
+MAKE_SECONDS = 1_800.0
+"""An image may have to be fetched or built first."""
+
+LABEL = "cellwright"
+_OWN_VARIABLES = ("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "CONTAINER_HOST")
+_NEEDED = ("HOME", "PATH", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "LANG")
+_DOCKERS = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY")
+_LOCAL = re.compile(r"unix://|npipe://")
+
+_STAYS = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
+"""A container's first process: it does nothing, and takes leave of those whose parents are gone."""
+
+
+class Engine(Struct, frozen=True):
+    """A container program: "podman" or "docker", and its path."""
+
+    kind: str
+    path: str
+
+    def environment(self) -> dict[str, str]:
+        """The variables that the program itself needs; what runs in a container gets none of them."""
+        names = (*_NEEDED, *_OWN_VARIABLES, *_DOCKERS)
+        return {name: os.environ[name] for name in names if name in os.environ}
+
+    def ask(self, *arguments: str, seconds: float = TRY_SECONDS) -> str:
+        """Run the program to its end; what it wrote. Raises ConfinementError with its own words."""
+        try:
+            done = subprocess.run(
+                [self.path, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=seconds,
+                check=False,
+                cwd="/",
+                env=self.environment(),
+            )
+        except subprocess.TimeoutExpired:
+            message = f"`{self.kind} {arguments[0]}` did not end within {seconds:.0f} s"
+            raise ConfinementError(message) from None
+        except OSError as error:
+            message = f"{self.path} does not start: {error}"
+            raise ConfinementError(message) from error
+        if done.returncode:
+            lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
+            message = f"`{self.kind} {arguments[0]}`: {lines[-1]}"
+            raise ConfinementError(message)
+        return done.stdout.decode("utf-8", "replace")
+
+
+class Mount(Struct, frozen=True):
+    """A folder or file of this machine in a container; without `source` an empty folder in its memory."""
+
+    source: str
+    target: str
+    writable: bool = False
+
+
+def find_engine(wanted: str = "") -> Engine | None:
+    """The container program that runs here: `wanted`, or the first that does; None where there is none."""
+    return next((engine for engine, why in _tried(wanted).items() if not why), None)
+
+
+def why_no_engine(wanted: str = "") -> str:
+    """Say what keeps each container program from running here."""
+    tried = {engine.kind: why for engine, why in _tried(wanted).items()}
+    names = (wanted,) if wanted else PROGRAMS
+    return "; ".join(f"{name}: {tried.get(name, 'it is not installed')}" for name in names)
+
+
+def _tried(wanted: str) -> Mapping[Engine, str]:
+    chosen = tuple(os.environ.get(name, "") for name in (*_OWN_VARIABLES, *_DOCKERS))
+    names = (wanted,) if wanted else PROGRAMS
+    found = _found(names, chosen, 0)
+    # somebody may start one, or install it
+    return _found(names, chosen, 1 + int(time.monotonic() // TRY_AGAIN_SECONDS)) if all(found.values()) else found
+
+
+@functools.lru_cache(maxsize=8)
+def _found(names: tuple[str, ...], _chosen: tuple[str, ...], _when: int) -> Mapping[Engine, str]:
+    """Try each program that is installed, up to the first that runs."""
+    found: dict[Engine, str] = {}
+    for name in names:
+        path = next((file for place in PLACES if os.access(file := f"{place}/{name}", os.X_OK)), "")
+        if path:
+            engine = Engine(name, path)
+            found[engine] = _why_not(engine)
+            if not found[engine]:
+                break
+    return found
+
+
+def _why_not(engine: Engine) -> str:
+    host = os.environ.get("DOCKER_HOST" if engine.kind == "docker" else "CONTAINER_HOST", "")
+    if engine.kind == "docker" and not host:
+        with contextlib.suppress(ConfinementError):
+            host = engine.ask("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
+    if host and not _LOCAL.match(host):
+        return "it runs its containers on another machine, which has not the folders of this one"
+    try:
+        # each asks for what takes more than the client
+        engine.ask(*(("info",) if engine.kind == "podman" else ("version", "--format", "{{.Server.Version}}")))
+    except ConfinementError as error:
+        return str(error)
+    return ""
+
+
+def run_arguments(
+    engine: Engine,
+    container: Container,
+    image: str,
+    *,
+    name: str,
+    mounts: Iterable[Mount],
+    labels: Mapping[str, str],
+    keeps_installed: bool,
+    network: bool,
+) -> list[str]:
+    """Build the arguments that start a container of `image`, in which nothing runs yet."""
+    built = ["run", "--detach", "--name", name, "--hostname", "container"]
+    for label, value in {LABEL: "1", **labels}.items():
+        built += ["--label", f"{LABEL}.{label}={value}" if label != LABEL else f"{LABEL}={value}"]
+    built += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+    built += [] if network else ["--network", "none"]
+    built += ["--memory", container.memory] if container.memory else []
+    built += ["--cpus", container.cpus] if container.cpus else []
+    built += ["--pids-limit", str(container.processes)]
+    built += ["--user", user] if (user := _user(engine, container)) else []
+    built += ["--userns", "keep-id"] if engine.kind == "podman" and os.geteuid() and not container.user else []
+    built += [] if keeps_installed else ["--read-only", "--tmpfs", "/tmp:exec,mode=1777"]
+    for mount in mounts:
+        if not mount.source:
+            built += ["--tmpfs", f"{mount.target}:ro,mode=000,size=4k"]
+            continue
+        fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
+        built += ["--mount", _csv([*fields, *([] if mount.writable else ["readonly"])])]
+    for variable, value in container.variables:
+        built += ["--env", f"{variable}={value}"]
+    return [*built, "--stop-timeout", "1", "--entrypoint", "/bin/sh", image, "-c", _STAYS]
+
+
+def exec_arguments(
+    engine: Engine, name: str, command: Sequence[str], *, cwd: str, user: str = "", environ: Mapping[str, str]
+) -> list[str]:
+    """Build the whole command line that runs `command` in the container `name`, with its input and outputs ours."""
+    built = [engine.path, "exec", "--interactive", "--workdir", cwd]
+    built += ["--user", user] if user else []
+    for variable, value in environ.items():
+        built += ["--env", f"{variable}={value}"]
+    return [*built, name, *command]
+
+
+def build_arguments(container: Container, tag: str) -> list[str]:
+    """Build the arguments that make the image `tag` of the container's Dockerfile."""
+    built = ["build", "--quiet", "--tag", tag, "--file", container.dockerfile]
+    for name, value in container.build_arguments:
+        built += ["--build-arg", f"{name}={value}"]
+    return [*built, "--label", f"{LABEL}=1", container.context or str(Path(container.dockerfile).parent)]
+
+
+def image_of(engine: Engine, container: Container) -> str:
+    """The image of `container`, made or fetched if it is not here. Raises ConfinementError, ValueError."""
+    if container.image:
+        check_name(container.image)
+        with contextlib.suppress(ConfinementError):
+            engine.ask("image", "inspect", "--format", "{{.Id}}", container.image)
+            return container.image
+        engine.ask("pull", "--quiet", container.image, seconds=MAKE_SECONDS)
+        return container.image
+    if container.dockerfile:
+        try:
+            content = Path(container.dockerfile).read_bytes()
+        except OSError as error:
+            message = f"the Dockerfile cannot be read: {error}"
+            raise ConfinementError(message) from error
+        made_of = repr((container.dockerfile, container.context, container.build_arguments)).encode() + content
+        tag = f"localhost/cellwright:{hashlib.sha256(made_of).hexdigest()[:16]}"
+        # its layers are kept by the program: what has not changed costs a moment
+        engine.ask(*build_arguments(container, tag), seconds=MAKE_SECONDS)
+        return tag
+    return _loaded(engine, container.files)
+
+
+def _loaded(engine: Engine, file: str) -> str:
+    """Have the program take an archive of an image, or of its files; its name or number."""
+    path = Path(file)
+    if path.is_dir() and not (path / "oci-layout").exists():
+        message = (
+            f"{file} is a folder with files, which bubblewrap shows; {engine.kind} takes an archive (`podman save`)"
+        )
+        raise ConfinementError(message)
+    said = engine.ask("load", "--input", file, seconds=MAKE_SECONDS)
+    found = re.findall(r"Loaded image(?:\(s\)| ID)?: *(\S+)", said)
+    if not found:
+        message = f"`{engine.kind} load` did not say which image {file} holds"
+        raise ConfinementError(message)
+    return str(found[-1])
+
+
+def check_name(image: str) -> None:
+    """Raise ConfinementError for the name of an image that a program would take for an option, or cannot take."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,254}", image):
+        message = f"{image!r} is not the name of an image"
+        raise ConfinementError(message)
+
+
+def _user(engine: Engine, container: Container) -> str:
+    """The user that commands run as: what they make in the project is to be the user's."""
+    if container.user:
+        return container.user
+    return (
+        f"{os.geteuid()}:{os.getegid()}" if engine.kind == "docker" and os.geteuid() and sys.platform == "linux" else ""
+    )
+
+
+def _csv(fields: Sequence[str]) -> str:
+    """One value of `--mount`, whose fields may have a comma or a quote in them."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(fields)
+    return line.getvalue()

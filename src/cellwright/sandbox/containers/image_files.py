@@ -1,0 +1,287 @@
+"""Unpacking an image without a container program: what `podman save`, `docker save` and `podman export` write.
+
+An archive is foreign data. Nothing of it is made outside of the folder it is unpacked into, whatever its names and links
+say; no device is made, no owner is given, and no program gets its owner's rights (setuid). What it may take is bounded.
+"""
+# Paths are strings here: an image has a hundred thousand files, and Path is several times slower.
+# ruff: noqa: PTH101, PTH102, PTH103, PTH108, PTH112, PTH114, PTH115, PTH120, PTH211
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from msgspec import Struct
+
+from cellwright.sandbox.resolved_bounds import ConfinementError
+
+MOST_BYTES = 40 * 2**30
+MOST_FILES = 2_000_000
+MOST_JSON = 4 * 2**20
+_MOST_LINKS = 40
+_WHITEOUT = ".wh."
+_OPAQUE = ".wh..wh..opq"
+_INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+
+
+class ImageFiles(Struct, frozen=True):
+    """An image's files: the folder that they are in, and the variables that the image sets."""
+
+    folder: str
+    variables: tuple[tuple[str, str], ...] = ()
+
+
+def unpack(source: Path, folder: Path) -> ImageFiles:
+    """Unpack the image in `source`, an archive or an OCI layout's folder, into `folder`, which is made.
+
+    Raises ConfinementError with what is wrong with it; nothing is left then.
+    """
+    files = folder / "files"
+    try:
+        files.mkdir(parents=True)
+        with contextlib.ExitStack() as opened:
+            image = _Folder(source) if source.is_dir() else opened.enter_context(_Archive.open(source))
+            return ImageFiles(str(files), _unpack(image, files))
+    except (OSError, ValueError, KeyError, TypeError, IndexError, tarfile.TarError, EOFError, RecursionError) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        message = f"the image in {source} cannot be unpacked: {error}"
+        raise ConfinementError(message) from error
+
+
+class _Folder:
+    """The files of an OCI layout."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+
+    def has(self, name: str) -> bool:
+        return (self._folder / name).is_file()
+
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[IO[bytes]]:
+        path = (self._folder / name).resolve()
+        if not path.is_relative_to(self._folder):
+            message = f"{name} leads out of it"
+            raise ValueError(message)
+        with path.open("rb") as file:
+            yield file
+
+
+class _Archive:
+    """The members of an archive."""
+
+    def __init__(self, tar: tarfile.TarFile, file: Path) -> None:
+        self._tar, self.file = tar, file
+        self._members: dict[str, tarfile.TarInfo] = {}
+        for count, member in enumerate(tar):
+            if count > MOST_FILES:
+                message = f"it has more than {MOST_FILES:,} files"
+                raise ValueError(message)
+            self._members[member.name.removeprefix("./")] = member
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, file: Path) -> Iterator[_Archive]:
+        with tarfile.open(file, "r:*") as tar:
+            yield cls(tar, file)
+
+    def has(self, name: str) -> bool:
+        return name in self._members
+
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[IO[bytes]]:
+        member = self._members[name]
+        if member.issym():  # as `docker save` names a layer that it has already
+            member = self._members[os.path.normpath(f"{os.path.dirname(name)}/{member.linkname}")]
+        file = self._tar.extractfile(member) if member.isreg() else None
+        if file is None:
+            message = f"{name} is no file"
+            raise ValueError(message)
+        with file:
+            yield file
+
+
+def _unpack(image: Any, files: Path) -> tuple[tuple[str, str], ...]:
+    room = _Room()
+    if image.has("manifest.json"):
+        manifest = _json(image, "manifest.json")[0]
+        layers, configuration = manifest["Layers"], manifest["Config"]
+    elif image.has("index.json"):
+        manifest = _manifest(image, _json(image, "index.json"))
+        layers = [_blob(layer["digest"]) for layer in manifest["layers"]]
+        configuration = _blob(manifest["config"]["digest"])
+    else:
+        with tarfile.open(image.file, "r:*") as tar:
+            _layer(tar, str(files), room)
+        return ()
+    for name in layers:
+        _check_digest(image, str(name))
+        with image.reading(str(name)) as packed:
+            if packed.read(4) == b"\x28\xb5\x2f\xfd":
+                message = "its layers are packed by zstd; save it with `--format docker-archive`"
+                raise ValueError(message)
+            packed.seek(0)
+            with tarfile.open(fileobj=packed, mode="r:*") as tar:
+                _layer(tar, str(files), room)
+    said = _json(image, str(configuration)).get("config") or {}
+    pairs = (str(each).partition("=") for each in said.get("Env") or ())
+    return tuple((name, value) for name, _, value in pairs if name)
+
+
+def _manifest(image: Any, index: Any) -> Any:
+    for _ in range(3):
+        found = [each for each in index["manifests"] if _is_for_here(each)]
+        if not found:
+            message = "it is for another system than this one"
+            raise ValueError(message)
+        read = _json(image, _blob(found[0]["digest"]))
+        if "layers" in read and found[0].get("mediaType") not in _INDEXES:
+            return read
+        index = read
+    message = "its index leads nowhere"
+    raise ValueError(message)
+
+
+def _is_for_here(manifest: Any) -> bool:
+    platform = manifest.get("platform")
+    names = {"x86_64": "amd64", "aarch64": "arm64"}
+    machine = os.uname().machine
+    return not platform or (platform.get("os"), platform.get("architecture")) == ("linux", names.get(machine, machine))
+
+
+def _blob(digest: str) -> str:
+    kind, _, number = str(digest).partition(":")
+    if kind != "sha256" or len(number) != 64 or not set(number) <= set("0123456789abcdef"):
+        message = f"{digest!r} is no digest"
+        raise ValueError(message)
+    return f"blobs/sha256/{number}"
+
+
+def _check_digest(image: Any, name: str) -> None:
+    """Raise ValueError where the content is not what its name says, if the name is a digest."""
+    if not name.startswith("blobs/sha256/"):
+        return
+    with image.reading(name) as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != name.rpartition("/")[2]:
+            message = f"{name} is damaged: its content has another digest"
+            raise ValueError(message)
+
+
+def _json(image: Any, name: str) -> Any:
+    _check_digest(image, name)
+    with image.reading(name) as file:
+        content = file.read(MOST_JSON + 1)
+    if len(content) > MOST_JSON:
+        message = f"{name} is too large"
+        raise ValueError(message)
+    return json.loads(content)
+
+
+class _Room:
+    """The room that is left for files and bytes."""
+
+    def __init__(self) -> None:
+        self.files, self.bytes = MOST_FILES, MOST_BYTES
+
+    def take(self, size: int) -> None:
+        self.files -= 1
+        self.bytes -= size
+        if self.files < 0 or self.bytes < 0:
+            message = f"it takes more than {MOST_BYTES // 2**30} GiB or {MOST_FILES:,} files"
+            raise ValueError(message)
+
+
+def _layer(tar: tarfile.TarFile, root: str, room: _Room) -> None:
+    """Lay the files of one layer over those that are there."""
+    folders: list[tuple[str, int]] = []
+    for member in tar:
+        room.take(member.size)
+        folder, name = os.path.split(os.path.normpath(f"/{member.name}"))
+        if not name:
+            continue
+        place = _inside(root, folder)
+        os.makedirs(place, exist_ok=True)
+        path = f"{place}/{name}"
+        if name == _OPAQUE:
+            for entry in os.scandir(place):
+                _remove(entry.path)
+        elif name.startswith(_WHITEOUT):
+            _remove(f"{place}/{name.removeprefix(_WHITEOUT)}")
+        elif member.isdir():
+            if not _is_folder(path):
+                _remove(path)
+                os.mkdir(path)
+            folders.append((path, member.mode))
+        else:
+            _remove(path)
+            _make(tar, member, root, path)
+    for path, mode in folders:
+        if _is_folder(path):
+            os.chmod(path, mode & 0o777 | stat.S_IRWXU)
+
+
+def _make(tar: tarfile.TarFile, member: tarfile.TarInfo, root: str, path: str) -> None:
+    """Make a file or a link; a device is not made."""
+    if member.issym():
+        os.symlink(member.linkname, path)
+    elif member.islnk():
+        _link(root, member.linkname, path)
+    elif member.isreg() and (source := tar.extractfile(member)) is not None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with source, os.fdopen(descriptor, "wb") as made:
+            shutil.copyfileobj(source, made)
+            os.fchmod(descriptor, member.mode & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _link(root: str, target: str, path: str) -> None:
+    folder, name = os.path.split(os.path.normpath(f"/{target}"))
+    source = f"{_inside(root, folder)}/{name}"
+    if not stat.S_ISDIR(os.lstat(source).st_mode):
+        os.link(source, path, follow_symlinks=False)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
+def _inside(root: str, path: str) -> str:
+    """Where `path` leads with `root` as its top: links are followed as they are in the container, never out of it."""
+    here, names, links = root, [name for name in path.split("/") if name], 0
+    while names:
+        name = names.pop(0)
+        if name in (".", ""):
+            continue
+        if name == "..":
+            here = root if here == root else os.path.dirname(here)
+            continue
+        there = f"{here}/{name}"
+        if os.path.islink(there):
+            links += 1
+            if links > _MOST_LINKS:
+                message = f"{path} leads in a circle"
+                raise ValueError(message)
+            target = os.readlink(there)
+            here = root if target.startswith("/") else here
+            names = [*target.split("/"), *names]
+        elif os.path.lexists(there) and not os.path.isdir(there):
+            message = f"{path} goes through a file"
+            raise ValueError(message)
+        else:
+            here = there
+    return here

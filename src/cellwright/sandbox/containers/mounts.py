@@ -1,0 +1,70 @@
+"""The folders that a container gets: what a command's bounds name, each at its own path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.sandbox.containers.engine import Mount
+from cellwright.sandbox.paths import below, exists
+from cellwright.sandbox.private_folder import PrivateFolder
+from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError
+
+MOST_MOUNTS = 200
+
+
+class ContainerMounts(Struct, frozen=True):
+    """What a container shows of this machine, outermost first; equal ones are the same container."""
+
+    mounts: tuple[Mount, ...]
+
+    def shows(self, path: str) -> bool:
+        """Return whether the file or folder at `path` is there inside."""
+        over = [mount for mount in self.mounts if below(path, mount.target)]
+        return bool(over) and bool(over[-1].source)
+
+
+def mounts_of(confinement: Confinement, bounds: Bounds, private: PrivateFolder, shared: str) -> ContainerMounts:
+    """The mounts for `bounds`; `shared` is the folder by which we and what runs inside hand files to each other."""
+    made = {path: Mount(path, path) for path in (*bounds.read, *bounds.data)}
+    made |= {path: Mount(path, path, writable=True) for path in bounds.write}
+    made |= {path: Mount(path, path) for path in bounds.protected}
+    made = {path: mount for path, mount in made.items() if exists(path) and path != "/"}
+    for path in bounds.hidden:
+        if exists(path) and any(below(path, each) for each in made):
+            made[path] = Mount("" if Path(path).is_dir() else private.unreadable(folder=False), path)
+    made[shared] = Mount(shared, shared, writable=True)
+    container = confinement.container
+    if container is not None and container.workspace not in ("", container.project):
+        inside = [mount for mount in made.values() if below(mount.target, container.project)]
+        for mount in inside:
+            target = container.workspace.rstrip("/") + mount.target.removeprefix(container.project)
+            made[target] = Mount(mount.source, target, mount.writable)
+    # what lies deeper is mounted later
+    return ContainerMounts(tuple(made[path] for path in sorted(made, key=lambda path: path.rstrip("/").split("/"))))
+
+
+def why_not(confinement: Confinement, bounds: Bounds) -> str:
+    """Say why mounts cannot enforce `bounds`; "" where they can."""
+    if bounds.staged:
+        return "a container's changes reach the project at once, so that they cannot be judged before they are made"
+    if bounds.network == "hosts":
+        return "a container reaches every host or none"
+    missing = next(_missing(bounds), "")
+    if missing and not confinement.keeps_installed:
+        return f"{missing} is protected and does not exist yet, which no mount of a container can protect"
+    count = len(bounds.hidden) + len(bounds.protected)
+    return f"{count:,} places are hidden or protected, and {MOST_MOUNTS} can be" if count > MOST_MOUNTS else ""
+
+
+def check(confinement: Confinement, bounds: Bounds) -> None:
+    """Raise ConfinementError where mounts cannot enforce `bounds`."""
+    if why := why_not(confinement, bounds):
+        raise ConfinementError(why)
+
+
+def _missing(bounds: Bounds) -> Iterator[str]:
+    return (path for path in bounds.protected if not exists(path))

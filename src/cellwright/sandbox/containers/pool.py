@@ -1,0 +1,332 @@
+"""The containers of this process: each made with the first command that needs it, used again, and removed with us.
+
+A command that only reads runs in a container whose own files nothing can change, one for each set of bounds. All that
+somebody has allowed share another, in which what they install stays. Its mounts cannot be changed: where the bounds are
+others by now (a file that is hidden has appeared), its files become an image, and the next one is made of that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from cellwright.agent.calls.confinement import Confinement, Container
+from cellwright.sandbox.containers import mounts as container_mounts
+from cellwright.sandbox.containers.contained_process import END, ContainedProcess
+from cellwright.sandbox.containers.engine import (
+    LABEL,
+    Engine,
+    exec_arguments,
+    find_engine,
+    image_of,
+    run_arguments,
+    why_no_engine,
+)
+from cellwright.sandbox.containers.left_over import is_alive, labels_of, owner, remove_left_over
+from cellwright.sandbox.containers.mounts import ContainerMounts, mounts_of
+from cellwright.sandbox.containers.variables import inside_variables
+from cellwright.sandbox.private_folder import PrivateFolder
+from cellwright.sandbox.resolved_bounds import ConfinementError, bounds_of
+from cellwright.this_process.temporary_files import shared_folder
+
+MOST_READING = 3
+"""Containers for reading that are kept; the one that was not used for the longest time is removed."""
+
+LOOK_AGAIN_SECONDS = 10.0
+"""For so long a container that was there is taken to be there."""
+
+# $1 is where the exit code goes, $2 the memory in KiB; a shell that became the command could not say how it ended
+_RUN = """
+report=$1
+[ "$2" = 0 ] || ulimit -d "$2" 2>/dev/null
+shift 2
+command -v "$1" >/dev/null 2>&1 || { echo "The container has no program $1." >&2; echo 127 > "$report"; exit 127; }
+"$@"
+code=$?
+echo $code > "$report"
+exit $code
+"""
+
+Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.Popen[bytes]"]
+
+
+class Running(Struct):
+    """A container that runs, the mounts that it was made with, and when it was last seen."""
+
+    engine: Engine
+    name: str
+    container: Container
+    mounts: ContainerMounts
+    seen: float
+    image: str = ""
+
+
+class ContainerPool:
+    """The containers that this process has made. `removing` is told, before each is made, how to get rid of it.
+
+    From any thread.
+    """
+
+    def __init__(self, removing: Callable[[str], None]) -> None:
+        self._removing = removing
+        self._lock = threading.RLock()
+        self._working: dict[tuple[Container, tuple[str, ...]], Running] = {}
+        self._reading: dict[tuple[Container, ContainerMounts, bool], Running] = {}
+        self._made: dict[Container, str] = {}
+        self._looked = False
+
+    def start(
+        self,
+        start: Start,
+        arguments: Sequence[str],
+        confinement: Confinement,
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        own_variables: Mapping[str, str],
+        private: PrivateFolder,
+        memory_mb: int | None,
+        mark: str,
+        inherited: Sequence[int] = (),
+    ) -> ContainedProcess:
+        """Have `start` start the client that runs `arguments` in the container of `confinement`.
+
+        `mark` is a variable, with its value, by which all that it starts is found. Raises ConfinementError if there is no
+        such container or it cannot enforce `confinement`, and what `start` raises.
+        """
+        container = confinement.container
+        if container is None:
+            message = "it has no container"
+            raise ConfinementError(message)
+        shared = str(shared_folder())
+        bounds = bounds_of(confinement, environ, str(cwd))
+        container_mounts.check(confinement, bounds)
+        mounts = mounts_of(confinement, bounds, private, shared)
+        if not mounts.shows(str(cwd)):
+            message = f"the folder {cwd} is not shown in the container"
+            raise ConfinementError(message)
+        running = self._running(container, mounts, confinement, network=bounds.network == "any")
+        report = Path(shared, f"exit-{secrets.token_hex(6)}")
+        handed = {Path(f"{report}.{number}"): os.dup(number) for number in inherited}
+        try:
+            command = list(arguments)
+            for file, number in zip(handed, inherited, strict=True):
+                command = ["bash", "-c", f'exec {number}>"$0"; exec "$@"', str(file), *command]
+            memory = 0 if memory_mb is None else memory_mb * 1024
+            whole = exec_arguments(
+                running.engine,
+                running.name,
+                ["/bin/sh", "-c", _RUN, "cellwright", str(report), str(memory), *command],
+                cwd=str(cwd),
+                environ={**self._variables(running, environ, own_variables), **dict([mark.split("=", 1)])},
+            )
+            process = start(whole, running.engine.environment(), ())
+        except BaseException:
+            for descriptor in handed.values():
+                os.close(descriptor)
+            raise
+        return ContainedProcess(process, report, lambda: self._end(running, mark), handed)
+
+    def close(self) -> None:
+        """Remove the containers, or stop those that are kept."""
+        with self._lock:
+            found = [*self._working.values(), *self._reading.values()]
+            images = [(running.engine, running.image) for running in found if running.image]
+            images += [(running.engine, made) for running in found[:1] for made in self._made.values()]
+            self._working, self._reading, self._made = {}, {}, {}
+        for running in found:
+            with contextlib.suppress(ConfinementError):
+                if self._is_kept(running):
+                    running.engine.ask("stop", "--time", "1", running.name)
+                else:
+                    running.engine.ask("rm", "--force", running.name)
+        for engine, image in images:
+            with contextlib.suppress(ConfinementError):
+                engine.ask("rmi", image)
+
+    def _is_kept(self, running: Running) -> bool:
+        return running.container.keep and running.name == kept_name(running.container)
+
+    def _running(
+        self, container: Container, mounts: ContainerMounts, confinement: Confinement, *, network: bool
+    ) -> Running:
+        with self._lock:
+            if not confinement.keeps_installed:
+                return self._for_reading(container, mounts, network=network)
+            key = (container, tuple(mount.target for mount in mounts.mounts if mount.writable))
+            known = self._working.get(key)
+            if known is not None and known.mounts == mounts and self._is_there(known):
+                return known
+            image = ""
+            if known is not None:
+                del self._working[key]
+                image = self._replaced(known)
+            made = self._make(container, mounts, image=image, keeps_installed=True, network=network)
+            self._working[key] = made
+            return made
+
+    def _for_reading(self, container: Container, mounts: ContainerMounts, *, network: bool) -> Running:
+        key = (container, mounts, network)
+        known = self._reading.pop(key, None)
+        if known is None or not self._is_there(known):
+            known = self._make(container, mounts, keeps_installed=False, network=network)
+        self._reading[key] = known
+        while len(self._reading) > MOST_READING:
+            oldest = self._reading.pop(next(iter(self._reading)))
+            with contextlib.suppress(ConfinementError):
+                oldest.engine.ask("rm", "--force", oldest.name)
+        return known
+
+    def _is_there(self, running: Running) -> bool:
+        if time.monotonic() - running.seen < LOOK_AGAIN_SECONDS:
+            return True
+        running.seen = time.monotonic()
+        return self._runs(running.engine, running.name)
+
+    def _runs(self, engine: Engine, name: str) -> bool:
+        try:
+            state = engine.ask("container", "inspect", "--format", "{{.State.Running}}", name)
+        except ConfinementError:  # somebody has removed it
+            return False
+        return state.strip() == "true"
+
+    def _replaced(self, running: Running) -> str:
+        """Remove a container, and return the image that its files have become; "" where it is gone already."""
+        image = f"localhost/cellwright:{secrets.token_hex(8)}"
+        try:
+            running.engine.ask("commit", running.name, image, seconds=300)
+        except ConfinementError:
+            image = ""
+        with contextlib.suppress(ConfinementError):
+            running.engine.ask("rm", "--force", running.name)
+        return image
+
+    def _make(
+        self,
+        container: Container,
+        mounts: ContainerMounts,
+        *,
+        image: str = "",
+        keeps_installed: bool,
+        network: bool,
+    ) -> Running:
+        engine = find_engine(container.program)
+        if engine is None:
+            message = f"no container program runs here ({why_no_engine(container.program)})"
+            raise ConfinementError(message)
+        if not self._looked:
+            self._looked = True
+            remove_left_over(engine)
+        name = f"cellwright-{secrets.token_hex(6)}"
+        labels = {"project": container.project, "owner": owner(), "keep": "no"}
+        if keeps_installed and container.keep and not image:
+            kept = kept_name(container)
+            found = labels_of(engine, kept)
+            # of two sessions at a time, the second has one that goes with it
+            if not (is_alive(found.get(f"{LABEL}.owner", "")) and self._runs(engine, kept)):
+                name = kept
+                labels["keep"] = "yes"
+                image = self._of_kept(engine, kept, found)
+        ours = image
+        if not image:
+            image = self._image(engine, container, mounts, network=network)
+        self._removing(_removal(engine, name, keep=labels["keep"] == "yes"))
+        arguments = run_arguments(
+            engine,
+            container,
+            image,
+            name=name,
+            mounts=mounts.mounts,
+            labels=labels,
+            keeps_installed=keeps_installed,
+            network=network,
+        )
+        try:
+            engine.ask(*arguments, seconds=300)
+        except ConfinementError:
+            with contextlib.suppress(ConfinementError):
+                engine.ask("rm", "--force", name)
+            raise
+        return Running(engine, name, container, mounts, time.monotonic(), ours)
+
+    def _of_kept(self, engine: Engine, name: str, labels: Mapping[str, str]) -> str:
+        """Take the files of a container that an earlier session has kept as an image; "" where there is none.
+
+        The folder by which files are handed over is another one in each session, so the container itself will not do.
+        """
+        if not labels:
+            return ""
+        image = f"localhost/cellwright:{secrets.token_hex(8)}"
+        engine.ask("commit", name, image, seconds=300)
+        engine.ask("rm", "--force", name)
+        return image
+
+    def _image(self, engine: Engine, container: Container, mounts: ContainerMounts, *, network: bool) -> str:
+        """The image of `container`, with what its commands have made of it when they ran once."""
+        image = image_of(engine, container)
+        if not container.after_making:
+            return image
+        if known := self._made.get(container, ""):
+            return known
+        name = f"cellwright-{secrets.token_hex(6)}"
+        self._removing(_removal(engine, name, keep=False))
+        labels = {"project": container.project, "owner": owner(), "keep": "no"}
+        engine.ask(
+            *run_arguments(
+                engine,
+                container,
+                image,
+                name=name,
+                mounts=mounts.mounts,
+                labels=labels,
+                keeps_installed=True,
+                network=network,
+            ),
+            seconds=300,
+        )
+        try:
+            for command in container.after_making:
+                engine.ask("exec", "--workdir", container.workspace or container.project, name, *command, seconds=1_800)
+            made = f"localhost/cellwright:{secrets.token_hex(8)}"
+            engine.ask("commit", name, made, seconds=300)
+        finally:
+            with contextlib.suppress(ConfinementError):
+                engine.ask("rm", "--force", name)
+        self._made[container] = made
+        return made
+
+    def _end(self, running: Running, mark: str) -> None:
+        """End all inside that carries `mark`; where the image has not the programs for it, all that runs there."""
+        try:
+            running.engine.ask("exec", running.name, "/bin/sh", "-c", END, "cellwright", mark)
+        except ConfinementError:
+            with contextlib.suppress(ConfinementError):
+                running.engine.ask("restart", "--time", "0", running.name)
+
+    def _variables(
+        self, running: Running, environ: Mapping[str, str], own_variables: Mapping[str, str]
+    ) -> dict[str, str]:
+        home = {} if running.container.user or os.geteuid() == 0 else {"HOME": "/tmp"}
+        return {**home, **inside_variables(running.container, environ), **own_variables}
+
+
+def kept_name(container: Container) -> str:
+    """The name of the container that a project keeps."""
+    return f"cellwright-kept-{hashlib.sha256(repr(container).encode()).hexdigest()[:12]}"
+
+
+def _removal(engine: Engine, name: str, *, keep: bool) -> str:
+    """The shell's command by which the watchdog gets rid of a container when we are gone."""
+    words = ["stop", "--time", "0", name] if keep else ["rm", "--force", name]
+    variables = [f"{variable}={value}" for variable, value in engine.environment().items()]
+    return shlex.join(["/usr/bin/env", "-i", *variables, engine.path, *words])

@@ -1,0 +1,115 @@
+"""An image's files as the root, by bubblewrap: what a command sees of them, and what it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cellwright.agent.calls.confinement import Confinement, Container
+from cellwright.tools.process.child_processes import ChildProcesses, Command
+from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import OutputHead, RunningProgram
+from confined import sandbox_by, staging_sandbox
+from processes.container_images import archive
+
+
+@pytest.fixture
+def children() -> Iterator[ChildProcesses]:
+    sandbox = sandbox_by("bubblewrap")
+    processes = ChildProcesses(lambda: sandbox)
+    yield processes
+    processes.stop()
+
+
+def bounds(root: Path, files: Path, *, writes: bool = True, **more: object) -> Confinement:
+    container = Container(files=str(files), program="bubblewrap", project=str(root), **more)  # type: ignore[arg-type]
+    return Confinement(
+        read=(str(root),), write=(str(root),) if writes else (), container=container, keeps_installed=writes
+    )
+
+
+def run(
+    script: str, root: Path, children: ChildProcesses, confinement: Confinement, seconds: float = 60, **more: object
+) -> tuple[int, str]:
+    async def play() -> tuple[int, str]:
+        output = OutputHead(100_000)
+        command = Command(
+            arguments=["/usr/bin/bash", "-c", script],
+            cwd=root,
+            environ={**child_environment(os.environ), "OF_THIS_MACHINE": "seen"},
+            confinement=confinement,
+            **more,  # type: ignore[arg-type]
+        )
+        program = await RunningProgram.started(command, output=output.take, children=children)
+        await program.finish(seconds)
+        return program.exit_code, output.text()
+
+    return asyncio.run(play())
+
+
+def test_a_command_sees_the_files_and_the_project(image_files: Path, root: Path, children: ChildProcesses) -> None:
+    (root / "a.txt").write_text("of the project\n")
+    outside = root.parent / "outside.txt"
+    outside.write_text("of this machine\n")
+    code, output = run(
+        f'cat /etc/image a.txt; cat {outside} 2> /dev/null; echo "[$OF_THIS_MACHINE]"; echo made > b.txt; exit 7',
+        root,
+        children,
+        bounds(root, image_files),
+        memory_mb=4096,
+    )
+    assert (code, output) == (7, "the image of the tests\nof the project\n[]\n")
+    assert (root / "b.txt").read_text() == "made\n"
+
+
+def test_a_folder_of_files_is_never_changed(image_files: Path, root: Path, children: ChildProcesses) -> None:
+    before = sorted(str(path) for path in image_files.rglob("*"))
+    _, output = run("echo x > /usr/bin/x; echo x > /etc/x", root, children, bounds(root, image_files))
+    assert output.count("Read-only file system") == 2
+    assert sorted(str(path) for path in image_files.rglob("*")) == before
+
+
+def test_an_archive_is_unpacked_once_and_keeps_what_was_installed(
+    image_files: Path, root: Path, tmp_path: Path, children: ChildProcesses
+) -> None:
+    inside = bounds(root, archive(image_files, tmp_path / "image.tar"))
+    assert run("echo installed > /usr/local/bin/thing", root, children, inside) == (0, "")
+    assert run("cat /usr/local/bin/thing", root, children, inside) == (0, "installed\n")
+    reads = bounds(root, tmp_path / "image.tar", writes=False)
+    assert run("cat /usr/local/bin/thing", root, children, reads) == (0, "installed\n")
+    _, output = run("echo x > /usr/local/bin/thing; echo x > b", root, children, reads)
+    assert output.count("Read-only file system") == 2
+
+
+def test_there_is_no_network(image_files: Path, root: Path, children: ChildProcesses) -> None:
+    _, output = run("(echo > /dev/tcp/1.1.1.1/80)", root, children, bounds(root, image_files))
+    assert "Network is unreachable" in output or "Operation not permitted" in output
+
+
+def test_a_workspace_is_another_name_of_the_project(image_files: Path, root: Path, children: ChildProcesses) -> None:
+    (root / "a.txt").write_text("of the project\n")
+    inside = bounds(root, image_files, workspace="/workspaces/project", variables=(("NAME", "value"),))
+    assert run("cat /workspaces/project/a.txt; echo $NAME", root, children, inside) == (0, "of the project\nvalue\n")
+
+
+def test_changes_are_judged_before_they_are_made(image_files: Path, root: Path) -> None:
+    sandbox = staging_sandbox()
+    children = ChildProcesses(lambda: sandbox)
+    container = Container(files=str(image_files), program="bubblewrap", project=str(root))
+    confinement = Confinement(
+        read=(str(root),), write=(str(root),), protects=lambda path: path.endswith("/kept"), container=container
+    )
+    assert run("echo x > made", root, children, confinement)[0] == 0
+    assert run("echo x > other; echo x > kept", root, children, confinement)[0] == 2
+    assert sorted(file.name for file in root.iterdir()) == ["made"]
+    children.stop()
+
+
+def test_a_command_whose_time_is_over_ends_inside(image_files: Path, root: Path, children: ChildProcesses) -> None:
+    run("(sleep 4321 & wait)", root, children, bounds(root, image_files), seconds=1)
+    commands = [file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline") if os.access(file, os.R_OK)]
+    assert not any(b"sleep\x004321" in command for command in commands)
