@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
-from cellwright.agent.calls.file_blocks import FileProposals
+from cellwright.agent.calls.file_blocks import EndProposals
 from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
@@ -93,8 +93,9 @@ class AgentSetup:
     a call that needs it ends the run; else Claude is told of the denial and goes on. `fallback_models` take over for the
     rest of a run, one after another, where a model is overloaded or not there. `plan_model` answers while the session is in
     plan mode. `thinking_budget` (tokens) is for models that think only with one; None: those do not think. `features`
-    find what Claude must know besides, and tools that come and go. `file_proposals`: blocks of the last answer that name
-    files are offered to be written. `compaction` says when a conversation that fills the context window is summed up.
+    find what Claude must know besides, and tools that come and go. `file_proposals`: what is offered to the user at the end,
+    as blocks of the last answer that name files. `compaction` says when a conversation that fills the context window is
+    summed up.
     `clear_tool_results`: the API leaves old results of tools out where they are many (context editing).
     `setup` is what Setup hooks are told that a session begins with ("init", "maintenance"); without it nothing is told.
     """
@@ -124,7 +125,7 @@ class AgentSetup:
     checkpoints: TurnRecords = NO_CHECKPOINTS
     answer_type: AnswerType | None = None
     features: AgentFeatures = NO_FEATURES
-    file_proposals: FileProposals | None = None
+    file_proposals: EndProposals | None = None
     compaction: CompactionSettings = AT_80_PERCENT
     clear_tool_results: bool = False
 

@@ -211,12 +211,12 @@ class AgentRun:
             log_fault(logger, "what features say of an answer failed: %s", type(error).__name__)
 
     async def _propose_files(self, stop: _Stop) -> _Stop:
-        """Offer the files that the answer names to be written; the run's end, another where nobody could be asked."""
+        """Offer what the turn proposes; the run's end, another where nobody could be asked."""
         if (proposals := self.agent.file_proposals) is None:
             return stop
-        calls = proposals.calls(self.text, f"{self.session.id}_{self.log.next_seq}")
-        if calls:
-            proposals.tell(calls, await self.calls.run_beside(calls))
+        calls = await proposals.calls(self.text, f"{self.session.id}_{self.log.next_seq}")
+        while calls:
+            calls = proposals.tell(calls, await self.calls.run_beside(calls))
         if self.calls.unanswered:
             return _Stop("error", run_errors.not_permitted(self.calls.unanswered, self.calls.gate.unanswered_call))
         return stop
