@@ -73,3 +73,113 @@ def test_nothing_accepted_changes_nothing(kernel: NotebookKernel, model: Message
     kernel.run("%claude /preview decline")
     assert tree_hash(project) == before
     assert kernel.value("numbers, 'more' in globals()") == "([1, 2, 3], False)"
+
+
+def answered(
+    kernel: NotebookKernel,
+    page: Page,
+    model: MessagesServer,
+    calls: list[Any],
+    choose: list[str],
+    options: str = "--new",
+) -> tuple[Cell, dict[str, Any]]:
+    """A preview whose question is answered with the options that begin with `choose` have; the question, too."""
+    model.add(*calls, say("Done."))
+    cell = kernel.begin(f"%%claude --branch {options}\ngo")
+    try:
+        question = page.wait_for_op("ask", cell)
+    except AssertionError:
+        print(cell.stdout, cell.error, cell.outputs)
+        raise
+    [asked] = question["input"]["questions"]
+    labels = [option["label"] for option in asked["options"]]
+    chosen = [label for label in labels if any(part in label for part in choose)]
+    answers = {asked["question"]: ", ".join(chosen)}
+    page.answer(question["question"], "allow", input={"answers": answers, "annotations": {}})
+    return kernel.finish(cell), asked
+
+
+def test_parts_are_accepted_and_undone(
+    kernel: NotebookKernel, page: Page, model: MessagesServer, project: Path
+) -> None:
+    (project / "keep.txt").write_text("kept\n")
+    kernel.run("import pandas as pd, numpy as np\ndf = pd.DataFrame({'a': range(5), 'b': list('vwxyz')})\nother = [1]")
+    calls = [
+        use("Write", file_path=str(project / "new.txt"), content="new\n"),
+        use("Read", file_path="keep.txt"),
+        use("Edit", file_path="keep.txt", old_string="kept", new_string="lost"),
+        use("Python", code="df = pd.concat([df, df])\nother.append(2)\narr = np.arange(3)\nmodel = object()"),
+    ]
+    cell, asked = answered(kernel, page, model, calls, ["new.txt", "`df`", "`arr`"])
+    assert cell.status == "ok", cell.error
+    labels = [option["label"] for option in asked["options"]]
+    assert any("`df`: 5 rows → 10" in label for label in labels), labels
+    assert not any("`model`" in label for label in labels), labels
+    assert (project / "new.txt").read_text() == "new\n"
+    assert (project / "keep.txt").read_text() == "kept\n"
+    assert kernel.value("len(df), list(df.columns), other, arr.tolist(), 'model' in globals()") == (
+        "(10, ['a', 'b'], [1], [0, 1, 2], False)"
+    )
+    model.add(say("I see."))
+    kernel.run("%%claude\nand?")
+    told = str(model.requests[-1].body["messages"][-1]["content"])
+    assert "accepted: new.txt (new file" in told, told
+    assert "not accepted: keep.txt (changed" in told, told
+    undone = kernel.run("%claude /undo yes").outputs[-1]["text/plain"]
+    assert not (project / "new.txt").exists(), undone
+    (project / "keep.txt").unlink()
+
+
+def test_a_file_changed_meanwhile_is_a_conflict_and_what_has_effects_is_refused(
+    kernel: NotebookKernel, model: MessagesServer, project: Path
+) -> None:
+    (project / "c.txt").write_text("1\n")
+    preview(
+        kernel,
+        model,
+        use("Read", file_path="c.txt"),
+        use("Edit", file_path="c.txt", old_string="1", new_string="2"),
+        use("Write", file_path="/tmp/outside-of-it.txt", content="x"),
+        use("Bash", command="sleep 100", run_in_background=True),
+        use("Bash", command=f"echo x > {project}/../escaped.txt; echo y > inside.txt; cat inside.txt"),
+        use("Python", code="open('/tmp/outside-of-it.txt', 'w')"),
+    )
+    results = said(model)
+    assert "A preview changes files of" in results[2], results
+    assert "Not in a preview: a command in the background" in results[3], results
+    assert not (project.parent / "escaped.txt").exists()
+    assert "PermissionError" in results[5], results
+    assert not Path("/tmp/outside-of-it.txt").exists()
+    (project / "c.txt").write_text("mine\n")
+    shown = kernel.run("%claude /preview accept all").outputs[-1]["text/plain"]
+    assert "NOT changed, it has changed on disk since" in shown, shown
+    assert (project / "c.txt").read_text() == "mine\n"
+    assert (project / "inside.txt").read_text() == "y\n"
+    (project / "c.txt").unlink()
+    kernel.run("%claude /undo yes")
+    assert not (project / "inside.txt").exists()
+
+
+def test_where_no_copy_can_be_made_it_is_said_before_anything_is_sent(
+    kernel: NotebookKernel, model: MessagesServer
+) -> None:
+    before = len(model.requests)
+    cell = kernel.run("%%claude --new --branch --branches off\ngo")
+    assert "This turn cannot be a preview: Branches of the kernel are switched off" in cell.error or cell.stdout, cell
+    assert len(model.requests) == before
+
+
+def test_code_is_accepted_by_running_it_and_agents_work_in_the_same_copy(
+    kernel: NotebookKernel, page: Page, model: MessagesServer, project: Path
+) -> None:
+    kernel.run("count = 1")
+    calls = [
+        use("Agent", description="x", prompt="y", subagent_type="general-purpose"),
+        use("Python", code="class Model: pass\nmodel = Model()\ncount = 3"),
+        say("The agent is done."),
+        use("Python", code="count"),
+    ]
+    cell, _ = answered(kernel, page, model, calls, ["run the turn"], options="--new --mode bypassPermissions")
+    assert cell.status == "ok", cell.error
+    assert "3" in said(model)[-1]
+    assert kernel.value("count, type(model).__name__") == "(3, 'Model')"

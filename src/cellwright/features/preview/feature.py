@@ -348,11 +348,15 @@ class Accepting:
         return [_call(f"preview_{run_id}", ACCEPT, {"questions": [asked]})]
 
     def tell(
-        self, calls: Sequence[Mapping[str, Any]], _results: Mapping[str, Mapping[str, Any]]
+        self, calls: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """The code that was accepted, to be run in the kernel as any other."""
+        """The code that was accepted, to be run in the kernel as any other; what waits, where nobody answered."""
+        call, stage = calls[0], self._preview.stage
+        if call["name"] == ACCEPT and stage.can_ask and results.get(call["id"], {}).get("is_error"):
+            stage.can_ask = False
+            return [_call(f"{call['id']}_waits", ACCEPT, {"questions": []})]
         codes, self._codes = self._codes, []
-        return [_call(f"{calls[0]['id']}_{number}", "Python", {"code": code}) for number, code in enumerate(codes, 1)]
+        return [_call(f"{call['id']}_{number}", "Python", {"code": code}) for number, code in enumerate(codes, 1)]
 
     def _accept_tool(self) -> Tool:
         async def shown(input: AcceptPreviewInput) -> Preview:

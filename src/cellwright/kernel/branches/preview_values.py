@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.kernel.branches.undo_values import Value, look_at
+from cellwright.text import counted
 
 MOST_NAMES = 200
 MOST_BYTES = 4 * 2**30
@@ -138,21 +139,21 @@ def change_text(name: str, was: Value | None, now: Value | None) -> str:
     if now is None:
         return f"`{name}`: deleted"
     if was is None:
-        size = f" of {now.rows:,} {_unit(now)}" if now.rows >= 0 else f" {now.text}" if now.text else ""
+        size = f" of {_counted(now)}" if now.rows >= 0 else f" {now.text}" if now.text else ""
         return f"`{name}`: new, {now.kind}{size}"
     if was.text and now.text:
         return f"`{name}`: {was.text} → {now.text}"
     if was.kind != now.kind:
         return f"`{name}`: {was.kind} → {now.kind}"
     if was.rows != now.rows:
-        return f"`{name}`: {was.rows:,} {_unit(was)} → {now.rows:,}"
+        return f"`{name}`: {_counted(was)} → {now.rows:,}"
     if was.columns != now.columns:
         return f"`{name}`: {was.columns:,} columns → {now.columns:,}"
     return f"`{name}`: other contents"
 
 
-def _unit(value: Value) -> str:
-    return "rows" if value.columns >= 0 else "items"
+def _counted(value: Value) -> str:
+    return counted(value.rows, "row" if value.columns >= 0 else "item")
 
 
 # ---------------------------------------------------------------- in the kernel
