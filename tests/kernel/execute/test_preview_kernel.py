@@ -1,17 +1,21 @@
-"""A turn as a preview in a real kernel: it works on copies, and what is accepted, and nothing else, comes to the user's own."""
+"""A turn as a preview in a real kernel: it works on copies, and only what is accepted comes to the user's own."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from notebook_kernel import Cell, NotebookKernel, Page
+from notebook_kernel import Cell, NotebookKernel, Page, model_of, running_kernel
+from notebook_page import NotebookPage
 
 from cellwright.kernel.branches.bounds import branches_enforced
-from cellwright.testing import MessagesServer, say, turn, use
+from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = [
     pytest.mark.kernel,
@@ -183,3 +187,89 @@ def test_code_is_accepted_by_running_it_and_agents_work_in_the_same_copy(
     assert cell.status == "ok", cell.error
     assert "3" in said(model)[-1]
     assert kernel.value("count, type(model).__name__") == "(3, 'Model')"
+
+
+def test_cells_are_staged_run_in_the_copy_and_accepted_one_by_one(
+    kernel: NotebookKernel, page: Page, model: MessagesServer, project: Path
+) -> None:
+    shown = NotebookPage(kernel, project / "cells.ipynb", ("one", "code", "cells = 1"), ("two", "code", "print(cells)"))
+    content = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (project / "cells.ipynb").write_text(json.dumps(content))
+    shown.open()
+    try:
+        calls = [
+            use("NotebookRead", notebook_path="cells.ipynb"),
+            use("NotebookEdit", notebook_path="cells.ipynb", cell_id="one", new_source="cells = 10"),
+            use("NotebookEdit", notebook_path="cells.ipynb", cell_id="two", new_source="print(cells * 2)"),
+            use("NotebookRun", cell_ids=["one", "two"]),
+        ]
+        model.add(*calls, say("Done."))
+        cell = kernel.begin("%%claude --branch --new\ngo")
+        question = page.wait_for_op("ask", cell)
+        assert shown.source("one") == "cells = 1"
+        [ran] = [block for block in said(model) if block.startswith("cell “cells = 10”")]
+        assert "20" in ran, said(model)
+        tool = next(op for op in reversed(page.ops) if op["op"] == "tool")
+        [asked] = tool["input"]["questions"]
+        labels = [option["label"] for option in asked["options"]]
+        chosen = next(label for label in labels if "“print(cells * 2)”" in label)
+        answers = {asked["question"]: chosen}
+        page.answer(question["question"], "allow", input={"answers": answers, "annotations": {}})
+        assert kernel.finish(cell).status == "ok"
+        assert (shown.source("one"), shown.source("two")) == ("cells = 1", "print(cells * 2)")
+        assert kernel.value("'cells' in globals()") == "False"
+    finally:
+        shown.close()
+        (project / "cells.ipynb").unlink()
+
+
+def test_a_resumed_session_knows_what_was_accepted_and_a_killed_kernel_changes_nothing(
+    model: MessagesServer, tmp_path: Path
+) -> None:
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright"), "IPYTHONDIR": str(home / "ipython")}
+    with running_kernel(project, {**model_of(model), **places}) as first:
+        first.run("%load_ext cellwright")
+        preview(
+            first, model, use("Write", file_path="a.txt", content="a\n"), use("Write", file_path="b.txt", content="b\n")
+        )
+        first.run("%claude /preview accept 2")
+        assert [path.name for path in project.iterdir()] == ["b.txt"]
+    [told_later] = home.rglob("*.preview.json")
+    with running_kernel(project, {**model_of(model), **places}) as second:
+        second.run("%load_ext cellwright")
+        model.add(say("I know."))
+        second.run(f"%%claude --resume {told_later.name.partition('.')[0]}\nand?")
+        told = str(model.requests[-1].body["messages"][-1]["content"])
+        assert "accepted: b.txt" in told, told
+        assert "not accepted: a.txt" in told, told
+        before = tree_hash(project)
+        preview(second, model, use("Python", code="open('d.txt', 'w').write('d')"))
+        os.kill(int(second.value("__import__('os').getpid()")), signal.SIGKILL)
+    assert tree_hash(project) == before
+
+
+def test_a_kernel_that_is_killed_in_the_middle_of_a_preview_leaves_everything_as_it_was(
+    model: MessagesServer, tmp_path: Path
+) -> None:
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    (project / "a.txt").write_text("a\n")
+    before, gate = tree_hash(project), Gate()
+    places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright"), "IPYTHONDIR": str(home / "ipython")}
+    with running_kernel(project, {**model_of(model), **places}) as kernel:
+        kernel.run("%load_ext cellwright")
+        pid, sent = int(kernel.value("__import__('os').getpid()")), len(model.requests)
+        model.add(
+            use("Write", file_path="b.txt", content="b\n"),
+            use("Python", code="open('a.txt', 'w').write('x'); open('c.txt', 'w').write('c')"),
+            turn(say("And "), hold(gate)),
+        )
+        kernel.begin("%%claude --branch\ngo")
+        model.wait_for_requests(sent + 3)
+        os.kill(pid, signal.SIGKILL)
+        gate.open()
+    assert tree_hash(project) == before
