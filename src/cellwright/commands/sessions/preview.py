@@ -9,7 +9,7 @@ from cellwright.agent.thread import JobOwner
 from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.features.preview.feature import OpenPreview, TurnPreview, listing
+from cellwright.features.preview.feature import OpenPreview, TurnPreview, all_of, listing
 
 PREVIEW = "[accept all | accept N … | decline]"
 USAGE = (
@@ -37,7 +37,7 @@ async def preview_page(call: CommandCall) -> CommandPage:
             text, _ = await feature.accept(preview, [])
             return CommandPage([Section("Preview declined", code=text)])
         case "accept" if rest.strip() == "all" or (numbers and re.fullmatch(r"[\d ,]+", rest)):
-            chosen = [item.number for item in items] if rest.strip() == "all" else [int(number) for number in numbers]
+            chosen = sorted(all_of(items)) if rest.strip() == "all" else [int(number) for number in numbers]
             if unknown := [str(number) for number in chosen if number not in {item.number for item in items}]:
                 message = f"The preview has no number {', '.join(unknown)}. Nothing was changed."
                 raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)

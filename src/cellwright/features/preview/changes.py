@@ -55,6 +55,8 @@ class Item(Struct, frozen=True):
     behind: tuple[str, ...] = ()
     """The ids of the cells before a new one, the nearest first."""
     name: str = ""
+    needed: bool = False
+    """Of code: some of its variables come over in no other way."""
 
 
 class Variable(Protocol):
@@ -77,7 +79,7 @@ class CellOutputsKept(Protocol):
 def items_of(
     tree: StagedTree, outputs: CellOutputsKept, variables: Sequence[Variable], codes: Sequence[str]
 ) -> list[Item]:
-    """What the preview would change, as it is now."""
+    """List the changes of the preview, as it is now."""
     found: list[Item] = []
 
     def add(kind: Kind, title: str, detail: str, **more: Any) -> None:
@@ -97,7 +99,7 @@ def items_of(
         title = (
             f"run the turn's code in your kernel ({counted(len(codes), 'call')}), instead of taking single variables"
         )
-        add("code", title, "\n".join([*others, "", "\n\n".join(codes)]).strip())
+        add("code", title, "\n".join([*others, "", "\n\n".join(codes)]).strip(), needed=bool(others))
     return found
 
 

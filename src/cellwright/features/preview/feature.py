@@ -32,7 +32,7 @@ from cellwright.features.preview.staged_calls import ACCEPT, PreviewPolicy, Stag
 from cellwright.features.preview.staged_tree import StagedTree, TreeTooLarge
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE
-from cellwright.text import counted
+from cellwright.text import counted, lazy_pattern
 from cellwright.tools.files.atomic_write import write_atomically
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ what would change, and accepts all, parts, or nothing of it. Use the paths that 
 tools that change something, pushes, processes in the background) is refused: say what is to be done after the preview.
 </preview>"""
 
-_NUMBERS = re.compile(r"\d+(?:[ ,]+\d+)*")
+_NUMBERS = lazy_pattern(r"\d+(?:[ ,]+\d+)*")
 
 
 class PreviewKernel(Protocol):
@@ -111,7 +111,7 @@ class OpenPreview:
         self.items: list[Item] = []
 
     async def look(self) -> list[Item]:
-        """What it would change, as it is now."""
+        """List the changes that it would make, as it is now."""
         if self.stage.tree is None:
             return []
         variables = await self.kernel.variables() if self.stage.has_run else ()
@@ -339,9 +339,9 @@ class Accepting:
         if not await preview.look():
             await self._feature.answered_with(preview, ["The preview would have changed nothing."])
             return []
-        options = [
-            {"label": ALL, "description": f"All {counted(len(preview.items), 'change')}."},
+        options = [  # the number of an item is its key
             *(_choice(item) for item in preview.items),
+            {"label": ALL, "description": _all_words(preview.items)},
             {"label": NONE, "description": "Drop the copies; nothing is changed."},
         ]
         asked = {"question": QUESTION, "header": "Preview", "multiSelect": True, "options": options}
@@ -372,7 +372,7 @@ class Accepting:
             offered=AcceptPreviewInput,
             asks="question",
             limits=ToolLimits(seconds=None),
-            title=lambda _input: "What this preview would change",
+            title=lambda _input: "Preview: what this turn would change",
             preview=shown,
         )
         async def accept_preview(input: AnsweredPreviewInput) -> ToolResult:
@@ -382,9 +382,17 @@ class Accepting:
             listed = [{"number": item.number, "kind": item.kind, "title": item.title} for item in preview.items]
             structured = {"items": listed}
             if chosen is None:
-                return ToolResult(f"{WAITS}\n{listing(preview.items)}", structured=structured)
+                return ToolResult(
+                    f"{WAITS}\n{listing(preview.items)}",
+                    display={"answers": {QUESTION: f"No answer yet. {WAITS}"}},
+                    structured=structured,
+                )
             text, self._codes = await self._feature.accept(preview, sorted(chosen))
-            return ToolResult(text, structured={**structured, "accepted": sorted(chosen)})
+            return ToolResult(
+                text,
+                display={"answers": {QUESTION: "; ".join(text.splitlines())}},
+                structured={**structured, "accepted": sorted(chosen)},
+            )
 
         return accept_preview
 
@@ -417,7 +425,7 @@ def numbers_in(answer: str | Sequence[str], items: Sequence[Item]) -> set[int] |
     >>> numbers_in("1. a.py, 3. run", items), numbers_in("2 3", items), numbers_in("", items)
     ({1, 3}, {2, 3}, None)
     >>> sorted(numbers_in(ALL, items)), numbers_in(NONE, items)
-    ([1, 2, 3], set())
+    ([1, 2], set())
     """
     parts = [part.strip() for part in (answer.split(", ") if isinstance(answer, str) else answer) if part.strip()]
     if not parts:
@@ -426,12 +434,22 @@ def numbers_in(answer: str | Sequence[str], items: Sequence[Item]) -> set[int] |
     chosen: set[int] = set()
     for part in parts:
         if part in (ALL, "all"):
-            chosen |= {item.number for item in items}
+            chosen |= all_of(items)
         elif part in by_label:
             chosen.add(by_label[part])
         elif _NUMBERS.fullmatch(part):
             chosen |= {int(number) for number in re.findall(r"\d+", part)}
     return set() if NONE in parts else chosen & {item.number for item in items}
+
+
+def all_of(items: Sequence[Item]) -> set[int]:
+    """The numbers of all items; without that of the code if every variable comes over as data."""
+    return {item.number for item in items if item.kind != "code" or item.needed}
+
+
+def _all_words(items: Sequence[Item]) -> str:
+    runs = any(item.kind == "code" and item.needed for item in items)
+    return f"{counted(len(all_of(items)), 'change')}{', with the code, which asks' if runs else ''}."
 
 
 def _choice(item: Item) -> dict[str, Any]:

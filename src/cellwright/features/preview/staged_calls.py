@@ -26,9 +26,9 @@ ACCEPT = "AcceptPreview"
 """The tool by which the user accepts parts at the end."""
 
 _IN_COPY = frozenset({"read", "list", "find", "search", "edit", "shell", "repository", "lint", "tests"})
-"""What works on the copy of the files."""
+"""Kinds of tools that work on the copy of the files."""
 _JUDGED = frozenset({"read", "list", "find", "search", "repository", "agent", "variables"})
-"""What is judged as in any turn."""
+"""Kinds of calls that are judged as in any turn."""
 _PATHS = ("file_path", "notebook_path", "path")
 _AS_EVER = frozenset({"skill", "question", "plan", "notes", "fetch", "web_search"})
 
@@ -38,7 +38,7 @@ WAY_ON = "Say what is to be done after the preview, and go on without it."
 
 
 class Stage(Struct, eq=False):
-    """Where the calls of a preview go. `tree` is None until the copies are made; `is_off`: the turn is no preview any more.
+    """The place of the calls of a preview. `tree` is None until the copies are made; `is_off`: the turn is no preview any more.
 
     `kernel_tools` are those that run in the copy of the kernel, by name. `can_ask`: somebody can answer questions.
     """

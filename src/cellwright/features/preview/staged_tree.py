@@ -149,7 +149,7 @@ class StagedTree(Struct):
         return text.replace(str(self.root), str(self.given))
 
     def original(self, name: str) -> bytes | None:
-        """What a file began with; None if it was not there, or has changed on disk since."""
+        """The content that a file began with; None if it was not there, or has changed on disk since."""
         return self.replaced[name] if name in self.replaced else self._unchanged(name)
 
     def is_as_copied(self, name: str) -> bool:
@@ -189,7 +189,7 @@ class StagedTree(Struct):
 
 
 def _read(path: str) -> bytes | None:
-    """What a file of the copy holds: never what a link leads to, which code could put there at any moment."""
+    """The content of a file of the copy: never what a link leads to, which code could put there at any moment."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

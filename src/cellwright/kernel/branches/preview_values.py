@@ -160,7 +160,7 @@ def _counted(value: Value) -> str:
 
 
 def reported(outputs: Sequence[Mapping[str, Any]]) -> list[ChangedVariable]:
-    """What `report` has printed, judged: names are names, texts one line. Raises NotCarried."""
+    """The variables that `report` has printed, judged: names are names, texts one line. Raises NotCarried."""
     text = "".join(str(each.get("text", "")) for each in outputs if each.get("output_type") == "stream")
     try:
         found = msgspec.json.decode(text, type=list[ChangedVariable])

@@ -84,7 +84,7 @@ def passive_outputs(outputs: list[Mapping[str, Any]]) -> Iterator[None]:
 
 
 class Branches(Protocol):
-    """Who gives calls their branches: `KernelCopies`, or a preview, which has one for all."""
+    """The giver of branches to calls: `KernelCopies`, or a preview, which has one for all."""
 
     @property
     def setting(self) -> str: ...
