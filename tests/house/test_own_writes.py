@@ -46,7 +46,7 @@ sessions/catalog/database.py sessions/catalog/metadata.py sessions/catalog/reten
 sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py
 sessions/transcripts/transcript_lock.py telemetry/log_file.py terminal/interactive/prompt_line.py
 tools/code/navigation/project_code.py tools/code/navigation/project_embedding.py tools/files/originals.py
-terminal/subcommands/docs.py tools/mcp/oauth/token_store.py features/preview/feature.py
+terminal/subcommands/docs.py tools/mcp/oauth/token_store.py
 """
 
 TEMPORARY = """

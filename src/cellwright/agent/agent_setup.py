@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 class AgentFeatures:
     """The abilities of an agent besides talking to the model. A base class of no-ops, called on the agent's loop."""
 
+    @property
+    def is_preview(self) -> bool:
+        """True while its calls work on copies: nothing of it may go on or be made elsewhere."""
+        return False
+
     def tools(self) -> Sequence[Tool]:
         """The tools that come and go while it works (those of MCP servers), as they are now, besides `AgentSetup.tools`."""
         return ()
@@ -66,6 +71,10 @@ class OtherTools(AgentFeatures):
     def __init__(self, others: AgentFeatures, tools: Callable[[], Sequence[Tool]] = tuple) -> None:
         self.others = others
         self.tools = tools  # type: ignore[method-assign]  # asked for in its place
+
+    @property
+    def is_preview(self) -> bool:
+        return self.others.is_preview
 
     async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         return await self.others.after_calls(paths, session, agent)

@@ -124,13 +124,14 @@ def test_parts_are_accepted_and_undone(
     assert kernel.value("len(df), list(df.columns), other, arr.tolist(), 'model' in globals()") == (
         "(10, ['a', 'b'], [1], [0, 1, 2], False)"
     )
+    undone = kernel.run("%claude /undo yes").outputs[-1]["text/plain"]
+    assert not (project / "new.txt").exists(), undone
+    assert kernel.value("len(df), 'arr' in globals()") == "(5, False)", undone
     model.add(say("I see."))
     kernel.run("%%claude\nand?")
     told = str(model.requests[-1].body["messages"][-1]["content"])
     assert "accepted: new.txt (new file" in told, told
     assert "not accepted: keep.txt (changed" in told, told
-    undone = kernel.run("%claude /undo yes").outputs[-1]["text/plain"]
-    assert not (project / "new.txt").exists(), undone
     (project / "keep.txt").unlink()
 
 

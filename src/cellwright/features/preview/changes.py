@@ -37,7 +37,7 @@ from cellwright.tools.notebook.open_notebook import (
 if TYPE_CHECKING:
     from cellwright.checkpoints.turn_recorder import TurnRecorder
 
-DETAIL_CHARS = 4_000
+DETAIL_CHARS = 20_000
 
 Kind = Literal["file", "cell", "variable", "code"]
 
@@ -83,7 +83,7 @@ def items_of(
     found: list[Item] = []
 
     def add(kind: Kind, title: str, detail: str, **more: Any) -> None:
-        found.append(Item(len(found) + 1, kind, visible_line(title, 200), detail[:DETAIL_CHARS], **more))
+        found.append(Item(len(found) + 1, kind, visible_line(title, 200), _cut(detail), **more))
 
     for change in tree.changed():
         if change.name.endswith(".ipynb") and change.before is not None and change.after is not None:
@@ -101,6 +101,11 @@ def items_of(
         )
         add("code", title, "\n".join([*others, "", "\n\n".join(codes)]).strip(), needed=bool(others))
     return found
+
+
+def _cut(detail: str) -> str:
+    rest = len(detail) - DETAIL_CHARS
+    return detail if rest <= 0 else f"{detail[:DETAIL_CHARS]}\n[… {rest:,} characters more]"
 
 
 def _file_words(change: FileChange, *, conflict: bool) -> tuple[str, str]:

@@ -62,6 +62,8 @@ class PreviewKernel(Protocol):
     def outputs(self) -> CellOutputsKept: ...
     @property
     def codes(self) -> Sequence[str]: ...
+    @property
+    def problem(self) -> str: ...
     def refusal(self) -> str: ...
     async def begin(self, tree: StagedTree) -> str: ...
     async def variables(self) -> Sequence[Variable]: ...
@@ -161,13 +163,15 @@ class TurnPreview(Feature):
     def for_run(self, run: RunInfo, agent: AgentSetup) -> AgentSetup:
         if not (run.options.preview and run.kind.keeps):
             return agent
-        kernel = self._make_kernel()
-        stage = Stage(
-            kernel_tools=kernel.tools,
-            files=self._conversation().tools.in_folder,
-            can_ask=agent.can_use_tool is not None,
-        )
-        self._now = OpenPreview(stage, kernel, run.session)
+        if self._now is None:
+            kernel = self._make_kernel()
+            stage = Stage(
+                kernel_tools=kernel.tools,
+                files=self._conversation().tools.in_folder,
+                can_ask=agent.can_use_tool is not None,
+            )
+            self._now = OpenPreview(stage, kernel, run.session)
+        stage = self._now.stage  # the same where a run is resolved anew
         return replace(
             agent,
             tools=tuple(staged_tool(each, stage) for each in agent.tools),
@@ -341,7 +345,7 @@ class Accepting:
             return []
         options = [  # the number of an item is its key
             *(_choice(item) for item in preview.items),
-            {"label": ALL, "description": _all_words(preview.items)},
+            {"label": ALL, "description": f"{_all_words(preview.items)} {preview.kernel.problem}".strip()},
             {"label": NONE, "description": "Drop the copies; nothing is changed."},
         ]
         asked = {"question": QUESTION, "header": "Preview", "multiSelect": True, "options": options}

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from cellwright.agent.agent_setup import AgentFeatures, OtherTools
 from cellwright.agent.calls.approval import Decision, Policy
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
+from cellwright.errors import ToolError
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
@@ -30,6 +31,7 @@ _IN_COPY = frozenset({"read", "list", "find", "search", "edit", "shell", "reposi
 _JUDGED = frozenset({"read", "list", "find", "search", "repository", "agent", "variables"})
 """Kinds of calls that are judged as in any turn."""
 _PATHS = ("file_path", "notebook_path", "path")
+_CHANGING = frozenset({"edit", "patch", "shell", "lint", "tests", "cells", "python"})
 _AS_EVER = frozenset({"skill", "question", "plan", "notes", "fetch", "web_search"})
 
 STAGED = "This turn is a preview: files are changed in a copy of them, and you are asked at its end."
@@ -38,7 +40,7 @@ WAY_ON = "Say what is to be done after the preview, and go on without it."
 
 
 class Stage(Struct, eq=False):
-    """The place of the calls of a preview. `tree` is None until the copies are made; `is_off`: the turn is no preview any more.
+    """The place of the calls of a preview. `tree` is None until the copies are made; `is_off`: it is none any more.
 
     `kernel_tools` are those that run in the copy of the kernel, by name. `can_ask`: somebody can answer questions.
     """
@@ -57,8 +59,17 @@ class Stage(Struct, eq=False):
         """The copy of the files while calls work on it."""
         return None if self.is_off else self.tree
 
+    @property
+    def waits(self) -> bool:
+        """True while the copies are not made: no call may run."""
+        return self.tree is None and not self.is_off
+
+    def stages(self, tool: Tool) -> bool:
+        """Return whether calls of `tool` come to nothing but the copies."""
+        return self.tool(tool) is not tool
+
     def tool(self, tool: Tool) -> Tool:
-        """The tool that works in the preview in the place of `tool`."""
+        """The tool that works in the preview in the place of `tool`, which is itself where there is none."""
         assert self.tree is not None
         if (found := self.kernel_tools.get(tool.name)) is not None:
             return found
@@ -66,7 +77,9 @@ class Stage(Struct, eq=False):
             return tool
         if self._made is None:
             self._made = {each.name: each for each in self.files(self.tree.root)}
-        return self._made.get(tool.name, tool)
+        own = self._made.get(tool.name)
+        # a tool that somebody else brings may have the name of one of ours
+        return tool if own is None or own.access != tool.access else own
 
 
 def staged_tool(tool: Tool, stage: Stage) -> Tool:
@@ -74,8 +87,12 @@ def staged_tool(tool: Tool, stage: Stage) -> Tool:
 
     async def call(given: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
         tree = stage.at_work
+        if stage.waits:
+            raise ToolError("The copies that this preview works on are not there.")
         own = tool if tree is None else stage.tool(tool)
         if tree is None or own is tool:
+            if tree is not None and tool.access.kind in _CHANGING:
+                raise ToolError(f"{tool.name} does not work on the copies of a preview.")
             return await tool.call(given, ctx)
         return await _called(own, given, ctx, stage, tree)
 
@@ -149,6 +166,11 @@ class StagedFeatures(OtherTools):
 
     def __init__(self, others: AgentFeatures, stage: Stage) -> None:
         super().__init__(others, lambda: [staged_tool(tool, stage) for tool in others.tools()])
+        self._stage = stage
+
+    @property
+    def is_preview(self) -> bool:
+        return not self._stage.is_off
 
 
 class PreviewPolicy(Struct, frozen=True):
@@ -181,6 +203,8 @@ class PreviewPolicy(Struct, frozen=True):
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
         tree, kind = self.stage.at_work, tool.access.kind
+        if self.stage.waits:
+            return Decision("deny", "The copies that this preview works on are not there.")
         if tree is None:
             return self.base.decide(tool, tool_input)
         if tool.name == ACCEPT:
@@ -191,6 +215,8 @@ class PreviewPolicy(Struct, frozen=True):
         judged = self.base.decide(tool, tool_input)
         if judged.behavior == "deny" or kind in _AS_EVER:
             return judged
+        if kind in _CHANGING and not self.stage.stages(tool):
+            return _refused(f"{tool.name} would change more than the copies")
         match kind:
             case "edit":
                 return self._edit(tool, tool_input, tree)

@@ -70,6 +70,8 @@ class KernelOfPreview:
         self._began = False
         self.codes: list[str] = []
         """The code that has run to its end, in order."""
+        self.problem = ""
+        """The reason why its variables are not known, as a sentence."""
         self.outputs: dict[tuple[str, str], tuple[str, tuple[Mapping[str, Any], ...]]] = {}
         branch = branch_tool(self, branches_enforced, seconds)
         self.tools: Mapping[str, Tool] = {
@@ -238,11 +240,13 @@ class KernelOfPreview:
     async def variables(self) -> Sequence[ChangedVariable]:
         """The variables that the code has changed; none if the branch cannot say."""
         async with self._lock:
-            if self._branch is None or not self._branch.alive:
+            self.problem = ""
+            if self._branch is None:
                 return ()
             try:
                 return reported((await self._said(self._branch, "report(get_ipython())")).outputs)
-            except (NoBranch, NotCarried):
+            except (NoBranch, NotCarried) as error:
+                self.problem = f"Its variables are lost: {error}"
                 return ()
 
     async def take(self, names: Sequence[str]) -> Mapping[str, str]:
