@@ -274,3 +274,18 @@ def test_a_kernel_that_is_killed_in_the_middle_of_a_preview_leaves_everything_as
         os.kill(pid, signal.SIGKILL)
         gate.open()
     assert tree_hash(project) == before
+
+
+def test_without_copies_the_user_chooses_a_turn_without_a_preview(
+    kernel: NotebookKernel, page: Page, model: MessagesServer, project: Path
+) -> None:
+    model.add(use("Write", file_path="plain.txt", content="p\n"), say("Done."))
+    cell = kernel.begin("%%claude --new --branch --branches off --mode bypassPermissions\ngo")
+    question = page.wait_for_op("ask", cell)
+    assert question["title"] == "Run without a preview"
+    assert "switched off" in question["reason"]
+    page.answer(question["question"], "allow")
+    assert kernel.finish(cell).status == "ok"
+    assert (project / "plain.txt").read_text() == "p\n"
+    assert "<preview>" not in str(model.requests[-1].body["messages"])
+    (project / "plain.txt").unlink()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.thread import JobOwner
 from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.features.preview.feature import OpenPreview, TurnPreview, all_of, listing
+from cellwright.features.preview.feature import TurnPreview
+
+if TYPE_CHECKING:
+    from cellwright.features.preview.open_preview import OpenPreview
 
 PREVIEW = "[accept all | accept N … | decline]"
 USAGE = (
@@ -27,6 +30,8 @@ async def preview_page(call: CommandCall) -> CommandPage:
     if call.conversation.runs.current is not None:
         message = "Claude is working. Decide on the preview when the turn has ended."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    from cellwright.features.preview.open_preview import all_of, listing  # few look
+
     items = preview.items or await preview.look()
     verb, _, rest = call.text.strip().partition(" ")
     numbers = re.findall(r"\d+", rest)
