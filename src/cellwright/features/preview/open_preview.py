@@ -18,7 +18,7 @@ from cellwright.sessions.session import Session
 from cellwright.text import counted, lazy_pattern
 
 if TYPE_CHECKING:
-    from cellwright.features.preview.feature import PreviewKernel, TurnPreview
+    from cellwright.features.branches.preview import PreviewKernel, TurnPreview
 
 QUESTION = "What of this preview do you accept?"
 ALL, NONE = "All of it", "Nothing of it"
