@@ -92,6 +92,10 @@ _FINISHED = {
 """The verbs that titles begin with, for when it is done. Such a title says what the call does and needs no name."""
 
 
+_QUESTIONS = frozenset({"AskUserQuestion", "AcceptPreview"})
+"""Tools whose title is a question or a sentence."""
+
+
 def step_title(name: str, title: str, *, finished: bool = False) -> str:
     """The title of a call of the tool `name` in a list of steps; `finished`: it has succeeded.
 
@@ -105,7 +109,7 @@ def step_title(name: str, title: str, *, finished: bool = False) -> str:
     if name == "ExitPlanMode":
         return title if title.startswith("Plan: ") else f"Plan: {title}"
     verb, _, rest = title.partition(" ")
-    if name in _NAMED or (verb not in _FINISHED and name != "AskUserQuestion" and not name.startswith("mcp__")):
+    if name in _NAMED or (verb not in _FINISHED and name not in _QUESTIONS and not name.startswith("mcp__")):
         return title if title == name or title.startswith((f"{name}:", f"{name} ")) else f"{name}: {title}"
     if finished and rest and verb in _FINISHED and not title.endswith("?") and not name.startswith("mcp__"):
         return f"{_FINISHED[verb]} {rest}"

@@ -31,7 +31,7 @@ JUDGED = """
 checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patching/patched_files.py
 tools/files/writing/content_backup.py tools/files/writing/open_folder.py tools/files/writing/staged_file.py
 tools/notebook/file_notebook.py agent/recording/replayed_tools.py sandbox/mounts/placeholders.py
-sandbox/mounts/staged_changes.py sessions/project_writes.py
+sandbox/mounts/staged_changes.py sessions/project_writes.py features/preview/changes.py
 """
 """What calls do at the real place that was judged, or undo there; folders are opened without following links."""
 
@@ -57,6 +57,7 @@ this_process/temporary_files.py
 sandbox/programs/git_configuration.py
 server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py terminal/interactive/interact.py
 tools/code/project_programs.py tools/code/unittest_reporter.py
+features/preview/staged_tree.py kernel/branches/preview_values.py
 """
 """Folders that we made for the purpose."""
 

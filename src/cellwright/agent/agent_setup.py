@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
-from cellwright.agent.calls.file_blocks import FileProposals
+from cellwright.agent.calls.file_blocks import EndProposals
 from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 
 class AgentFeatures:
     """The abilities of an agent besides talking to the model. A base class of no-ops, called on the agent's loop."""
+
+    @property
+    def is_preview(self) -> bool:
+        """True while its calls work on copies: nothing of it may go on or be made elsewhere."""
+        return False
 
     def tools(self) -> Sequence[Tool]:
         """The tools that come and go while it works (those of MCP servers), as they are now, besides `AgentSetup.tools`."""
@@ -66,6 +71,10 @@ class OtherTools(AgentFeatures):
     def __init__(self, others: AgentFeatures, tools: Callable[[], Sequence[Tool]] = tuple) -> None:
         self.others = others
         self.tools = tools  # type: ignore[method-assign]  # asked for in its place
+
+    @property
+    def is_preview(self) -> bool:
+        return self.others.is_preview
 
     async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         return await self.others.after_calls(paths, session, agent)
@@ -106,11 +115,11 @@ USUAL_MODEL_SETTINGS = ModelSettings()
 class FinalAnswer:
     """The type of the last answer of a run, and the use of it.
 
-    Without a `type` it is text. `files`: its blocks that name files are offered to be written.
+    Without a `type` it is text. `proposals`: what is offered to the user at the end, as its blocks that name files.
     """
 
     type: AnswerType | None = None
-    files: FileProposals | None = None
+    proposals: EndProposals | None = None
 
 
 TEXT_ANSWER = FinalAnswer()

@@ -95,10 +95,10 @@ class AgentRun:
             None if within is None else SubagentHooks(within.subagent, within.run.session),
         )
         self.compaction = Compaction(agent, session, self.emit, self.hooks, self.spending, self.model.next)
-        files = agent.final_answer.files
+        proposals = agent.final_answer.proposals
         gate_above = None if main is None else main.calls.gate
         self.calls: ToolCalls = ToolCalls(
-            tools=_by_name(agent.tools if files is None else (*agent.tools, files.tool)),
+            tools=_by_name(agent.tools if proposals is None else (*agent.tools, proposals.tool)),
             gate=PermissionGate(agent.policy, agent.can_use_tool, session, self.emit, self.hooks, gate_above),
             session=session,
             journal=self.journal,
@@ -204,7 +204,7 @@ class AgentRun:
             while True:
                 await self._turn()
         except _Stop as stop:
-            end = stop if stop.error is not None else await self._propose_files(stop)
+            end = stop if stop.error is not None else await self._propose(stop)
         except CellwrightError as error:
             with contextlib.suppress(CellwrightError):  # what ended the run is what the user must know
                 # what ends an answer that has begun is no refusal of what was asked
@@ -226,13 +226,13 @@ class AgentRun:
         except LEAVING as error:
             log_fault(logger, "what features say of an answer failed: %s", type(error).__name__)
 
-    async def _propose_files(self, stop: _Stop) -> _Stop:
-        """Offer the files that the answer names to be written; the run's end, another where nobody could be asked."""
-        if (proposals := self.agent.final_answer.files) is None:
+    async def _propose(self, stop: _Stop) -> _Stop:
+        """Offer what the turn proposes; the run's end, another where nobody could be asked."""
+        if (proposals := self.agent.final_answer.proposals) is None:
             return stop
-        calls = proposals.calls(self.answer.text, f"{self.session.id}_{self.log.next_seq}")
-        if calls:
-            proposals.tell(calls, await self.calls.run_beside(calls))
+        calls = await proposals.calls(self.answer.text, f"{self.session.id}_{self.log.next_seq}")
+        while calls:
+            calls = proposals.tell(calls, await self.calls.run_beside(calls))
         if self.calls.unanswered:
             return _Stop("error", run_errors.not_permitted(self.calls.unanswered, self.calls.gate.unanswered_call))
         return stop

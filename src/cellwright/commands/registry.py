@@ -39,6 +39,7 @@ from cellwright.commands.sessions.compact import AUTOCOMPACT, COMPACT, autocompa
 from cellwright.commands.sessions.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.sessions.folders import ADD_DIR, add_dir_page
 from cellwright.commands.sessions.numbers import numbers_page
+from cellwright.commands.sessions.preview import PREVIEW, preview_page
 from cellwright.commands.sessions.sessions import (
     FORK,
     RENAME,
@@ -189,6 +190,12 @@ COMMANDS: dict[str, SlashCommand] = {
         branches_page,
         "the copies of your kernel that Claude tries things in; end one, or run its code",
         BRANCHES,
+        asks=True,
+    ),
+    "preview": SlashCommand(
+        preview_page,
+        "what the last preview (`--branch`) would change; accept all, parts by number, or nothing",
+        PREVIEW,
         asks=True,
     ),
     "steer": SlashCommand(steer_page, "send Claude a message while it works", "TEXT"),

@@ -134,6 +134,7 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
     - `max_turns` (requests), `budget` (US dollars) and `max_tokens` (of one answer) bound the run, `tool_timeout` (seconds)
       each call, `max_parallel_tools` the reading tools that run at once.
     - `context="code"` attaches the code of the project that fits the prompt best.
+    - `branch=True` makes the run a preview, in a notebook's kernel: it works on copies, and the user accepts parts of it.
     - `numbers=False`: the numbers of the answer are not looked up, and `Result.numbers` is empty.
     - `system_prompt` stands in place of ours, `append_system_prompt` after it; a session that was begun with another one
       goes on in a fork.

@@ -26,7 +26,8 @@ from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
-from cellwright.features.branches.feature import ForkedKernel, KernelCopies
+from cellwright.features.branches.feature import KernelCopies
+from cellwright.features.branches.preview import PreviewKernel, TurnPreview
 from cellwright.features.branches.variables import KernelVariables, Turn, UndoneVariables
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 
     from cellwright.agent.prompt import ContextProvider
     from cellwright.conversation.runs.run import Run
+    from cellwright.kernel.branches.kernel_branches import KernelBranches
     from cellwright.kernel.magic.config import Claude
     from cellwright.kernel.magic.fix import Fix
     from cellwright.kernel.magic.slash_command import CellCommand
@@ -289,13 +291,33 @@ class NotebookConversation:
         if self._in_kernel and sys.platform == "linux":
             self.branches = KernelCopies(in_force, self._fork)
             self._variables = UndoneVariables(self._undone_variables, self._turn, self._keeps_variables)
-            return (self.branches, self._variables)
+            return (self.branches, self._variables, TurnPreview(lambda: self.conversation, self._preview_kernel))
         return ()
 
     def _undone_variables(self) -> KernelVariables:
         from cellwright.kernel.branches.undo import undone_in_kernel  # few kernels are forked
 
         return undone_in_kernel(self.shell, self.cells, self._jobs.call)
+
+    def _preview_kernel(self) -> PreviewKernel:
+        from cellwright.kernel.cells.notebook_run import Runner  # few turns are previews
+        from cellwright.kernel.execute.preview_kernel import KernelOfPreview
+
+        runner = Runner(
+            *(self.shell, self._jobs, self.notebooks, self.cells, self.conversation.cwd),
+            in_kernel=self._in_kernel,
+            own_cell=lambda: front_end_of(self.shell).cell_id,
+        )
+        branches, variables = self.branches, self._variables
+        assert branches is not None
+        return KernelOfPreview(
+            self._fork(),
+            runner,
+            setting=lambda: branches.setting,
+            seconds=self.conversation.in_force.settings.python_timeout,
+            on_main=self._jobs.call,
+            before_code=None if variables is None else variables.before_code,
+        )
 
     def _turn(self) -> Turn | None:
         """The turn that runs, if it can be undone."""
@@ -307,7 +329,7 @@ class NotebookConversation:
     def _keeps_variables(self) -> bool:
         return self.branches is not None and self.branches.setting != "off"
 
-    def _fork(self) -> ForkedKernel:
+    def _fork(self) -> KernelBranches:
         from cellwright.kernel.branches.kernel_branches import KernelBranches  # few kernels are forked
 
         def secrets() -> Sequence[str | bytes]:

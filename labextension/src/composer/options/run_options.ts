@@ -14,6 +14,7 @@ type Option = { readonly name: OptionName; readonly label: string; readonly hint
 export function runOptions(trans: Trans): readonly Option[] {
   const denied = { ask: trans.__("ask"), skip: trans.__("continue without them"), error: trans.__("end the run") };
   return [
+    { name: "branch", label: trans.__("Preview: accept changes at the end"), hint: "", kind: "check" },
     { name: "budget_usd", label: trans.__("Budget (US$)"), hint: trans.__("no limit"), kind: "number" },
     { name: "max_turns", label: trans.__("Requests to the model"), hint: trans.__("no limit"), kind: "whole" },
     { name: "max_tokens", label: trans.__("Tokens of one answer"), hint: trans.__("the model's limit"), kind: "whole" },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -24,6 +24,23 @@ class FileBlock(Struct, frozen=True):
     content: str
 
 
+class EndProposals(Protocol):
+    """Calls that are made when Claude is done, for the user to decide on. `tool` is one that they may call."""
+
+    @property
+    def tool(self) -> Tool: ...
+
+    async def calls(self, answer: str, run_id: str) -> list[dict[str, Any]]:
+        """The calls that follow `answer`; `run_id` makes their ids their own."""
+        ...
+
+    def tell(
+        self, calls: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """`calls` had these results, by their ids; gives the calls that follow from them."""
+        ...
+
+
 class FileProposals(Struct, frozen=True):
     """The way of a run's blocks to the disk: each is a call of `tool`, which is Write, and judged as one.
 
@@ -33,7 +50,7 @@ class FileProposals(Struct, frozen=True):
     tool: Tool
     report: Callable[[Sequence[tuple[str, str]]], None]
 
-    def calls(self, answer: str, run_id: str) -> list[dict[str, Any]]:
+    async def calls(self, answer: str, run_id: str) -> list[dict[str, Any]]:
         """The calls that the blocks of `answer` are; `run_id` makes their ids its own."""
         return [
             {
@@ -45,9 +62,12 @@ class FileProposals(Struct, frozen=True):
             for number, block in enumerate(find_blocks(answer), 1)
         ]
 
-    def tell(self, calls: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
-        """Report what became of `calls`, by their results."""
+    def tell(
+        self, calls: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Report what became of `calls`, by their results; no others follow."""
         self.report([(str(call["input"]["file_path"]), _outcome(results.get(call["id"]))) for call in calls])
+        return []
 
 
 def find_blocks(markdown: str) -> list[FileBlock]:

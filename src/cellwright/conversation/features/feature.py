@@ -61,6 +61,9 @@ class Feature:
     instructs = False
     """Its context is instructions: after a summary they come first, and also if no run asks for the summary."""
 
+    previews = False
+    """It makes runs previews that ask for it."""
+
     trust_checks: Sequence[TrustCheck] = ()
     """The questions that may have to be asked before a run, if the run is kept."""
 

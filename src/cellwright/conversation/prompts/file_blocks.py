@@ -41,7 +41,7 @@ class FileBlocks(Feature):
         write = next((tool for tool in self._tools() if tool.name == WRITE), None)
         if write is None:
             return agent
-        return replace(agent, final_answer=replace(agent.final_answer, files=FileProposals(write, self._report)))
+        return replace(agent, final_answer=replace(agent.final_answer, proposals=FileProposals(write, self._report)))
 
     def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
         return self._for_prompt
@@ -58,9 +58,9 @@ class FileBlocks(Feature):
         parts = []
         agent = prompt_context.agent
         knows_how = _knows_how(prompt_context.session.encoded)
-        if agent.final_answer.files is not None and not knows_how:
+        if agent.final_answer.proposals is not None and not knows_how:
             parts.append(text_context("How to propose files", "context", HOW_TO_PROPOSE))
-        elif agent.final_answer.files is None and knows_how and agent.tools:
+        elif agent.final_answer.proposals is None and knows_how and agent.tools:
             parts.append(text_context("Tools instead of proposed files", "context", HOW_NO_LONGER))
         if outcomes:
             lines = "\n".join(f"- {visible_line(path)}: {visible_line(what)}" for path, what in outcomes)

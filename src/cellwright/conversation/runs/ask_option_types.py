@@ -36,6 +36,7 @@ class AgentOptions(TypedDict, total=False):
     deny: Sequence[str]
     add_dirs: Sequence[str | Path]
     on_denied: OnDenied | None
+    branch: bool
     fallback_models: Sequence[str]
     agent: str | None
     tools: Sequence[Tool | str]

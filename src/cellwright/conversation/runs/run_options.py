@@ -55,6 +55,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     builtin_tools: bool = True
     proposes_files: bool = False
     """In a run without tools: blocks of the answer that name files are offered to be written."""
+    preview: bool = False
+    """The turn works on copies, and the user accepts what they want of it at its end."""
     numbers: bool = True
     """The numbers of the answer are looked up in what the conversation has seen, if the settings say so, too."""
     code_context: bool = False

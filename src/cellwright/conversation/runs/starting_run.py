@@ -178,6 +178,9 @@ class RunTask(Struct, frozen=True):
     def _prepare(self) -> ResolvedRun | PendingQuestions:
         request, sessions, in_force, features = self.request, self.core.sessions, self.core.in_force, self.core.features
         with self.core.queue.making_ready(), seen_once():
+            if request.options.preview and not any(feature.previews for feature in features):
+                message = "A preview needs the kernel of a notebook on Linux. Nothing was sent."
+                raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
             if request.new_session:
                 sessions.start_new()
             if request.resume is not None:

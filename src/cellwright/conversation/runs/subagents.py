@@ -239,6 +239,8 @@ class Subagents(Feature):
         _refuse_without_server(definition, nesting.agent)
         # below Claude itself nobody would be told how it ended
         background = (input.run_in_background or definition.background) and nesting.depth == 0
+        if nesting.agent.features.is_preview and (background or definition.own_worktree):
+            raise ToolError("In a preview an agent works neither in the background nor in a work tree of its own.")
         if background and len(working := [each.id for each in self.background if not each.task.done()]) >= MAX_WORKING:
             raise ToolError(f"{len(working)} agents work in the background, which is the most: {', '.join(working)}.")
         session = await self._session(input, nesting.session)

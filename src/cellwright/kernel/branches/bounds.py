@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -78,10 +78,11 @@ def branch_bounds(
     private: PrivateFolder,
     *,
     cwd: str,
+    writable: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
     version: int | None = None,
 ) -> BranchBounds:
-    """Find what `confinement` comes to for a branch that may write in the folders of `private` and nowhere else.
+    """Find what `confinement` comes to for a branch that may write in the folders of `private` and in `writable` only.
 
     `confinement` is that of a command that runs unasked; whatever it allows besides reading is left out. `environ` is the
     kernel's (default: this process's) and `version` that of Landlock (default: this machine's). Raises ConfinementError.
@@ -90,7 +91,7 @@ def branch_bounds(
     reading = Confinement(read=confinement.read, hidden=confinement.hidden, hides=confinement.hides)
     steering = confined_environment(environ, private.temporary, private.caches)
     copied = copied_configuration(reading, steering, private)
-    bounds = bounds_of(reading, steering, cwd, private.writable, copied.values())
+    bounds = bounds_of(reading, steering, cwd, (*private.writable, *writable), copied.values())
     landlock.check(bounds)
     variables = confined_environment({**child_environment(environ), **copied}, private.temporary, private.caches)
     variables["COVERAGE_FILE"] = f"{private.caches}/coverage"

@@ -203,10 +203,10 @@ class KernelBranches:
             secrets=self._all_secrets(),
         )
 
-    async def branch(self, owner: str, confinement: Confinement | None) -> Branch:
+    async def branch(self, owner: str, confinement: Confinement | None, writable: Sequence[str] = ()) -> Branch:
         """The branch of `owner`, made if there is none that lives; `confinement` None: nothing confines it.
 
-        Raises `NoBranch`.
+        It may write in the folders `writable` besides its own. Raises `NoBranch`.
         """
         if (found := self._branches.get(owner)) is not None:
             if found.alive:
@@ -218,7 +218,7 @@ class KernelBranches:
             folder = await asyncio.to_thread(PrivateFolder)
             branch = None
             try:
-                order = await asyncio.to_thread(self._order, confinement, folder)
+                order = await asyncio.to_thread(self._order, confinement, folder, writable)
                 branch = await self._start(owner, snapshot, order, folder)
             except ConfinementError as error:
                 message = f"A branch cannot be confined here: {error}."
@@ -230,9 +230,9 @@ class KernelBranches:
             self._branches[owner] = branch
             return branch
 
-    def _order(self, confinement: Confinement | None, folder: PrivateFolder) -> BranchOrder:
+    def _order(self, confinement: Confinement | None, folder: PrivateFolder, writable: Sequence[str]) -> BranchOrder:
         own = confined_environment(child_environment(os.environ), folder.temporary, folder.caches)
-        bounds = None if confinement is None else branch_bounds(confinement, folder, cwd=os.getcwd())  # noqa: PTH109
+        bounds = None if confinement is None else branch_bounds(confinement, folder, cwd=os.getcwd(), writable=writable)  # noqa: PTH109
         # killed, a kernel ends its branches, but not what their code has started
         mark = {MARK_NAME: child_processes().mark_for_others()}
         if bounds is not None:

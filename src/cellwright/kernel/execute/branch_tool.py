@@ -6,10 +6,13 @@ What comes out of a branch is data that nobody trusts: text, pictures, and HTML 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import functools
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -19,7 +22,7 @@ from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Notice, Preview
-from cellwright.features.branches.feature import KernelCopies
+from cellwright.features.branches.feature import UsedBranch
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.execute.captured_output import CapturedOutput, Update, display_of
 from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
@@ -27,6 +30,7 @@ from cellwright.kernel.execute.passive_display import passive_bundle
 from cellwright.kernel.execute.python_tool import code_title, kernel_folder
 
 if TYPE_CHECKING:
+    from cellwright.agent.calls.confinement import Confinement
     from cellwright.kernel.branches.branch import Branch, BranchResult
 
 SECONDS = 300
@@ -66,7 +70,29 @@ class BranchInput(ToolInput):
     ] = SECONDS
 
 
-def branch_tool(branches: KernelCopies, unconfined: Callable[[], str | None], seconds: float | None = None) -> Tool:
+_outputs_here: contextvars.ContextVar[list[Mapping[str, Any]] | None] = contextvars.ContextVar("outputs", default=None)
+
+
+@contextlib.contextmanager
+def passive_outputs(outputs: list[Mapping[str, Any]]) -> Iterator[None]:
+    """Have the calls of the block add their outputs to `outputs`, as a notebook may keep them: made passive."""
+    token = _outputs_here.set(outputs)
+    try:
+        yield
+    finally:
+        _outputs_here.reset(token)
+
+
+class Branches(Protocol):
+    """The giver of branches to calls: `KernelCopies`, or a preview, which has one for all."""
+
+    @property
+    def setting(self) -> str: ...
+    def use(self, owner: str, confinement: Confinement | None) -> AbstractAsyncContextManager[UsedBranch]: ...
+    def first_use(self) -> str: ...
+
+
+def branch_tool(branches: Branches, unconfined: Callable[[], str | None], seconds: float | None = None) -> Tool:
     """Branch, in the branches of a conversation. `unconfined` says why this machine cannot confine them, None if it can.
 
     `seconds` bounds every call, `timeout_seconds` the call that has it.
@@ -118,6 +144,8 @@ def branch_tool(branches: KernelCopies, unconfined: Callable[[], str | None], se
         except NoBranch as error:
             raise ToolError(f"{error.reason} {WAY_ON}", code=ErrorCode.EXECUTION_ERROR) from None
         ran = time.perf_counter() - started
+        if (outputs := _outputs_here.get()) is not None:
+            outputs += [_passive(each) for each in result.outputs]
         if result.text:
             output.write(f"\n[{result.text}]\n")
         content = await output.content()
@@ -147,6 +175,12 @@ async def _run(branch: Branch, code: str, seconds: float, take: Callable[[Mappin
     if cancelled:
         raise asyncio.CancelledError
     return running.result()
+
+
+def _passive(output: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "data" in output:
+        return {**output, "data": passive_bundle(output["data"]), "metadata": {}}
+    return output
 
 
 def _take(output: CapturedOutput, prefix: str, given: Mapping[str, Any]) -> None:

@@ -1,0 +1,276 @@
+"""The calls of a turn that is a preview: files are changed in the copy, code runs in the copy of the kernel, all else waits.
+
+The usual policy judges each call by the user's own paths, so that rules hold as ever. What it would ask about because files
+change or code runs is not asked, since none of it is the user's; what it denies stays denied.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cellwright.agent.agent_setup import AgentFeatures, OtherTools
+from cellwright.agent.calls.approval import Decision, Policy
+from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
+from cellwright.errors import ToolError
+
+if TYPE_CHECKING:
+    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.features.preview.staged_tree import StagedTree
+
+ACCEPT = "AcceptPreview"
+"""The tool by which the user accepts parts at the end."""
+
+_IN_COPY = frozenset({"read", "list", "find", "search", "edit", "shell", "repository", "lint", "tests"})
+"""Kinds of tools that work on the copy of the files."""
+_JUDGED = frozenset({"read", "list", "find", "search", "repository", "agent", "variables"})
+"""Kinds of calls that are judged as in any turn."""
+_PATHS = ("file_path", "notebook_path", "path")
+_CHANGING = frozenset({"edit", "patch", "shell", "lint", "tests", "cells", "python"})
+_AS_EVER = frozenset({"skill", "question", "plan", "notes", "fetch", "web_search"})
+
+STAGED = "This turn is a preview: files are changed in a copy of them, and you are asked at its end."
+CONFINED = "This turn is a preview: it runs in a copy of the files, without network."
+WAY_ON = "Say what is to be done after the preview, and go on without it."
+
+
+class Stage(Struct, eq=False):
+    """The place of the calls of a preview. `tree` is None until the copies are made; `is_off`: it is none any more.
+
+    `kernel_tools` are those that run in the copy of the kernel, by name. `can_ask`: somebody can answer questions.
+    """
+
+    kernel_tools: Mapping[str, Tool]
+    files: Callable[[Path], Sequence[Tool]]
+    can_ask: bool
+    tree: StagedTree | None = None
+    is_off: bool = False
+    has_run: bool = False
+    """Code has run in the copy of the kernel."""
+    _made: dict[str, Tool] | None = None
+
+    @property
+    def at_work(self) -> StagedTree | None:
+        """The copy of the files while calls work on it."""
+        return None if self.is_off else self.tree
+
+    @property
+    def waits(self) -> bool:
+        """True while the copies are not made: no call may run."""
+        return self.tree is None and not self.is_off
+
+    def stages(self, tool: Tool) -> bool:
+        """Return whether calls of `tool` come to nothing but the copies."""
+        return self.tool(tool) is not tool
+
+    def tool(self, tool: Tool) -> Tool:
+        """The tool that works in the preview in the place of `tool`, which is itself where there is none."""
+        assert self.tree is not None
+        if (found := self.kernel_tools.get(tool.name)) is not None:
+            return found
+        if tool.access.kind not in _IN_COPY:
+            return tool
+        if self._made is None:
+            self._made = {each.name: each for each in self.files(self.tree.root)}
+        own = self._made.get(tool.name)
+        # a tool that somebody else brings may have the name of one of ours
+        return tool if own is None or own.access != tool.access else own
+
+
+def staged_tool(tool: Tool, stage: Stage) -> Tool:
+    """`tool` as Claude calls it in a preview. It is described as ever: a session's tools stay what they are."""
+
+    async def call(given: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
+        tree = stage.at_work
+        if stage.waits:
+            raise ToolError("The copies that this preview works on are not there.")
+        own = tool if tree is None else stage.tool(tool)
+        if tree is None or own is tool:
+            if tree is not None and tool.access.kind in _CHANGING:
+                raise ToolError(f"{tool.name} does not work on the copies of a preview.")
+            return await tool.call(given, ctx)
+        return await _called(own, given, ctx, stage, tree)
+
+    def function(name: str) -> Callable[[Mapping[str, Any]], Any]:
+        def of_who_works(given: Mapping[str, Any]) -> Any:
+            who = tool if stage.at_work is None else stage.kernel_tools[tool.name]
+            return _or_nothing(getattr(who, name), name)(given)
+
+        return of_who_works
+
+    if tool.name not in stage.kernel_tools:
+        return replace(tool, call=call)
+    return replace(tool, call=call, **{name: function(name) for name in ("facts", "prepare", "preview")})
+
+
+async def _called(
+    own: Tool, given: Mapping[str, Any], ctx: ToolContext, stage: Stage, tree: StagedTree
+) -> ToolResult | Content:
+    """Call what works in the preview, with the copy's paths; its result has the user's."""
+    given = _mapped(given, tree)
+    if own.name in stage.kernel_tools:
+        stage.has_run = True
+    else:
+        given = own.canonical(given)
+        if own.prepare is not None:
+            await own.prepare(given)
+        # what was judged are the user's own places
+        ctx = replace(ctx, facts=own.facts(given) if own.facts is not None else {})
+    result = await own.call(given, ctx)
+    if not isinstance(result, ToolResult):
+        result = ToolResult(result)
+    display = None if result.display is None else _named(result.display, tree)
+    return replace(result, content=_named(result.content, tree), display=display)
+
+
+def _or_nothing(function: Callable[..., Any] | None, name: str) -> Callable[..., Any]:
+    if function is not None:
+        return function
+
+    async def nothing(_given: Mapping[str, Any]) -> None:
+        return None
+
+    return (lambda _given: {}) if name == "facts" else nothing
+
+
+def _mapped(given: Mapping[str, Any], tree: StagedTree) -> dict[str, Any]:
+    """The input with the user's paths as those of the copy; contents of files stay what they are."""
+    mapped = dict(given)
+    for name in _PATHS:
+        if isinstance(value := given.get(name), str) and (place := tree.staged(value)) is not None:
+            mapped[name] = str(place)
+    for name in ("command", "code"):
+        if isinstance(value := given.get(name), str):
+            mapped[name] = tree.in_copy(value)
+    return mapped
+
+
+def _named(value: Any, tree: StagedTree) -> Any:
+    """The result with the copy's paths as the user's."""
+    if isinstance(value, str):
+        return tree.in_project(value)
+    if isinstance(value, Mapping):
+        return {key: _named(each, tree) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_named(each, tree) for each in value)
+    return value
+
+
+class StagedFeatures(OtherTools):
+    """The features of an agent whose turn is a preview: tools that come late are staged, too."""
+
+    def __init__(self, others: AgentFeatures, stage: Stage) -> None:
+        super().__init__(others, lambda: [staged_tool(tool, stage) for tool in others.tools()])
+        self._stage = stage
+
+    @property
+    def is_preview(self) -> bool:
+        return not self._stage.is_off
+
+
+class PreviewPolicy(Struct, frozen=True):
+    """`base`, for a turn that is a preview."""
+
+    base: Policy
+    stage: Stage
+
+    @property
+    def mode(self) -> str:
+        return self.base.mode
+
+    def may_read(self, path: str) -> bool:
+        return self.base.may_read(self.stage.tree.in_project(path) if self.stage.tree is not None else path)
+
+    def confinement_for_project_code(self) -> Confinement | None:
+        return self.base.confinement_for_project_code()
+
+    def hides(self, tool: Tool) -> bool:
+        return self.base.hides(tool)
+
+    def allowing(self, rules: Sequence[str]) -> Policy:
+        return replace(self, base=self.base.allowing(rules))
+
+    def in_mode(self, mode: str) -> Policy:
+        return replace(self, base=self.base.in_mode(mode))
+
+    def without_trials(self) -> Policy:
+        return replace(self, base=self.base.without_trials())
+
+    def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
+        tree, kind = self.stage.at_work, tool.access.kind
+        if self.stage.waits:
+            return Decision("deny", "The copies that this preview works on are not there.")
+        if tree is None:
+            return self.base.decide(tool, tool_input)
+        if tool.name == ACCEPT:
+            # a list that nobody can answer is shown all the same
+            return Decision("ask", STAGED, firm=True) if self.stage.can_ask else Decision("allow", STAGED)
+        if tool.name in self.stage.kernel_tools:
+            return self._in_kernel(tool, tool_input)
+        judged = self.base.decide(tool, tool_input)
+        if judged.behavior == "deny" or kind in _AS_EVER:
+            return judged
+        if kind in _CHANGING and not self.stage.stages(tool):
+            return _refused(f"{tool.name} would change more than the copies")
+        match kind:
+            case "edit":
+                return self._edit(tool, tool_input, tree)
+            case "shell" | "lint" | "tests":
+                return self._program(judged, tool_input, tree)
+        return self._other(judged, tool, tool_input)
+
+    def _other(self, judged: Decision, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
+        kind = tool.access.kind
+        if kind == "agent" and tool_input.get("run_in_background"):
+            return _refused("an agent in the background would work on when it has ended")
+        if kind == "variables" and self.stage.has_run:
+            reason = "Code has changed the preview's copy of the kernel. Look at its variables with Branch."
+            return Decision("deny", reason)
+        if kind in _JUDGED or (tool.read_only and kind != "cells"):
+            return judged
+        return _refused(f"{tool.name} would have effects outside of it")
+
+    def _in_kernel(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
+        judged = self.base.decide(replace(tool, access=replace(tool.access, kind="branch", field="code")), tool_input)
+        if judged.behavior != "deny" and judged.confinement is None:
+            return Decision("deny", "A preview runs code only where the system confines it, and here it does not.")
+        return judged
+
+    def _edit(self, tool: Tool, tool_input: Mapping[str, Any], tree: StagedTree) -> Decision:
+        path = tool_input.get(tool.access.field)
+        if not isinstance(path, str) or not tree.may_write(path):
+            reason = (
+                f"A preview changes files of {tree.given} only, and neither large ones nor what is linked to. {WAY_ON}"
+            )
+            return Decision("deny", reason)
+        return Decision("allow", STAGED)
+
+    def _program(self, judged: Decision, tool_input: Mapping[str, Any], tree: StagedTree) -> Decision:
+        if tool_input.get("run_in_background"):
+            return _refused("a command in the background would go on when it has ended")
+        bounds = self._in_kernel(self.stage.kernel_tools["Branch"], self._facts()).confinement
+        if bounds is None:
+            return Decision(
+                "deny", "A preview runs commands only where the system confines them, and here it does not."
+            )
+        confined = _writing(bounds, str(tree.root))
+        if judged.firm:
+            return replace(judged, confinement=confined, trial=False)
+        return Decision("allow", CONFINED, confinement=confined)
+
+    def _facts(self) -> Mapping[str, Any]:
+        facts = self.stage.kernel_tools["Branch"].facts
+        return {"code": "", **(facts({"code": ""}) if facts is not None else {})}
+
+
+def _refused(why: str) -> Decision:
+    return Decision("deny", f"Not in a preview: {why}. {WAY_ON}")
+
+
+def _writing(bounds: Confinement, folder: str) -> Confinement:
+    return dataclasses.replace(bounds, write=(folder,), hosts=None)

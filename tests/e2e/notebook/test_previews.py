@@ -1,0 +1,64 @@
+"""A turn as a preview in JupyterLab: one card at its end, accepted in part by keys, in light and in dark."""
+
+import sys
+
+import pytest
+from accessibility import check_accessible
+from playwright.sync_api import expect
+
+from cellwright.kernel.branches.bounds import branches_enforced
+from cellwright.testing import say, turn, use
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        sys.platform != "linux" or branches_enforced() is not None, reason="this system confines no branch"
+    ),
+]
+
+TIDES = "levels = [1.2, 1.9, 2.4]\nmean = sum(levels) / 2\n"
+
+
+def test_a_preview_accepted_in_part(notebook, model):
+    model.add(
+        turn(use("Read", file_path="tides.py")),
+        turn(
+            say("I try it in a copy.\n"),
+            use("Edit", file_path="tides.py", old_string="sum(levels) / 2", new_string="sum(levels) / len(levels)"),
+            use("Write", file_path="notes.md", content="# Tides\n"),
+            use("Python", code="levels.append(2.6)\nsum(levels) / len(levels)"),
+        ),
+        say("The mean was wrong by a count."),
+    )
+    book = notebook(
+        "%load_ext cellwright\nlevels = [1.2, 1.9, 2.4]",
+        "%%claude --branch\nMend the mean.",
+        "levels",
+        files={"tides.py": TIDES},
+    )
+    book.run(0)
+    book.wait_done(0)
+    folder = (book.lab.root / book.path).parent
+    book.run(1)
+    card = book.asked_by_keys(1)
+    assert (folder / "tides.py").read_text() == TIDES
+    for text in ("tides.py (changed; +1 −1)", "notes.md (new file; +1 −0)", "`levels`: 3 items → 4", "All of it"):
+        expect(card.get_by_text(text)).to_be_visible()
+    check_accessible(book.output(1), ".ask")
+    book.page.keyboard.press("2")
+    expect(card.get_by_role("checkbox", name="2. tides.py")).to_be_checked()
+    book.screenshot("preview-card", book.cell(1))
+    book.page.keyboard.press("3")
+    expect(card.get_by_role("checkbox", name="3. `levels`")).to_be_checked()
+    book.page.keyboard.press("Enter")
+    book.wait_done(1)
+    assert "len(levels)" in (folder / "tides.py").read_text()
+    assert not (folder / "notes.md").exists()
+    book.run(2)
+    book.wait_done(2)
+    expect(book.output(2)).to_contain_text("[1.2, 1.9, 2.4, 2.6]")
+    saved = "".join(book.save()["cells"][1]["outputs"][0]["data"]["text/markdown"])
+    assert "What of this preview do you accept?" in saved
+    assert "accepted: tides.py" in saved
+    assert "not accepted: notes.md" in saved

@@ -1,0 +1,71 @@
+"""What a call may do in a preview: it works on the copies, or is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import cellwright
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext
+from cellwright.errors import ToolError
+from cellwright.features.preview.staged_calls import PreviewPolicy, Stage, staged_tool
+from cellwright.features.preview.staged_tree import StagedTree
+from cellwright.permissions.policy import PermissionPolicy
+
+
+def stage_in(project: Path, *, tree: bool = True) -> Stage:
+    stage = Stage(kernel_tools={}, files=lambda folder: cellwright.builtin_tools(cwd=folder), can_ask=True)
+    if tree:
+        stage.tree = StagedTree.make(project, lambda _: True)
+    return stage
+
+
+def policy_in(project: Path, stage: Stage, mode: str = "bypassPermissions", **rules: list[str]) -> PreviewPolicy:
+    return PreviewPolicy(PermissionPolicy(mode=mode, roots=[project], cwd=project, **rules), stage)
+
+
+def test_a_write_goes_to_the_copy_and_a_rule_against_it_holds(tmp_path: Path) -> None:
+    stage = stage_in(tmp_path)
+    [write] = cellwright.builtin_tools("Write", cwd=tmp_path)
+    given = {"file_path": str(tmp_path / "a.txt"), "content": "a\n"}
+    assert policy_in(tmp_path, stage, "default").decide(write, given).behavior == "allow"
+    assert policy_in(tmp_path, stage, deny=["Edit(./a.txt)"]).decide(write, given).behavior == "deny"
+    context = ToolContext("1", lambda *_given, **_named: None)
+    asyncio.run(staged_tool(write, stage).call(given, context))  # type: ignore[arg-type]
+    assert not (tmp_path / "a.txt").exists()
+    assert stage.tree is not None
+    assert (stage.tree.root / "a.txt").read_text() == "a\n"
+    stage.tree.close()
+
+
+@pytest.mark.parametrize("kind", ["edit", "shell", "unknown", "cells"])
+def test_a_tool_that_somebody_else_brings_has_no_effects(tmp_path: Path, kind: str) -> None:
+    called: list[dict[str, object]] = []
+
+    async def call(given: dict[str, object], _ctx: ToolContext) -> str:
+        called.append(given)
+        return "done"
+
+    access = ToolAccess(kind, "file_path")  # type: ignore[arg-type]
+    tool = Tool(name="Deploy", description="x", input_schema={}, call=call, access=access)
+    stage = stage_in(tmp_path)
+    decision = policy_in(tmp_path, stage).decide(tool, {"file_path": "a.txt"})
+    assert decision.behavior == "deny"
+    assert decision.reason.startswith("Not in a preview: ")
+    assert stage.tree is not None
+    stage.tree.close()
+
+
+def test_before_the_copies_are_there_nothing_runs(tmp_path: Path) -> None:
+    stage = stage_in(tmp_path, tree=False)
+    [write] = cellwright.builtin_tools("Write", cwd=tmp_path)
+    given = {"file_path": str(tmp_path / "a.txt"), "content": "a\n"}
+    assert policy_in(tmp_path, stage).decide(write, given).behavior == "deny"
+    context = ToolContext("1", lambda *_given, **_named: None)
+    with pytest.raises(ToolError, match="are not there"):
+        asyncio.run(staged_tool(write, stage).call(given, context))  # type: ignore[arg-type]
+    stage.is_off = True
+    asyncio.run(staged_tool(write, stage).call(given, context))  # type: ignore[arg-type]
+    assert (tmp_path / "a.txt").read_text() == "a\n"
