@@ -73,7 +73,7 @@ class HookRun(Struct, frozen=True):
                 shared_budgets=NO_SHARED_BUDGETS,  # `left` looks at them, and the run counts there
             ),
             model_settings=replace(self.agent.model_settings, effort=None, plan_model=None),
-            final_answer=replace(self.agent.final_answer, files=None),
+            final_answer=replace(self.agent.final_answer, proposals=None),
             hooks=NO_HOOKS,
         )
         return await agent.run(prompt, session, on_event)

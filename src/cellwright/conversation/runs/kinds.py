@@ -156,7 +156,7 @@ class Replay(Live):
         steering.close("This run plays a recording: what Claude says in it is known already.")
         return replace(
             self._turn.played_by(agent, place()),
-            final_answer=replace(agent.final_answer, files=None),
+            final_answer=replace(agent.final_answer, proposals=None),
             compaction=CompactionSettings(automatic=False),
             features=OtherTools(agent.features),
         )
