@@ -5,11 +5,16 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
 
 from cellwright.events import NumbersTraced
 from cellwright.features.numbers.checks import check_prompt, checked_numbers, checked_texts
 from cellwright.features.numbers.seen import SeenNumbers
+from cellwright.features.numbers.stale import answer_record
 from cellwright.features.numbers.trace import trace, with_marks
+from cellwright.tools.notebook.open_notebook import Cell
 
 
 class TracedAnswers:
@@ -26,6 +31,12 @@ class TracedAnswers:
                 self._seen.of(messages)
             except IndexError:  # messages were taken back meanwhile: the answer reads those that are left
                 self._seen = SeenNumbers()
+
+    def record(self, event: NumbersTraced, answer: str, cells: Sequence[Cell], folder: Path) -> NumbersTraced:
+        """Return the event of `answer` with what its notebook, which has `cells`, keeps of its numbers."""
+        with self._lock:
+            record = answer_record(answer, event.numbers, self._seen.sources, cells, folder)
+        return event if record is None else replace(event, record=record)
 
     def event(self, answer: str, messages: Sequence[bytes], *, typed: bool = False) -> NumbersTraced | None:
         """Return the numbers of `answer` with their sources in `messages`; None if it states none that can be looked up.

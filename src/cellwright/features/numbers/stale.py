@@ -1,6 +1,6 @@
 """The record that a saved answer keeps of its numbers: it shows which are stale when a cell or file has changed.
 
-    {"v": 1, "text": HASH, "n": [{"at": 120, "text": "2.4", "cell": ID, "place": {"line": HASH, "value": 2.41, …}, …}]}
+    {"v": 1, "text": HASH, "size": 310, "n": [{"at": 120, "text": "2.4", "cell": ID, "place": {"line": HASH, …}, …}]}
 
 No text of what was seen is kept: the lines are hashes, and a value is one that the answer states or computes with.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.events import Number
 from cellwright.features.numbers.notebook_texts import FILE_BYTES, name_of, output_text, statements
@@ -33,8 +34,10 @@ from cellwright.features.numbers.written import prose_of
 from cellwright.tools.notebook.open_notebook import Cell
 
 VERSION = 1
-MOST_KEPT = 100
-"""Numbers of an answer whose places are kept: some 12 KB."""
+MOST_KEPT = 60
+"""Numbers of an answer whose places are kept: at most some 16 KB."""
+QUOTED_CHARS = 20_000
+"""Of an answer that is to be written anew; the conversation may not hold it any more."""
 
 
 class StaleNumber(Struct, frozen=True, kw_only=True):
@@ -53,7 +56,7 @@ class StaleNumber(Struct, frozen=True, kw_only=True):
     path: str = ""
 
 
-class _Kept(Struct, frozen=True, kw_only=True):
+class _Kept(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: int
     text: str
     value: float
@@ -67,8 +70,11 @@ class _Kept(Struct, frozen=True, kw_only=True):
 
 
 class _Record(Struct, frozen=True, kw_only=True):
+    """`size` is the number of characters of the text that numbers were looked up in: the last one of the saved answer."""
+
     v: int
     text: str
+    size: int
     n: tuple[_Kept, ...]
 
 
@@ -87,6 +93,8 @@ def answer_record(
     places = _Places(cells, folder)
     by_name = {(str(each.kind), each.name): each for each in sources}
     kept: list[_Kept] = []
+    shown = answer.strip("\n")  # as a notebook has it
+    lead = len(answer) - len(answer.lstrip("\n"))
     for number in numbers:
         seen = number.source
         if len(kept) >= MOST_KEPT or seen is None or number.verdict not in ("seen", "derived"):
@@ -97,16 +105,17 @@ def answer_record(
         line = origin.text.split("\n")[max(seen.line - 1, 0)]
         rank = rank_in_line(number, line)
         if rank is not None and (found := places.find(line, rank, seen.id, seen.path)) is not None:
-            kept.append(_kept(number, *found))
+            kept.append(_kept(number, lead, *found))
     if not kept:
         return None
-    record: dict[str, Any] = msgspec.to_builtins(_Record(v=VERSION, text=_hash(answer), n=tuple(kept)))
+    made = _Record(v=VERSION, text=_hash(shown), size=len(shown), n=tuple(kept))
+    record: dict[str, Any] = msgspec.to_builtins(made)
     return record
 
 
-def _kept(number: Number, cell: Cell | None, path: str, place: Place) -> _Kept:
+def _kept(number: Number, lead: int, cell: Cell | None, path: str, place: Place) -> _Kept:
     return _Kept(
-        at=number.start,
+        at=number.start - lead,
         text=number.text,
         value=number.value,
         resolution=number.resolution,
@@ -182,6 +191,7 @@ def stale_numbers(
     """
     kept = _read(record, answer)
     by_id = {cell.id: cell for cell in cells}
+    by_source = {cell.sha256[:12]: cell for cell in cells if cell.cell_type == "code"} if kept else {}
     texts: dict[str, Lines] = {}
     files: dict[str, Lines | None] = {}
     found: list[StaleNumber] = []
@@ -191,33 +201,31 @@ def stale_numbers(
                 files[number.path] = read_lines(folder, number.path)
             stale = _of_file(number, files[number.path]) if folder is not None else None
         else:
-            stale = _of_cell(number, by_id.get(number.cell), texts)
+            # a cell that was cut and pasted has another id, as all have in a file that keeps none
+            stale = _of_cell(number, by_id.get(number.cell) or by_source.get(number.source), texts)
         if stale is not None:
             found.append(stale)
     return tuple(found)
 
 
 def stale_answers(cells: Sequence[Cell], folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Return what a page marks in the saved answers of a notebook as it is now: an operation by the answer's cell id.
+    """Return what a page marks in the saved answers of a notebook as it is now, by the answer's cell id.
 
-    Each is `{"op": "stale", "numbers": [{"text", "from_end", "words"}, …], "refresh": PROMPT}`; `from_end` counts equal
-    texts behind the number in the answer's prose. Cells without a stale number are left out.
+    Each is `{"answer": NAME, "numbers": [{"text", "from_end", "words"}, …], "refresh": PROMPT}`: the answer is the one that
+    `NumbersTraced` names so, and `from_end` counts equal texts behind the number in its prose. Cells without a stale number
+    are left out.
     """
     found: dict[str, dict[str, Any]] = {}
     for statement in statements(cells):
         if statement.record is not None and (stale := stale_numbers(statement.record, statement.text, cells, folder)):
-            found[statement.cell.id] = stale_op(stale, statement.text)
+            prose = prose_of(statement.text)
+            numbers = [
+                {"text": number.text, "from_end": prose.count(number.text, number.end), "words": number.because}
+                for number in stale
+            ]
+            refresh = refresh_prompt(stale, statement.text)
+            found[statement.cell.id] = {"answer": statement.name, "numbers": numbers, "refresh": refresh}
     return found
-
-
-def stale_op(stale: Sequence[StaleNumber], answer: str) -> dict[str, Any]:
-    """Return the operation by which a page marks the stale numbers of `answer` and offers to refresh them."""
-    prose = prose_of(answer)
-    numbers = [
-        {"text": number.text, "from_end": prose.count(number.text, number.end), "words": number.because}
-        for number in stale
-    ]
-    return {"op": "stale", "numbers": numbers, "refresh": refresh_prompt(stale)}
 
 
 def _read(record: Mapping[str, Any] | None, answer: str) -> tuple[_Kept, ...]:
@@ -225,9 +233,11 @@ def _read(record: Mapping[str, Any] | None, answer: str) -> tuple[_Kept, ...]:
         read = msgspec.convert(record, _Record)
     except msgspec.ValidationError:
         return ()  # no record, or not ours
-    if read.v != VERSION or read.text != _hash(answer):
+    before = len(answer) - read.size
+    if read.v != VERSION or not 0 <= before < len(answer) or read.text != _hash(answer[before:]):
         return ()
-    return tuple(number for number in read.n if answer.startswith(number.text, number.at))
+    kept = (replace(number, at=number.at + before) for number in read.n if number.at >= 0)
+    return tuple(number for number in kept if answer.startswith(number.text, number.at))
 
 
 def _of_file(number: _Kept, lines: Lines | None) -> StaleNumber | None:
@@ -275,18 +285,25 @@ def _stale(number: _Kept, now: float | None, because: str) -> StaleNumber:
     )
 
 
-def refresh_prompt(stale: Sequence[StaleNumber]) -> str:
-    """Return the prompt by which Claude updates the prose of its answer above.
+def refresh_prompt(stale: Sequence[StaleNumber], answer: str) -> str:
+    """Return the prompt by which Claude writes `answer` anew, whose numbers are stale.
 
-    >>> print(refresh_prompt([StaleNumber(text="2.4", start=0, end=3, because="cell [3] gave 2.4 then, 2.6 now", then=2.4)]))
-    Numbers in your last answer are out of date:
+    >>> stale = [StaleNumber(text="2.4", start=12, end=15, because="cell [3] gave 2.4 then, 2.6 now", then=2.4)]
+    >>> print(refresh_prompt(stale, "The mean is 2.4."))
+    Numbers in your answer below are out of date:
     - "2.4": cell [3] gave 2.4 then, 2.6 now
-    Read these cells or files again, and write the answer anew with the current values. Keep its structure and change only \
-what follows from them; if a conclusion no longer holds, say so first. Run nothing that changes data or files.
+    Read these cells or files again, and write the whole answer anew with the current values. Keep its structure and change \
+only what follows from them; if a conclusion no longer holds, say so first. Run nothing that changes data or files.
+    <BLANKLINE>
+    <answer>
+    The mean is 2.4.
+    </answer>
     """
     listed = "\n".join(f'- "{number.text}": {number.because}' for number in stale)
+    quoted = answer if len(answer) <= QUOTED_CHARS else f"{answer[:QUOTED_CHARS]}\n[…]"
     return (
-        f"Numbers in your last answer are out of date:\n{listed}\n"
-        "Read these cells or files again, and write the answer anew with the current values. Keep its structure and change "
-        "only what follows from them; if a conclusion no longer holds, say so first. Run nothing that changes data or files."
+        f"Numbers in your answer below are out of date:\n{listed}\n"
+        "Read these cells or files again, and write the whole answer anew with the current values. Keep its structure and "
+        "change only what follows from them; if a conclusion no longer holds, say so first. Run nothing that changes data "
+        f"or files.\n\n<answer>\n{quoted}\n</answer>"
     )
