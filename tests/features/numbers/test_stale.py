@@ -122,6 +122,20 @@ def test_numbers_that_a_conversation_read_in_a_file_or_a_cell_are_linked_with_it
     assert stale.because == "cell [7] gave 2.4123 then, 2.6312 now"
 
 
+def test_a_number_that_is_in_the_code_and_in_the_output_is_linked_with_the_output() -> None:
+    read = messages(
+        "NotebookRead",
+        {"notebook_path": "a.ipynb"},
+        '<cell id="wait" number="1" type="code">\nprint(\'mean\', 2.4123)\n</cell>\n<output type="stream">\nmean 2.4123\n'
+        "</output>\n",
+    )
+    sources = SeenNumbers().of(read)
+    answer = "The mean is 2.41."
+    record = answer_record(answer, trace(answer, sources), sources, [WAITING])
+    [stale] = stale_numbers(record, answer, [cell("wait", "print(wait)", "visits 812\nmean 2.6312\n", 7)])
+    assert stale.now == 2.6312
+
+
 def test_files_outside_the_folder_are_neither_kept_nor_read(tmp_path: Path) -> None:
     outside = tmp_path / "outside.csv"
     outside.write_text("harbour,48.25\n")
@@ -165,9 +179,11 @@ def test_a_reopened_notebook_s_answers_are_marked_by_what_they_keep() -> None:
     found = stale_answers([again, asked])["ask"]
     assert found["answer"] == "0a1b2c3d4e5f"
     assert found["numbers"] == [
-        {"text": "2.41", "from_end": 1, "words": "cell [7] gave 2.4123 then, 2.6312 now"},
-        {"text": "2.41", "from_end": 0, "words": "cell [7] gave 2.4123 then, 2.6312 now"},
+        {"text": "2.41", "from_end": behind, "words": "cell [7] gave 2.4123 then, 2.6312 now", "cell": "wait", "path": ""}
+        for behind in (1, 0)
     ]
+    edited = cell("wait", "print(wait * 2)", "visits 812\nmean 2.4123\n", 3)
+    assert stale_answers([edited, asked]) == {}  # it is being edited: nothing has another value
     assert "cell [7] gave 2.4123 then, 2.6312 now" in found["refresh"]
     assert found["refresh"].endswith(f"<answer>\nI looked.\n\n{answer}\n</answer>")
     # a file that keeps no ids of cells has others each time it is opened, and a cell that is cut and pasted, too

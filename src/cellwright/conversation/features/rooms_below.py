@@ -68,7 +68,7 @@ class UndoneTurns(Feature):
 
 
 class TracedNumbers(Feature):
-    """Numbers: each number of an answer is looked up in what the conversation has seen, in a thread beside the loop."""
+    """Numbers and names: each of an answer is looked up in what the conversation has seen, in a thread beside the loop."""
 
     def __init__(self, enabled: Callable[[], bool], host: Host) -> None:
         self._enabled = enabled
@@ -88,11 +88,19 @@ class TracedNumbers(Feature):
         return ()
 
     async def answered(self, answer: str, session: Session, options: RunOptions) -> Sequence[Event]:
-        if not (self._enabled() and options.numbers) or not any(map(str.isdigit, answer)):
+        states_any = "`" in answer or "test" in answer or any(map(str.isdigit, answer))
+        if not (self._enabled() and options.numbers and states_any):
             return ()
         is_typed = options.answer_type is not None
         answers = self._of(session)
-        event = await asyncio.to_thread(answers.event, answer, session.story, typed=is_typed)
+        event = await asyncio.to_thread(
+            answers.event,
+            answer,
+            session.story,
+            typed=is_typed,
+            folder=self._host.cwd,
+            known=self._host.has_name,
+        )
         if event is None:
             return ()
         if not is_typed and (cells := await self._cells(event)) is not None:

@@ -143,6 +143,9 @@ class _Places:
         for cell, lines in own or reversed(self._cells):
             if (index := _index(lines, looked_for, line)) is not None:
                 return cell, "", find_place(lines, index, rank)
+            # the line that was seen is one of the cell's code, or was cut: its output says the same elsewhere
+            if own and (place := _only_place(lines, numbers_in(line)[rank])) is not None:
+                return cell, "", place
         in_file = self._file(path) if path and not path.endswith(".ipynb") else None
         index = None if in_file is None else _index(in_file, looked_for, line)
         if in_file is None or index is None or self._folder is None:
@@ -164,6 +167,12 @@ def _index(lines: Lines, looked_for: Lines, line: str) -> int | None:
     return None
 
 
+def _only_place(lines: Lines, value: float) -> Place | None:
+    """Return the place of the one number of `lines` that has this value; None if there is none or several."""
+    found = [(index, rank) for index, text in enumerate(lines.texts) for rank, each in enumerate(numbers_in(text)) if each == value]
+    return find_place(lines, *found[0]) if len(found) == 1 else None
+
+
 def read_lines(folder: Path | None, path: str) -> Lines | None:
     """Return the lines of a small text file below `folder`; None if it is elsewhere, large, gone or unreadable."""
     if folder is None:
@@ -183,10 +192,16 @@ def _hash(text: str) -> str:
 
 
 def stale_numbers(
-    record: Mapping[str, Any] | None, answer: str, cells: Sequence[Cell], folder: Path | None = None
+    record: Mapping[str, Any] | None,
+    answer: str,
+    cells: Sequence[Cell],
+    folder: Path | None = None,
+    *,
+    edited: bool = True,
 ) -> tuple[StaleNumber, ...]:
     """Return the numbers of `answer` whose cell or file has another value now, in order, by what was kept with it.
 
+    With `edited` also those whose cell has another source and did not run since.
     Nothing if the answer is not the one that the record was made of: it was edited, or the record is not ours.
     """
     kept = _read(record, answer)
@@ -202,25 +217,62 @@ def stale_numbers(
             stale = _of_file(number, files[number.path]) if folder is not None else None
         else:
             # a cell that was cut and pasted has another id, as all have in a file that keeps none
-            stale = _of_cell(number, by_id.get(number.cell) or by_source.get(number.source), texts)
+            stale = _of_cell(number, by_id.get(number.cell) or by_source.get(number.source), texts, edited)
         if stale is not None:
             found.append(stale)
+    return tuple(found)
+
+
+def changed_since(
+    numbers: Sequence[Number], sources: Sequence[Source], cells: Sequence[Cell], folder: Path
+) -> tuple[StaleNumber, ...]:
+    """Return the numbers, as `trace` gave them of `sources`, whose cell or file has another value now.
+
+    For an answer of which no notebook keeps a record. What cannot be told is left out: a line that is gone or was cut.
+    """
+    by_name = {(str(each.kind), each.name): each for each in sources}
+    by_id = {cell.id: cell for cell in cells}
+    found: list[StaleNumber] = []
+    for number in numbers:
+        seen = number.source
+        if seen is None or seen.kind not in ("cell", "file") or number.verdict not in ("seen", "derived"):
+            continue
+        then = lines_of(by_name[seen.kind, seen.name].text)
+        index = max(seen.line - 1, 0)
+        rank = rank_in_line(number, then.texts[index]) if index < len(then.texts) else None
+        cell = by_id.get(seen.id) if seen.kind == "cell" else None
+        after = read_lines(folder, seen.path) if cell is None and seen.kind == "file" else None
+        lines = lines_of(output_text(cell.outputs)) if cell is not None else after
+        if rank is None or lines is None:
+            continue
+        kept = _kept(number, 0, cell, "" if cell is not None else seen.path, find_place(then, index, rank))
+        now = value_at(kept.place, lines)
+        if now is not None and not _holds(kept, now):
+            found.append(_stale(kept, now, _words(kept, seen.path if cell is None else name_of(cell), now)))
     return tuple(found)
 
 
 def stale_answers(cells: Sequence[Cell], folder: Path | None = None) -> dict[str, dict[str, Any]]:
     """Return what a page marks in the saved answers of a notebook as it is now, by the answer's cell id.
 
-    Each is `{"answer": NAME, "numbers": [{"text", "from_end", "words"}, …], "refresh": PROMPT}`: the answer is the one that
-    `NumbersTraced` names so, and `from_end` counts equal texts behind the number in its prose. Cells without a stale number
-    are left out.
+    Each is `{"answer": NAME, "numbers": [{"text", "from_end", "words", "cell", "path"}, …], "refresh": PROMPT}`: the answer
+    is the one that `NumbersTraced` names so, and `from_end` counts equal texts behind the number in its prose. Answers
+    without a stale number are left out. A cell that is being edited has no other value until it runs.
     """
     found: dict[str, dict[str, Any]] = {}
     for statement in statements(cells):
-        if statement.record is not None and (stale := stale_numbers(statement.record, statement.text, cells, folder)):
+        if statement.record is None:
+            continue
+        if stale := stale_numbers(statement.record, statement.text, cells, folder, edited=False):
             prose = prose_of(statement.text)
             numbers = [
-                {"text": number.text, "from_end": prose.count(number.text, number.end), "words": number.because}
+                {
+                    "text": number.text,
+                    "from_end": prose.count(number.text, number.end),
+                    "words": number.because,
+                    "cell": number.cell,
+                    "path": number.path,
+                }
                 for number in stale
             ]
             refresh = refresh_prompt(stale, statement.text)
@@ -249,7 +301,7 @@ def _of_file(number: _Kept, lines: Lines | None) -> StaleNumber | None:
     return _stale(number, now, _words(number, number.path, now))
 
 
-def _of_cell(number: _Kept, cell: Cell | None, texts: dict[str, Lines]) -> StaleNumber | None:
+def _of_cell(number: _Kept, cell: Cell | None, texts: dict[str, Lines], edited: bool) -> StaleNumber | None:
     if cell is None:
         return _stale(number, None, "the cell that gave it is gone")
     name = name_of(cell)
@@ -257,8 +309,9 @@ def _of_cell(number: _Kept, cell: Cell | None, texts: dict[str, Lines]) -> Stale
         texts[cell.id] = lines_of(output_text(cell.outputs))
     now = value_at(number.place, texts[cell.id])
     if now is not None and _holds(number, now):
-        edited = cell.sha256[:12] != number.source and cell.execution_count == number.run
-        return _stale(number, None, f"{name} was edited since, and has not run again") if edited else None
+        if edited and cell.sha256[:12] != number.source and cell.execution_count == number.run:
+            return _stale(number, None, f"{name} was edited since, and has not run again")
+        return None
     return _stale(number, now, _words(number, name, now))
 
 
