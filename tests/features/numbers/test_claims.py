@@ -161,8 +161,14 @@ def test_names_that_nothing_has_are_marked_where_they_stand(tmp_path: Path) -> N
         json.dumps(message).encode()
         for message in (
             {"role": "user", "content": "What is in the table?"},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest"}}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "age height\n3 failed"}]},
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest"}}],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "age height\n3 failed"}],
+            },
         )
     ]
     answer = (

@@ -179,7 +179,13 @@ def test_a_reopened_notebook_s_answers_are_marked_by_what_they_keep() -> None:
     found = stale_answers([again, asked])["ask"]
     assert found["answer"] == "0a1b2c3d4e5f"
     assert found["numbers"] == [
-        {"text": "2.41", "from_end": behind, "words": "cell [7] gave 2.4123 then, 2.6312 now", "cell": "wait", "path": ""}
+        {
+            "text": "2.41",
+            "from_end": behind,
+            "words": "cell [7] gave 2.4123 then, 2.6312 now",
+            "cell": "wait",
+            "path": "",
+        }
         for behind in (1, 0)
     ]
     edited = cell("wait", "print(wait * 2)", "visits 812\nmean 2.4123\n", 3)

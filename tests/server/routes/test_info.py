@@ -133,7 +133,11 @@ def test_stale_numbers_of_a_notebook_s_answers(server):
     ]
     record = answer_record(answer, trace(answer, sources), sources, [wait], server.root / "visits")
     transcript = {"ops": [{"op": "text", "block": 0, "text": answer}, {"op": "numbers", "answer": "a1", "numbers": []}]}
-    output = {"output_type": "display_data", "data": {TRANSCRIPT: transcript}, "metadata": {"cellwright": {"numbers": record}}}
+    output = {
+        "output_type": "display_data",
+        "data": {TRANSCRIPT: transcript},
+        "metadata": {"cellwright": {"numbers": record}},
+    }
     asked = {"id": "ask", "source": "%%claude\nHow long?", "execution_count": 4, "outputs": [output]}
 
     def found(text: str, folder: str = "visits"):

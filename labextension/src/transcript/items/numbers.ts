@@ -47,8 +47,8 @@ export function showStale(found: readonly StaleAnswer[], before: Iterable<string
   document.dispatchEvent(new Event(STALE_EVENT));
 }
 
-/** `items` holds the answer's text; `cardOf` is the card of the call with this id, if it is in this view. */
-export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "host">, items: HTMLElement, cardOf: CardOf): Numbers {
+/** `items` holds the answer's text; `cardOf` is the card of the call with this id, if it is in this view; `changed`: other buttons are shown. */
+export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "host">, items: HTMLElement, cardOf: CardOf, changed: () => void): Numbers {
   const id = freshId();
   const list = element("ul", { class: "numbers", id, "aria-label": "Numbers of this answer", hidden: "" });
   const node = button("", () => {
@@ -84,6 +84,7 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
     if (JSON.stringify(now) === JSON.stringify(stale)) return;
     stale = now;
     draw();
+    changed();
   };
   return {
     buttons: [node, check, refresh],

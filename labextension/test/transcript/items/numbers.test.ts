@@ -65,7 +65,7 @@ describe("an answer", () => {
     const host = document.body.appendChild(document.createElement("div"));
     host.append(items);
     const store = new TranscriptStore();
-    const numbers = numbersOf({ store, host }, items, () => items.querySelector<HTMLElement>(".tool") ?? undefined);
+    const numbers = numbersOf({ store, host }, items, () => items.querySelector<HTMLElement>(".tool") ?? undefined, () => undefined);
     store.numbers = { op: "numbers", answer: "a1", check: "Check these", numbers: [{ ...said("2.4", 0, false), source: place }, said("31.8 %", 0)], checked: null };
     numbers.update();
     return { items, store, host, numbers };
@@ -119,7 +119,7 @@ describe("an answer", () => {
   it("marks names that nothing has, in code style and in words, with their reason", () => {
     const items = answer("<div class='prose'><p>The column <code>wage</code>, the column <code>wage</code> and cell [9].</p><pre><code>wage</code></pre></div>");
     const store = new TranscriptStore();
-    const numbers = numbersOf({ store, host: items }, items, () => undefined);
+    const numbers = numbersOf({ store, host: items }, items, () => undefined, () => undefined);
     const words = "no column of this name in anything that this conversation saw";
     store.numbers = { op: "numbers", answer: "a3", check: "", numbers: [], checked: null, names: [{ text: "wage", from_end: 1, words, code: true }, { text: "cell [9]", from_end: 0, words: "none", code: false }] };
     numbers.update();
@@ -138,7 +138,7 @@ describe("an answer", () => {
     numbers.buttons[1]?.click();
     expect(asked).toEqual([{ action: "ask", prompt: "Check these" }]);
     store.numbers = { op: "numbers", answer: "a2", check: "", numbers: [], checked: { answer: "a1", numbers: [{ number: 1, agrees: true, words: "computed", source: place }] } };
-    const other = numbersOf({ store, host }, answer(""), () => undefined);
+    const other = numbersOf({ store, host }, answer(""), () => undefined, () => undefined);
     other.update();
     expect(marks(items)).toEqual([]);
     expect(numbers.buttons[0]?.textContent).toBe("2 numbers · 2 with a source");

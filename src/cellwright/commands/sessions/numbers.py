@@ -63,9 +63,7 @@ def _other_claims(answer: str, session: Session, host: Host) -> list[Section]:
     return sections
 
 
-def _last_claims(
-    session: Session, host: Host, cells: Sequence[Cell]
-) -> tuple[tuple[Number, ...], list[Section]]:
+def _last_claims(session: Session, host: Host, cells: Sequence[Cell]) -> tuple[tuple[Number, ...], list[Section]]:
     """Trace the last answer; in a worker thread, as a long session holds a million numbers."""
     answer = last_answer(session)
     answers = TracedAnswers()

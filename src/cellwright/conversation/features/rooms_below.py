@@ -110,7 +110,9 @@ class TracedNumbers(Feature):
     async def _cells(self, event: NumbersTraced) -> Sequence[Cell] | None:
         """Return the cells of the notebook that keeps the answer; None if none does, or no number came from a result."""
         notebooks = self._host.open_notebooks
-        from_results = (each.source is not None and each.source.kind not in ("code", "prompt") for each in event.numbers)
+        from_results = (
+            each.source is not None and each.source.kind not in ("code", "prompt") for each in event.numbers
+        )
         if notebooks is None or not any(from_results) or (own := notebooks.own()) is None:
             return None
         try:

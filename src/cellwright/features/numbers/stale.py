@@ -169,7 +169,12 @@ def _index(lines: Lines, looked_for: Lines, line: str) -> int | None:
 
 def _only_place(lines: Lines, value: float) -> Place | None:
     """Return the place of the one number of `lines` that has this value; None if there is none or several."""
-    found = [(index, rank) for index, text in enumerate(lines.texts) for rank, each in enumerate(numbers_in(text)) if each == value]
+    found = [
+        (index, rank)
+        for index, text in enumerate(lines.texts)
+        for rank, each in enumerate(numbers_in(text))
+        if each == value
+    ]
     return find_place(lines, *found[0]) if len(found) == 1 else None
 
 
