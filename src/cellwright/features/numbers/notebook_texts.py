@@ -37,7 +37,8 @@ class Statement(Struct, frozen=True, kw_only=True):
     """A text of a notebook that states numbers: a Markdown cell, or an answer of Claude's that a code cell shows.
 
     `record` is what the answer keeps of its numbers (`answer_record`), if anything. `verdicts` are those given when it was
-    finished, by the number as written; `name` is the answer's in them (`NumbersTraced.answer`); `whole`: the notebook holds all that its calls gave, so *not found* can be told.
+    finished, by the number as written, and `name` is the answer's in them (`NumbersTraced.answer`). `whole`: the notebook
+    holds all that its calls gave, so *not found* can be told.
     """
 
     cell: Cell

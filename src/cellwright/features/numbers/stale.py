@@ -150,8 +150,7 @@ class _Places:
         index = None if in_file is None else _index(in_file, looked_for, line)
         if in_file is None or index is None or self._folder is None:
             return None
-        below = (self._folder.resolve() / path).resolve().relative_to(self._folder.resolve())
-        return None, below.as_posix(), find_place(in_file, index, rank)
+        return None, _below(self._folder, path), find_place(in_file, index, rank)
 
     def _file(self, path: str) -> Lines | None:
         if path not in self._files:
@@ -176,6 +175,10 @@ def _only_place(lines: Lines, value: float) -> Place | None:
         if each == value
     ]
     return find_place(lines, *found[0]) if len(found) == 1 else None
+
+
+def _below(folder: Path, path: str) -> str:
+    return (folder.resolve() / path).resolve().relative_to(folder.resolve()).as_posix()
 
 
 def read_lines(folder: Path | None, path: str) -> Lines | None:
@@ -250,10 +253,11 @@ def changed_since(
         lines = lines_of(output_text(cell.outputs)) if cell is not None else after
         if rank is None or lines is None:
             continue
-        kept = _kept(number, 0, cell, "" if cell is not None else seen.path, find_place(then, index, rank))
+        path = "" if cell is not None else _below(folder, seen.path)
+        kept = _kept(number, 0, cell, path, find_place(then, index, rank))
         now = value_at(kept.place, lines)
         if now is not None and not _holds(kept, now):
-            found.append(_stale(kept, now, _words(kept, seen.path if cell is None else name_of(cell), now)))
+            found.append(_stale(kept, now, _words(kept, path if cell is None else name_of(cell), now)))
     return tuple(found)
 
 
