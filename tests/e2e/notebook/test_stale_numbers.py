@@ -96,3 +96,16 @@ def test_an_answer_that_could_not_be_written_anew_stays(notebook, model):
     book.output(2).get_by_role("button", name="Refresh").click()
     expect(book.output(2)).to_contain_text("No such thing.")
     expect(book.output(2)).to_contain_text("The mean wait is 2.41 minutes")
+
+
+def test_the_panel_marks_the_answer_too_and_refreshes_it_in_its_cell(notebook, model):
+    book = asked(notebook, model)
+    edit(book, 1, AGAIN)
+    book.run(1)
+    book.wait_done(1)
+    book.page.keyboard.press("Control+Shift+Y")
+    run = book.page.locator(".cellwright-panel .run")
+    expect(run.locator(".claim.stale")).to_have_text("2.41")
+    model.add(turn(READ), turn(say("The mean wait is 2.63 minutes, over 812 visits.")))
+    run.get_by_role("button", name="Refresh").click()
+    expect(book.output(2)).to_contain_text("The mean wait is 2.63 minutes")
