@@ -6,6 +6,7 @@
 import type { Cell } from "@jupyterlab/cells";
 import type { IOutput } from "@jupyterlab/nbformat";
 import type { NotebookPanel } from "@jupyterlab/notebook";
+import type { Kernel } from "@jupyterlab/services";
 
 import { showStale } from "../../transcript/items/numbers";
 import { TRANSCRIPT_TYPE } from "../../transcript/protocol";
@@ -21,7 +22,7 @@ const TEXTS = new Set(["text/plain", "text/html", "text/markdown", "text/latex",
 const OPTIONS = /^[ \t]*--/;
 
 type Kept = { readonly n: readonly { readonly cell?: unknown; readonly path?: unknown }[] };
-type CodeCell = CellModel & Required<Pick<CellModel, "outputs">>;
+type CodeCell = CellModel & Required<Pick<CellModel, "outputs" | "executionState">>;
 
 /** Marks the stale numbers of the notebook when it is shown, when it has changed and nothing runs, and when the page is come back to. */
 export function watchNumbers(panel: NotebookPanel, server: Pick<ServerApi, "staleNumbers">): void {
@@ -35,8 +36,7 @@ export function watchNumbers(panel: NotebookPanel, server: Pick<ServerApi, "stal
   };
   const compare = async (): Promise<void> => {
     const { model } = panel.context;
-    // what a cell prints comes piece by piece
-    if (panel.isDisposed || panel.sessionContext.session?.kernel?.status === "busy") return;
+    if (panel.isDisposed || isBusy(panel)) return;
     const compared = comparedCells([...model.cells] as CellModel[]);
     const number = ++asked;
     if (!compared) {
@@ -44,13 +44,12 @@ export function watchNumbers(panel: NotebookPanel, server: Pick<ServerApi, "stal
       show([]);
       return;
     }
-    const { path } = panel.context;
-    const folder = path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "";
+    const folder = folderOf(panel.context.path);
     const now = JSON.stringify([folder, compared.cells]);
     if (now === last && !compared.files) return;
     try {
       const found = await server.staleNumbers(folder, compared.cells);
-      if (number !== asked || panel.isDisposed) return;
+      if (number !== asked) return;
       last = now;
       show(found);
     } catch {
@@ -69,11 +68,21 @@ export function watchNumbers(panel: NotebookPanel, server: Pick<ServerApi, "stal
     window.addEventListener("focus", soon);
     panel.disposed.connect(() => {
       clearTimeout(timer);
+      asked++;
       window.removeEventListener("focus", soon);
       show([]);
     });
     soon();
   });
+}
+
+/** What a cell prints comes piece by piece. */
+function isBusy({ sessionContext }: NotebookPanel): boolean {
+  return sessionContext.session?.kernel?.status === "busy";
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, Math.max(path.lastIndexOf("/"), 0));
 }
 
 /** What is compared: the answers that keep places, and the cells that these name; null if no answer keeps any. */
@@ -121,33 +130,39 @@ function withoutPictures(output: IOutput): IOutput {
  */
 export async function refreshAnswer(panels: readonly NotebookPanel[], answer: string, prompt: string, host: Element): Promise<boolean> {
   const found = panels.flatMap((panel) => panel.content.widgets.filter((cell) => shows(cell, answer)).map((cell) => ({ panel, cell })));
-  const { panel, cell } = found.find(({ cell }) => cell.node.contains(host)) ?? found[0] ?? {};
-  const header = HEADER.exec(cell?.model.sharedModel.getSource() ?? "");
-  const area = cell && areaOf(cell);
-  const kernel = panel?.sessionContext.session?.kernel;
-  if (!panel || !header || !area || !kernel) return false;
+  const place = found.find(({ cell }) => cell.node.contains(host)) ?? found[0];
+  const header = HEADER.exec(place?.cell.model.sharedModel.getSource() ?? "");
+  const kernel = place?.panel.sessionContext.session?.kernel;
+  if (!header || !kernel) return false;
+  const options = header[2] ?? "";
+  await runInPlace(place.panel, place.cell, kernel, `%%claude${OPTIONS.test(options) ? options : ""}\n${prompt}`);
+  return true;
+}
+
+async function runInPlace(panel: NotebookPanel, cell: Cell, kernel: Kernel.IKernelConnection, code: string): Promise<void> {
+  const area = areaOf(cell);
+  if (!area) return;
   panel.content.activeCellIndex = panel.content.widgets.indexOf(cell);
   panel.content.activate();
   const before = area.model.toJSON();
   const model = cell.model as CodeCell;
   await loadForCell(kernel);
-  const options = OPTIONS.test(header[2] ?? "") ? (header[2] ?? "") : "";
-  const future = kernel.requestExecute({ code: `%%claude${options}\n${prompt}`, stop_on_error: true }, false, { cellId: model.id });
+  const future = kernel.requestExecute({ code, stop_on_error: true }, false, { cellId: model.id });
   area.future = future;
   model.executionCount = null;
-  (cell as unknown as { setPrompt(prompt: string): void }).setPrompt("*");
+  model.executionState = "running";
   const { content } = await future.done;
-  if (panel.isDisposed) return true;
+  if (panel.isDisposed) return;
+  model.executionState = "idle";
   model.executionCount = content.execution_count;
   const after = area.model.toJSON();
   if (!isFinished(after)) area.model.fromJSON([...before, ...after]);
-  return true;
 }
 
 function opsOf(output: IOutput): readonly { op?: unknown; answer?: unknown; stop_reason?: unknown }[] {
   const data = output.data as Record<string, { ops?: unknown } | undefined> | undefined;
   const ops = data?.[TRANSCRIPT_TYPE]?.ops;
-  return Array.isArray(ops) ? ops : [];
+  return Array.isArray(ops) ? (ops as { op?: unknown }[]) : [];
 }
 
 function shows(cell: Cell, answer: string): boolean {

@@ -222,12 +222,13 @@ export function markNumbers(items: HTMLElement, numbers: readonly (NumberSaid & 
     const found = fromEnd(texts, number.text, number.from_end);
     if (found) marks.push(mark(rangeOf(found.node, found.at, found.at + number.text.length), number, () => partsOf(index)));
   }
-  for (const name of names) {
-    const range = name.code ? inlineCode(items, name) : wordsOf(items, name);
-    if (range) marks.push(mark(range, { ...name, marked: true }, () => [element("span", {}, visibleText(name.words))]));
-  }
+  for (const name of names) marks.push(...markName(items, name));
   marks.sort((one, other) => (one.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1));
-  // one stop of the keyboard for all; arrows go on
+  walkByArrows(marks);
+}
+
+/** One stop of the keyboard for all; arrows go on. */
+function walkByArrows(marks: readonly HTMLElement[]): void {
   const first = marks.find((each) => each.matches(".unsourced, .stale")) ?? marks[0];
   for (const [index, each] of marks.entries()) {
     each.tabIndex = each === first ? 0 : -1;
@@ -240,6 +241,11 @@ export function markNumbers(items: HTMLElement, numbers: readonly (NumberSaid & 
       to.focus();
     });
   }
+}
+
+function markName(items: HTMLElement, name: UnknownName): HTMLElement[] {
+  const range = name.code ? inlineCode(items, name) : wordsOf(items, name);
+  return range ? [mark(range, { ...name, marked: true }, () => [element("span", {}, visibleText(name.words))])] : [];
 }
 
 /** A name in code style, the code's box included: what it looks like stays. */
