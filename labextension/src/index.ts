@@ -14,6 +14,7 @@ import { codeActionsPlugin } from "./notebook/code_actions";
 import { magicCellsPlugin } from "./notebook/magic_cells";
 import { notebooksPlugin } from "./notebook/notebook_links";
 import { outputActionsPlugin } from "./notebook/outputs/output_actions";
+import { staleNumbersPlugin } from "./notebook/outputs/stale_plugin";
 import { promptCellsPlugin } from "./notebook/prompt_cells/prompt_cells";
 import { proposalsPlugin } from "./notebook/proposals/proposals";
 import { savedOutputPlugin } from "./notebook/answers/saved_output";
@@ -32,4 +33,4 @@ const transcriptPlugin: JupyterFrontEndPlugin<void> = {
   },
 };
 
-export default [transcriptPlugin, renderingPlugin, answersPlugin, answerSearchPlugin, answerCopyPlugin, savedOutputPlugin, foreignWidgetsPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, promptCellsPlugin, cellToolbarPlugin, outputActionsPlugin, answerActionsPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];
+export default [transcriptPlugin, renderingPlugin, answersPlugin, answerSearchPlugin, answerCopyPlugin, savedOutputPlugin, foreignWidgetsPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, magicCellsPlugin, promptCellsPlugin, cellToolbarPlugin, outputActionsPlugin, staleNumbersPlugin, answerActionsPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];

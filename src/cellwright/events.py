@@ -498,17 +498,32 @@ class CheckedNumbers(Struct, frozen=True):
     numbers: tuple[CheckedNumber, ...]
 
 
+class UnknownName(Struct, frozen=True):
+    """A column, file, function or cell that the answer states and that nothing has, or a statement that tests contradict.
+
+    `text` is as written; `from_end` counts equal texts behind it: pieces of inline code if `code`, else texts in the prose.
+    """
+
+    text: str
+    from_end: int
+    words: str
+    code: bool = True
+
+
 class NumbersTraced(LoggedEvent, frozen=True):
     """The numbers of the answer, in order, each with its source in the conversation; before the run's `RunEnd`.
 
     `answer` names the answer, by its text. `check` is the prompt that asks Claude to compute the marked numbers, "" if none
-    is marked; `checked` is what this run, sent with such a prompt, found of an earlier answer's.
+    is marked; `checked` is what this run, sent with such a prompt, found of an earlier answer's. `names` are the names that
+    the answer states and nothing has. `record` is kept with the answer in its notebook, so that stale numbers are found.
     """
 
     numbers: tuple[Number, ...]
     answer: str = ""
     check: str = ""
     checked: CheckedNumbers | None = None
+    names: tuple[UnknownName, ...] = ()
+    record: Mapping[str, Any] | None = None
 
     @property
     def marked(self) -> tuple[Number, ...]:

@@ -108,8 +108,10 @@ export type NumberSaid = { text: string; from_end: number; verdict: NumberVerdic
 /** A marked number of an earlier answer, counted from 1, that was computed since. */
 export type CheckedNumber = { number: number; agrees: boolean; words: string; source: NumberPlace };
 export type CheckedNumbers = { answer: string; numbers: CheckedNumber[] };
-/** `answer` names the answer; `check` is the prompt that asks to compute the marked ones. */
-export type NumbersOp = { op: "numbers"; answer: string; check: string; numbers: NumberSaid[]; checked: CheckedNumbers | null };
+/** `answer` names the answer; `check` is the prompt that asks to compute the marked ones; `names` is left out if there is none. */
+/** A name that the answer states and nothing has: a piece of inline code if `code`, else words. `from_end` counts equal ones behind it. */
+export type UnknownName = { text: string; from_end: number; words: string; code: boolean };
+export type NumbersOp = { op: "numbers"; answer: string; check: string; numbers: NumberSaid[]; checked: CheckedNumbers | null; names?: UnknownName[] };
 export type TodosOp = { op: "todos"; todos: Todo[] };
 export type SteerHow = "steer" | "queue";
 export type SteerOp = {

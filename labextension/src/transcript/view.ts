@@ -56,7 +56,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const steer = steerInput(place);
   const context = contextSent(store);
   const views = new Map<Item, { view: ItemView; revision: number }>();
-  const numbers = numbersOf(place, items, (call) => [...views].find(([item]) => item.kind === "tool" && item.id === call)?.[1].view.node);
+  const numbers = numbersOf(place, items, (call) => [...views].find(([item]) => item.kind === "tool" && item.id === call)?.[1].view.node, () => { foot.update(); });
   const foot = footer(place, [...numbers.buttons, context.button]);
   const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   // below the last part alone

@@ -1,8 +1,10 @@
 /** What the panel's first page asks of the Jupyter server: a key to be kept, and the demo. */
 
+import type { IOutput } from "@jupyterlab/nbformat";
 import type { ServerConnection } from "@jupyterlab/services";
 
 import type { OverviewReport, OverviewServer } from "../overview/overview_feed";
+import type { StaleAnswer } from "../transcript/items/numbers";
 import { RequestError } from "./rpc";
 
 /** `source`: what gives the key, null where nothing does. */
@@ -31,7 +33,12 @@ export type ServerApi = OverviewServer & {
   keepCloud(id: string, values: Record<string, string>, key: string): Promise<KeptKey>;
   /** The path of the demo's notebook, which is made where there is none. Rejects with RequestError. */
   demo(): Promise<string>;
+  /** The answers in `cells` whose numbers are stale; `folder` is the notebook's. Rejects with RequestError. */
+  staleNumbers(folder: string, cells: readonly ComparedCell[]): Promise<readonly StaleAnswer[]>;
 };
+
+/** A code cell as its numbers are compared, without pictures. */
+export type ComparedCell = { readonly id: string; readonly source: string; readonly execution_count: number | null; readonly outputs: readonly IOutput[] };
 
 /** The code of a server that does not know what it is asked for. */
 export const NO_ROUTE = "no_route";
@@ -58,6 +65,10 @@ export function serverApi(settings: ServerConnection.ISettings): ServerApi {
     clouds: async () => ((await ask("GET", "cloud")) as { clouds: CloudForm[] }).clouds,
     keepCloud: async (id, values, key) => (await ask("PUT", "cloud", { id, values, key })) as KeptKey,
     demo: async () => ((await ask("POST", "demo")) as { path: string }).path,
+    staleNumbers: async (folder, cells) => {
+      const found = await ask("POST", `stale-numbers?folder=${encodeURIComponent(folder)}`, { cells });
+      return Object.values((found as { answers: Record<string, StaleAnswer> }).answers);
+    },
     overview: async () => (await ask("GET", "overview")) as OverviewReport,
     stopTask: async (kernel, id) => { await ask("POST", `kernels/${encodeURIComponent(kernel)}/stop`, { id }); },
   };

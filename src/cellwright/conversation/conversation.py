@@ -57,6 +57,7 @@ class Conversation:
     ) -> None:
         self._core = core = Core(host, provider, thread, jobs, lambda *call: self.features.mcp.call_for_text(*call))
         self.features = StandardFeatures(core)
+        self.host = host
         self.cwd, self.checks, self.thread, self.jobs = host.cwd, host.checks, core.thread, core.jobs
         self.choices, self.in_force, self.model = core.choices, core.in_force, core.model
         self.redaction, self.checkpoints, self.sandbox = core.redaction, core.checkpoints, core.sandbox

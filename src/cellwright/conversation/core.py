@@ -72,7 +72,8 @@ class Host(Struct, frozen=True, kw_only=True):
     of `setting_scopes` count besides, and `trusts_folder` and `plugin_folders` are as in `SettingsInForce`.
     `more_tools` makes the tools that this process adds to the built-in ones (the kernel's `Python`). `is_unsaved` says
     of a file whether an editor holds changes of it; `open_notebooks` are the notebooks that are open in its front ends;
-    `live_definitions` says of a name what this process itself has by it; `checks` are what `/doctor` looks at besides
+    `live_definitions` says of a name what this process itself has by it, `has_name` whether it has a variable, or a table
+    with a column, of the name; `checks` are what `/doctor` looks at besides
     the usual; `find_sandbox` says what can confine commands, and is asked with the first run; `notebook` is the file
     that this process runs, if it runs one; `features` makes those that only this process has.
     """
@@ -88,6 +89,7 @@ class Host(Struct, frozen=True, kw_only=True):
     is_unsaved: Callable[[Path], bool] = never_unsaved
     open_notebooks: OpenNotebooks | None = None
     live_definitions: Callable[[str], str] = no_live_definition
+    has_name: Callable[[str], bool] = lambda _name: False
     checks: Sequence[Check] = ()
     find_sandbox: FindSandbox = look_for_sandbox
     notebook: Callable[[], Path | None] = lambda: None

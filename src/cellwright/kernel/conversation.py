@@ -40,7 +40,7 @@ from cellwright.kernel.magic.option_parser import keep_result, named_type
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
-from cellwright.kernel.namespace.live_definitions import live_definitions
+from cellwright.kernel.namespace.live_definitions import has_name, live_definitions
 from cellwright.kernel.output.cell_output import STUCK
 from cellwright.kernel.pages.completion import CodeCompletion
 from cellwright.kernel.pages.file_news import FileNews
@@ -121,6 +121,7 @@ class NotebookConversation:
                 is_unsaved=is_unsaved,
                 open_notebooks=self.notebooks,
                 live_definitions=live_definitions(shell, start_folder(os.environ)),
+                has_name=has_name(shell),
                 checks=kernel_checks(self._kernel, pages),
                 notebook=self._notebook,
                 features=self._features,

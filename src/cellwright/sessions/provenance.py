@@ -1,9 +1,10 @@
 """The origin of an answer in a notebook: the metadata of its output, written and read again.
 
     {"cellwright": {"version": "0.1.0", "session": ID, "turn": 3, "model": …, "prompt_sha256": …, "recording": FILE,
-                    "undo": 3}}
+                    "undo": 3, "numbers": {…}}}
 
-`undo` is the number by which the turn can be taken back, if it changed something.
+`undo` is the number by which the turn can be taken back, if it changed something. `numbers` is the record by which stale
+numbers of the answer are found (`features/numbers/stale.py`), if any came from a cell or a file.
 
 Nothing private: no path but the recording's from the notebook's folder, no key, no name of a user.
 """
@@ -16,6 +17,7 @@ from typing import Any
 from cellwright.version import VERSION
 
 FIELD = "cellwright"
+NUMBERS = "numbers"
 PROMPT = "prompt_sha256"
 """The hash that a turn is found by in a recording (`recordings.prompt_key`)."""
 

@@ -43,6 +43,22 @@ def test_the_last_answers_numbers_with_their_sources(messages_server: Any, tmp_p
     assert section.text.startswith("3 numbers · 2 with a source · 1 not found.")
 
 
+def test_numbers_whose_file_changed_since_are_stale(messages_server: Any, tmp_path: Path, own_place: Path) -> None:
+    (tmp_path / "churn.txt").write_text("customers 7043\nchurn_rate 0.26536\n")
+    server = messages_server(
+        [use("Read", file_path=str(tmp_path / "churn.txt")), say("Of 7,043 customers 26.5 % left, 31.8 % in 2019.")]
+    )
+    environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+    conversation = Conversation(Host(cwd=tmp_path, interface="a test", environ=environ))
+    try:
+        conversation.start(RunRequest(prompt="How many left?"), RunSurface()).future.result(60)
+        (tmp_path / "churn.txt").write_text("customers 7043\nchurn_rate 0.31\n")
+        _, stale = numbers_of(conversation).sections
+    finally:
+        conversation.close()
+    assert stale.rows[1:] == [("26.5 %", "churn.txt gave 0.26536 then, 0.31 now (!)")]
+
+
 def test_names_that_nothing_has_and_statements_about_tests(
     messages_server: Any, tmp_path: Path, own_place: Path
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.features.numbers.claims import claims_of_tests, seen_texts, stated_names
+from cellwright.features.numbers.claims import claims_of_tests, seen_texts, stated_names, unknown_names
 
 SEEN = [
     "customer_id,churn_rate,tenure\n1,0.2,3",
@@ -154,3 +154,33 @@ def test_hostile_text_is_read_in_bounded_time() -> None:
     ):
         stated_names(text, SEEN)
         claims_of_tests(text, [])
+
+
+def test_names_that_nothing_has_are_marked_where_they_stand(tmp_path: Path) -> None:
+    messages = [
+        json.dumps(message).encode()
+        for message in (
+            {"role": "user", "content": "What is in the table?"},
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest"}}],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "age height\n3 failed"}],
+            },
+        )
+    ]
+    answer = (
+        "The column `wage` is in `waits.csv`, the columns `age` and `spread` too.\n\n```python\n`wage`\n```\n"
+        "The function `mean_wait()` uses `wage`. All tests pass."
+    )
+    found = unknown_names(answer, messages, tmp_path, {"spread"}.__contains__)
+    assert [(name.text, name.from_end, name.code) for name in found] == [
+        ("wage", 1, True),
+        ("waits.csv", 0, True),
+        ("mean_wait()", 0, True),
+        ("All tests pass", 0, False),
+    ]
+    assert found[3].words == "the last run of the tests in this turn failed"
+    assert unknown_names("No `name` is stated.", [b"not read"], tmp_path, lambda _: False) == ()

@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.features.numbers.in_notebook import finding_line, notebook_numbers
-from cellwright.features.numbers.notebook_texts import LEFT_OUT, RECORD, TRANSCRIPT, notebook_sources
+from cellwright.features.numbers.notebook_texts import LEFT_OUT, TRANSCRIPT, notebook_sources
 from cellwright.features.numbers.stale import answer_record
 from cellwright.features.numbers.trace import trace
 from cellwright.kernel.output.saved_markdown import left_out
 from cellwright.kernel.output.saved_ops import TRANSCRIPT as SAVED
+from cellwright.sessions.provenance import NUMBERS
 from cellwright.tools.notebook.open_notebook import Cell
 
 PRINTED = "visits 812\nmean 2.4123\nchurn_rate 0.26536\np 0.0043\n"
@@ -115,7 +116,7 @@ def test_what_an_answer_keeps_tells_that_its_cell_ran_again() -> None:
     sources = notebook_sources(before)
     record = answer_record("The mean is 2.41.", trace("The mean is 2.41.", sources), sources, before)
     after = cells(("code", PRINTED.replace("2.4123", "2.6312")), ("a", ops))
-    after[1].outputs[0]["metadata"]["cellwright"] = {RECORD: record}
+    after[1].outputs[0]["metadata"]["cellwright"] = {NUMBERS: record}
     [stale] = notebook_numbers(after).findings
     assert (stale.kind, stale.because) == ("stale", "cell [1] gave 2.4123 then, 2.6312 now")
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from cellwright.features.numbers.notebook_texts import RECORD, TRANSCRIPT, notebook_sources
+from cellwright.features.numbers.notebook_texts import TRANSCRIPT, notebook_sources
 from cellwright.features.numbers.seen import SeenNumbers
 from cellwright.features.numbers.stale import answer_record, refresh_prompt, stale_answers, stale_numbers
 from cellwright.features.numbers.trace import trace
+from cellwright.sessions.provenance import NUMBERS
 from cellwright.tools.notebook.open_notebook import Cell
 
 ANSWER = "The mean waiting time is 2.41 minutes over 812 visits, so 26.5 % of the budget."
@@ -44,7 +45,7 @@ def test_a_cell_that_ran_again_makes_its_numbers_stale_and_no_others() -> None:
     assert (stale.text, ANSWER[stale.start : stale.end], stale.cell) == ("2.41", "2.41", "wait")
     assert stale.because == "cell [7] gave 2.4123 then, 2.6312 now"
     assert (stale.then, stale.now) == (2.4123, 2.6312)
-    assert '- "2.41": cell [7] gave 2.4123 then, 2.6312 now\n' in refresh_prompt([stale])
+    assert '- "2.41": cell [7] gave 2.4123 then, 2.6312 now\n' in refresh_prompt([stale], ANSWER)
 
 
 def test_a_value_that_rounds_to_the_same_is_not_stale() -> None:
@@ -121,6 +122,20 @@ def test_numbers_that_a_conversation_read_in_a_file_or_a_cell_are_linked_with_it
     assert stale.because == "cell [7] gave 2.4123 then, 2.6312 now"
 
 
+def test_a_number_that_is_in_the_code_and_in_the_output_is_linked_with_the_output() -> None:
+    read = messages(
+        "NotebookRead",
+        {"notebook_path": "a.ipynb"},
+        '<cell id="wait" number="1" type="code">\nprint(\'mean\', 2.4123)\n</cell>\n<output type="stream">\nmean 2.4123\n'
+        "</output>\n",
+    )
+    sources = SeenNumbers().of(read)
+    answer = "The mean is 2.41."
+    record = answer_record(answer, trace(answer, sources), sources, [WAITING])
+    [stale] = stale_numbers(record, answer, [cell("wait", "print(wait)", "visits 812\nmean 2.6312\n", 7)])
+    assert stale.now == 2.6312
+
+
 def test_files_outside_the_folder_are_neither_kept_nor_read(tmp_path: Path) -> None:
     outside = tmp_path / "outside.csv"
     outside.write_text("harbour,48.25\n")
@@ -136,7 +151,7 @@ def test_the_record_of_a_long_answer_is_small() -> None:
     printed = "".join(f"row{index} {1000.5 + index * 7.25}\n" for index in range(300))
     rows = cell("rows", "print(rows)", printed)
     answer = "\n".join(f"- row{index} has {1000.5 + index * 7.25}" for index in range(300))
-    assert len(json.dumps(record_of([rows], answer))) <= 40_000
+    assert len(json.dumps(record_of([rows], answer))) <= 16_000
 
 
 def test_a_computed_number_is_stale_if_the_number_it_begins_with_changed() -> None:
@@ -148,18 +163,34 @@ def test_a_computed_number_is_stale_if_the_number_it_begins_with_changed() -> No
 
 def test_a_reopened_notebook_s_answers_are_marked_by_what_they_keep() -> None:
     answer = "The mean is 2.41, so 2.41 minutes over 812 visits."
+    ops = [
+        {"op": "text", "block": 0, "text": "I looked.\n"},  # numbers are looked up in the last text alone
+        {"op": "text", "block": 2, "text": f"\n{answer}\n"},
+        {"op": "numbers", "answer": "0a1b2c3d4e5f", "numbers": []},
+    ]
     output = {
         "output_type": "display_data",
-        "data": {TRANSCRIPT: {"ops": [{"op": "text", "block": 0, "text": answer}]}},
-        "metadata": {"cellwright": {RECORD: record_of([WAITING], answer)}},
+        "data": {TRANSCRIPT: {"ops": ops}},
+        "metadata": {"cellwright": {NUMBERS: record_of([WAITING], f"\n{answer}\n")}},
     }
     asked = Cell(id="ask", cell_type="code", source="%%claude\nHow long?", position=1, outputs=(output,))
     assert stale_answers([WAITING, asked]) == {}
     again = cell("wait", "print(wait)", "visits 812\nmean 2.6312\n", 7)
-    operation = stale_answers([again, asked])["ask"]
-    assert operation["op"] == "stale"
-    assert operation["numbers"] == [
-        {"text": "2.41", "from_end": 1, "words": "cell [7] gave 2.4123 then, 2.6312 now"},
-        {"text": "2.41", "from_end": 0, "words": "cell [7] gave 2.4123 then, 2.6312 now"},
+    found = stale_answers([again, asked])["ask"]
+    assert found["answer"] == "0a1b2c3d4e5f"
+    assert found["numbers"] == [
+        {
+            "text": "2.41",
+            "from_end": behind,
+            "words": "cell [7] gave 2.4123 then, 2.6312 now",
+            "cell": "wait",
+            "path": "",
+        }
+        for behind in (1, 0)
     ]
-    assert "cell [7] gave 2.4123 then, 2.6312 now" in operation["refresh"]
+    edited = cell("wait", "print(wait * 2)", "visits 812\nmean 2.4123\n", 3)
+    assert stale_answers([edited, asked]) == {}  # it is being edited: nothing has another value
+    assert "cell [7] gave 2.4123 then, 2.6312 now" in found["refresh"]
+    assert found["refresh"].endswith(f"<answer>\nI looked.\n\n{answer}\n</answer>")
+    # a file that keeps no ids of cells has others each time it is opened, and a cell that is cut and pasted, too
+    assert stale_answers([replace(WAITING, id="another"), asked]) == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from cellwright.kernel.namespace.live_definitions import live_definitions
+from cellwright.kernel.namespace.live_definitions import has_name, live_definitions
 
 CELL = """
 class Meta(type):
@@ -43,3 +43,18 @@ def test_functions_and_classes_of_cells_are_found_and_those_of_files_left_to_the
     for name in ("number", "helped", "nothing", "Store.save", "number.real", "In", "exit"):
         assert definition(name) == "", name
     assert live_definitions(shell, tmp_path / "elsewhere")("helped").endswith("function helped | def helped()")
+
+
+def test_variables_and_columns_of_tables_are_names_that_the_user_has() -> None:
+    shell = InteractiveShell()
+    shell.run_cell(
+        "import pandas\nvisits = pandas.DataFrame({'wait min': [2.4]}, index=pandas.Index(['a'], name='harbour'))\n"
+        "rates = {'churn': 0.2}"
+    ).raise_error()
+    has = has_name(shell)
+    assert [name for name in ("visits", "wait min", "harbour", "churn", "wage") if has(name)] == [
+        "visits",
+        "wait min",
+        "harbour",
+        "churn",
+    ]

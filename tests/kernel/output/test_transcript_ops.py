@@ -37,6 +37,7 @@ from cellwright.events import (
     ToolStart,
     TurnChanged,
     TurnEnd,
+    UnknownName,
     UserPrompt,
 )
 from cellwright.kernel.output.cell_output import STUCK
@@ -137,7 +138,9 @@ EVERY_EVENT: tuple[Event, ...] = (
     SubagentEvent("toolu_05", "agent-1", "Explore", ToolStart((Call(PYTHON, "plot()"),))),
     ContextCompacted("done", "auto", 152_000, 9_000, 0.12, "The loader reads Parquet now."),
     Notice("forked"),
-    NumbersTraced((Number("14.8 %", 14.8, 0.1, 0, 6, "not_found", 3, marked=True),)),
+    NumbersTraced(
+        (Number("14.8 %", 14.8, 0.1, 0, 6, "not_found", 3, marked=True),), names=(UnknownName("wage", 0, "no column"),)
+    ),
     TurnChanged(3, (Changed("a.py", "changed", 3, 1),), (Changed("n.ipynb#a1", "created", 4, 0),), ("Bash: pytest",)),
     run_end(),
 )

@@ -78,6 +78,7 @@ ROUTES = (
         "settings",
         "models",
         "cassettes",
+        "stale-numbers",
         "sessions",
         "sessions/{session}",
         "policy",

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 
+from cellwright.features.numbers.notebook_texts import TRANSCRIPT
+from cellwright.features.numbers.sources import source
+from cellwright.features.numbers.stale import answer_record
+from cellwright.features.numbers.trace import trace
+from cellwright.tools.notebook.open_notebook import Cell
 from cellwright.version import VERSION
 
 
@@ -113,3 +118,38 @@ def test_folders_of_a_root_below_the_home_folder_are_found(start_server, tmp_pat
     assert server.api("GET", "settings?folder=project").status == 200
     assert server.api("GET", "settings?folder=").status == 200
     assert server.api("GET", "cassettes?folder=").json() == {"cassettes": []}
+
+
+def test_stale_numbers_of_a_notebook_s_answers(server):
+    (server.root / "visits").mkdir()
+    (server.root / "visits/waits.csv").write_text("harbour,51\n")
+    answer = "The harbour waits 48.25 minutes, 2.41 in the mean."
+    printed = {"output_type": "stream", "name": "stdout", "text": "mean 2.4123\n"}
+    wait = Cell(id="wait", cell_type="code", source="print(wait)", position=0, execution_count=3, outputs=(printed,))
+    (server.root / "visits/before.csv").write_text("harbour,48.25\n")
+    sources = [
+        source("file", "before.csv", "harbour,48.25", path="before.csv"),
+        source("cell", "cell [3]", "mean 2.4123", id="wait"),
+    ]
+    record = answer_record(answer, trace(answer, sources), sources, [wait], server.root / "visits")
+    transcript = {"ops": [{"op": "text", "block": 0, "text": answer}, {"op": "numbers", "answer": "a1", "numbers": []}]}
+    output = {
+        "output_type": "display_data",
+        "data": {TRANSCRIPT: transcript},
+        "metadata": {"cellwright": {"numbers": record}},
+    }
+    asked = {"id": "ask", "source": "%%claude\nHow long?", "execution_count": 4, "outputs": [output]}
+
+    def found(text: str, folder: str = "visits"):
+        cell = {"id": "wait", "source": "print(wait)", "execution_count": 5, "outputs": [{**printed, "text": text}]}
+        return server.api("POST", f"stale-numbers?folder={folder}", {"cells": [cell, asked]})
+
+    assert found("mean 2.4123\n").json() == {"answers": {}}
+    (server.root / "visits/before.csv").write_text("harbour,51\n")
+    stale = found("mean 2.6\n").json()["answers"]["ask"]
+    assert (stale["answer"], [number["words"] for number in stale["numbers"]]) == (
+        "a1",
+        ["before.csv gave 48.25 then, 51 now", "cell [5] gave 2.4123 then, 2.6 now"],
+    )
+    assert found("mean 2.6\n", "..").status == 403
+    assert server.api("POST", "stale-numbers", {"cells": [{"id": 3}]}).status == 400

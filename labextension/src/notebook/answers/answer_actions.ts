@@ -69,6 +69,9 @@ export class AnswerActions {
       case "ask":
         await this.ask(wanted.prompt, host);
         return;
+      case "refresh":
+        await this.refresh(wanted.answer, wanted.prompt, host);
+        return;
       case "open":
         await this.open(wanted.path, wanted.line, host);
         return;
@@ -96,6 +99,12 @@ export class AnswerActions {
     const panel = this.atCell(host);
     const cell = panel?.content.activeCell;
     if (panel && cell) await NotebookActions.runCells(panel.content, [cell], panel.sessionContext);
+  }
+
+  /** Writes the answer anew in its cell, wherever its mark was pressed; asks below it if it stands in no prompt's cell. */
+  private async refresh(answer: string, prompt: string, host: Element): Promise<void> {
+    const { refreshAnswer } = await import("../outputs/stale_numbers");
+    if (!(await refreshAnswer(this.panels(), answer, prompt, host))) await this.ask(prompt, host);
   }
 
   /** Asks in a cell below. */

@@ -118,6 +118,7 @@ const OPS: Record<string, Fields> = {
 };
 /** Fields that notebooks of earlier versions lack. */
 const LATER: Record<string, Fields> = {
+  numbers: { names: list(record({ text, from_end: number, words: text, code: flag })) },
   tool_end: { title: text, lines: orNull(record({ added: number, removed: number })) },
 };
 const END = record({ stop_reason: text, cost_usd: orNull(number), session_cost_usd: orNull(number), ms: number, error: failure });

@@ -2,12 +2,18 @@
 
 import { SEARCHED, button, element, freshId, setText } from "../dom";
 import { plural } from "../format";
-import type { CheckedNumbers, NumberPlace, NumberSaid, NumbersOp } from "../protocol";
+import type { CheckedNumbers, NumberPlace, NumberSaid, NumbersOp, UnknownName } from "../protocol";
 import { revealed, visibleText } from "../visible_text";
 import type { TranscriptContext } from "./item_view";
 import { hasPageActions, request } from "./page_actions";
 
 export type Numbers = { readonly buttons: readonly HTMLButtonElement[]; readonly list: HTMLElement; update(): void; dispose(): void };
+
+/** An answer of a notebook whose cells or files have another value now; `refresh` asks Claude to write it anew. */
+export type StaleAnswer = { readonly answer: string; readonly numbers: readonly StaleNumber[]; readonly refresh: string };
+export type StaleNumber = { readonly text: string; readonly from_end: number; readonly words: string; readonly cell: string; readonly path: string };
+/** A number as it is drawn; `stale` says what its source has now, "" if it is not stale. */
+type Drawn = NumberSaid & { readonly stale: string };
 
 type CardOf = (call: string) => HTMLElement | undefined;
 
@@ -24,8 +30,25 @@ function checkedAnswers(): Map<string, CheckedNumbers> {
   return (page[CHECKED] ??= new Map<string, CheckedNumbers>());
 }
 
-/** `items` holds the answer's text; `cardOf` is the card of the call with this id, if it is in this view. */
-export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "host">, items: HTMLElement, cardOf: CardOf): Numbers {
+/** What the page has found stale, by the answer's name, for either build of the renderer. */
+const STALE = "cellwright-stale-answers";
+const STALE_EVENT = "cellwright-stale";
+
+function staleAnswers(): Map<string, StaleAnswer> {
+  const page = globalThis as unknown as Record<string, Map<string, StaleAnswer> | undefined>;
+  return (page[STALE] ??= new Map<string, StaleAnswer>());
+}
+
+/** Marks the answers `found`, and takes the marks from those of `before` that are not stale any more. */
+export function showStale(found: readonly StaleAnswer[], before: Iterable<string> = []): void {
+  const known = staleAnswers();
+  for (const answer of before) known.delete(answer);
+  for (const each of found) known.set(each.answer, each);
+  document.dispatchEvent(new Event(STALE_EVENT));
+}
+
+/** `items` holds the answer's text; `cardOf` is the card of the call with this id, if it is in this view; `changed`: other buttons are shown. */
+export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "host">, items: HTMLElement, cardOf: CardOf, changed: () => void): Numbers {
   const id = freshId();
   const list = element("ul", { class: "numbers", id, "aria-label": "Numbers of this answer", hidden: "" });
   const node = button("", () => {
@@ -35,20 +58,36 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
   const check = button("Check these", () => {
     request(host, { action: "ask", prompt: drawn?.check ?? "" });
   }, { class: "plain", title: "Ask Claude to compute the numbers that were not found", hidden: "" });
+  const refresh = button("Refresh", () => {
+    if (drawn && stale) request(host, { action: "refresh", answer: drawn.answer, prompt: stale.refresh });
+  }, { class: "plain", title: "Ask Claude to write this answer anew with the current values", hidden: "" });
   let drawn: NumbersOp | null = null;
+  let stale: StaleAnswer | undefined;
   const draw = (): void => {
     if (!drawn) return;
-    const numbers = renewed(drawn.numbers, checkedAnswers().get(drawn.answer));
-    node.hidden = numbers.length === 0;
-    setText(node, summary(numbers));
+    const numbers = withStale(renewed(drawn.numbers, checkedAnswers().get(drawn.answer)), stale);
+    refresh.hidden = !hasPageActions() || !numbers.some((number) => number.stale);
+    const { names = [] } = drawn;
+    node.hidden = numbers.length + names.length === 0;
+    setText(node, [numbers.length > 0 && summary(numbers), names.length > 0 && `${plural(names.length, "name")} not found`].filter(Boolean).join(" · "));
     check.hidden = !drawn.check || !hasPageActions() || !numbers.some(({ marked }) => marked);
     const places = numbers.map((number) => (): HTMLElement[] => placeParts(number, cardOf, host));
-    list.replaceChildren(...numbers.map((number, index) =>
-      element("li", { class: number.marked && "missing" }, element("b", {}, visibleText(number.text)), " ", ...(places[index]?.() ?? []))));
-    markNumbers(items, numbers, (index) => places[index]?.() ?? []);
+    list.replaceChildren(
+      ...numbers.map((number, index) =>
+        element("li", { class: number.stale ? "stale" : number.marked && "missing" }, element("b", {}, visibleText(number.text)), " ", ...(places[index]?.() ?? []))),
+      ...names.map((name) => element("li", { class: "missing" }, element("b", {}, visibleText(name.text)), " ", visibleText(name.words))),
+    );
+    markNumbers(items, numbers, (index) => places[index]?.() ?? [], names);
+  };
+  const drawStale = (): void => {
+    const now = drawn ? staleAnswers().get(drawn.answer) : undefined;
+    if (JSON.stringify(now) === JSON.stringify(stale)) return;
+    stale = now;
+    draw();
+    changed();
   };
   return {
-    buttons: [node, check],
+    buttons: [node, check, refresh],
     list,
     update() {
       if (store.numbers === drawn) return;
@@ -59,9 +98,14 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
       }
       // an answer without marks waits for nothing
       if (drawn?.numbers.some(({ marked }) => marked)) document.addEventListener(CHECKED_EVENT, draw);
+      if (drawn?.numbers.some(({ source }) => source)) document.addEventListener(STALE_EVENT, drawStale);
+      stale = drawn ? staleAnswers().get(drawn.answer) : undefined;
       draw();
     },
-    dispose: () => { document.removeEventListener(CHECKED_EVENT, draw); },
+    dispose: () => {
+      document.removeEventListener(CHECKED_EVENT, draw);
+      document.removeEventListener(STALE_EVENT, drawStale);
+    },
   };
 }
 
@@ -79,16 +123,33 @@ export function renewed(numbers: readonly NumberSaid[], checked: CheckedNumbers 
   });
 }
 
-/** `23 numbers · 21 with a source · 2 not found`; those that are too short to tell count as neither. */
-export function summary(numbers: readonly NumberSaid[]): string {
-  const traced = numbers.filter(({ verdict }) => verdict === "seen" || verdict === "derived").length;
+function withStale(numbers: readonly NumberSaid[], answer: StaleAnswer | undefined): readonly Drawn[] {
+  return numbers.map((number) => {
+    const found = answer?.numbers.find(({ text, from_end }) => text === number.text && from_end === number.from_end);
+    if (!found) return { ...number, stale: "" };
+    const { words, cell, path } = found;
+    return { ...number, stale: words, source: { quote: "", call: "", cell, path } };
+  });
+}
+
+/** `23 numbers · 20 with a source · 1 stale · 2 not found`; those that are too short to tell count as none of these. */
+export function summary(numbers: readonly (NumberSaid & { readonly stale?: string })[]): string {
+  const stale = numbers.filter((number) => number.stale).length;
+  const traced = numbers.filter(({ verdict, stale }) => !stale && (verdict === "seen" || verdict === "derived")).length;
   const missing = numbers.filter(({ marked }) => marked).length;
-  return `${plural(numbers.length, "number")} · ${traced} with a source${missing > 0 ? ` · ${missing} not found` : ""}`;
+  const parts = [plural(numbers.length, "number"), `${traced} with a source`, stale > 0 && `${stale} stale`, missing > 0 && `${missing} not found`];
+  return parts.filter(Boolean).join(" · ");
+}
+
+/** The verdict in words. */
+function saidOf({ stale, words }: { readonly stale?: string; readonly words: string }): string {
+  return stale ? `stale: ${stale}` : words;
 }
 
 /** The source in words, the line that has the number, and the way there. */
-function placeParts({ text, words, source }: NumberSaid, cardOf: CardOf, host: HTMLElement): HTMLElement[] {
-  const parts = [element("span", {}, visibleText(words))];
+function placeParts(number: Drawn, cardOf: CardOf, host: HTMLElement): HTMLElement[] {
+  const { text, source } = number;
+  const parts = [element("span", {}, visibleText(saidOf(number)))];
   if (!source) return parts;
   if (source.quote) parts.push(element("code", {}, ...lit(source.quote, /[\d.,]*\d/.exec(text)?.[0] ?? "")));
   const go = wayTo(source, cardOf, host);
@@ -147,7 +208,7 @@ function rangeOf(node: Text, start: number, end: number): Range {
 }
 
 /** Makes each number in the answer's text a button that shows its source. `from_end` counts from the text's end. */
-export function markNumbers(items: HTMLElement, numbers: readonly NumberSaid[], partsOf: (index: number) => HTMLElement[]): void {
+export function markNumbers(items: HTMLElement, numbers: readonly (NumberSaid & { readonly stale?: string })[], partsOf: (index: number) => HTMLElement[], names: readonly UnknownName[] = []): void {
   for (const old of items.querySelectorAll(".claim-source")) old.remove();
   for (const old of items.querySelectorAll(".claim")) {
     const around = old.parentNode;
@@ -159,10 +220,16 @@ export function markNumbers(items: HTMLElement, numbers: readonly NumberSaid[], 
   const texts = [...items.querySelectorAll(".prose")].filter((prose) => !prose.closest(NO_PROSE)).flatMap((prose) => textsIn(prose, NO_PROSE)).reverse();
   for (const [index, number] of [...numbers.entries()].reverse()) {
     const found = fromEnd(texts, number.text, number.from_end);
-    if (found) marks.unshift(mark(found.node, found.at, number, () => partsOf(index)));
+    if (found) marks.push(mark(rangeOf(found.node, found.at, found.at + number.text.length), number, () => partsOf(index)));
   }
-  // one stop of the keyboard for all; arrows go on
-  const first = marks.find((each) => each.classList.contains("unsourced")) ?? marks[0];
+  for (const name of names) marks.push(...markName(items, name));
+  marks.sort((one, other) => (one.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1));
+  walkByArrows(marks);
+}
+
+/** One stop of the keyboard for all; arrows go on. */
+function walkByArrows(marks: readonly HTMLElement[]): void {
+  const first = marks.find((each) => each.matches(".unsourced, .stale")) ?? marks[0];
   for (const [index, each] of marks.entries()) {
     each.tabIndex = each === first ? 0 : -1;
     each.addEventListener("keydown", (event) => {
@@ -176,9 +243,33 @@ export function markNumbers(items: HTMLElement, numbers: readonly NumberSaid[], 
   }
 }
 
-function mark(text: Text, at: number, number: NumberSaid, parts: () => HTMLElement[]): HTMLElement {
-  const node = element("span", { class: number.marked ? "claim unsourced" : "claim", role: "button", "aria-expanded": "false", "aria-label": revealed(`${number.text}, ${number.words}`), title: revealed(number.words) });
-  rangeOf(text, at, at + number.text.length).surroundContents(node);
+function markName(items: HTMLElement, name: UnknownName): HTMLElement[] {
+  const range = name.code ? inlineCode(items, name) : wordsOf(items, name);
+  return range ? [mark(range, { ...name, marked: true }, () => [element("span", {}, visibleText(name.words))])] : [];
+}
+
+/** A name in code style, the code's box included: what it looks like stays. */
+function inlineCode(items: HTMLElement, { text, from_end }: UnknownName): Range | null {
+  const found = [...items.querySelectorAll(".prose code")].filter((code) => !code.closest("pre, .thinking, .tool") && code.textContent === text).at(-1 - from_end);
+  if (!found) return null;
+  const range = document.createRange();
+  range.selectNode(found);
+  return range;
+}
+
+function wordsOf(items: HTMLElement, { text, from_end }: UnknownName): Range | null {
+  const texts = [...items.querySelectorAll(".prose")].filter((prose) => !prose.closest(NO_PROSE)).flatMap((prose) => textsIn(prose, NO_PROSE)).reverse();
+  const found = fromEnd(texts, text, from_end);
+  return found && !found.node.parentElement?.closest(".claim") ? rangeOf(found.node, found.at, found.at + text.length) : null;
+}
+
+type Marked = { readonly text: string; readonly words: string; readonly marked: boolean; readonly stale?: string };
+
+function mark(range: Range, number: Marked, parts: () => HTMLElement[]): HTMLElement {
+  const words = saidOf(number);
+  const kind = number.stale ? "claim stale" : number.marked ? "claim unsourced" : "claim";
+  const node = element("span", { class: kind, role: "button", "aria-expanded": "false", "aria-label": revealed(`${number.text}, ${words}`), title: revealed(words) });
+  range.surroundContents(node);
   let card: HTMLElement | null = null;
   const close = (): void => {
     card?.remove();

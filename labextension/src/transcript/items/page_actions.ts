@@ -9,6 +9,8 @@ export type PageAction =
   | { action: "again" }
   /** Ask something else, as the next prompt. */
   | { action: "ask"; prompt: string }
+  /** Have the answer of this name, a cell's, written anew in its place. */
+  | { action: "refresh"; answer: string; prompt: string }
   /** Open a file of Claude's folder, at its line where that is given. */
   | { action: "open"; path: string; line: number | null }
   /** Go to a cell of the notebook `path`. */

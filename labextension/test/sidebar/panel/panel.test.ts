@@ -64,7 +64,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     settings: () => SETTINGS,
     kernels: () => [{ label: "Follow the active notebook", chosen: true, choose: vi.fn() }, { label: "other.ipynb", about: "Python 3", chosen: false, choose: chosen }],
     startKernel: vi.fn(),
-    server: { key: () => Promise.resolve(null), keepKey: () => Promise.reject(new Error("not here")), clouds: () => Promise.resolve([]), keepCloud: () => Promise.reject(new Error("not here")), demo: () => Promise.reject(new Error("not here")), overview: () => Promise.reject(new Error("not here")), stopTask: () => Promise.resolve() },
+    server: { key: () => Promise.resolve(null), keepKey: () => Promise.reject(new Error("not here")), clouds: () => Promise.resolve([]), keepCloud: () => Promise.reject(new Error("not here")), demo: () => Promise.reject(new Error("not here")), overview: () => Promise.reject(new Error("not here")), stopTask: () => Promise.resolve(), staleNumbers: () => Promise.resolve([]) },
     isSettled: () => settled,
     notebookFacts: () => ({ cells: 3, code: 2, ran: 2, hasProse: true, failed: { count: 4, error: "KeyError" }, table: { count: 2 } }),
     more: () => [],

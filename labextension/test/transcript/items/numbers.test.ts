@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { NumberSaid } from "../../../src/transcript/protocol";
-import { markNumbers, numbersOf, renewed, summary } from "../../../src/transcript/items/numbers";
+import { markNumbers, numbersOf, renewed, showStale, summary } from "../../../src/transcript/items/numbers";
 import { ACTION_EVENT, offerPageActions } from "../../../src/transcript/items/page_actions";
 import { TranscriptStore } from "../../../src/transcript/store";
 
@@ -65,7 +65,7 @@ describe("an answer", () => {
     const host = document.body.appendChild(document.createElement("div"));
     host.append(items);
     const store = new TranscriptStore();
-    const numbers = numbersOf({ store, host }, items, () => items.querySelector<HTMLElement>(".tool") ?? undefined);
+    const numbers = numbersOf({ store, host }, items, () => items.querySelector<HTMLElement>(".tool") ?? undefined, () => undefined);
     store.numbers = { op: "numbers", answer: "a1", check: "Check these", numbers: [{ ...said("2.4", 0, false), source: place }, said("31.8 %", 0)], checked: null };
     numbers.update();
     return { items, store, host, numbers };
@@ -94,6 +94,42 @@ describe("an answer", () => {
     numbers.dispose();
   });
 
+  it("marks what the page finds stale, says so to a screen reader, and asks to write the answer anew", () => {
+    offerPageActions();
+    const { items, host, numbers } = shown();
+    const asked: unknown[] = [];
+    host.addEventListener(ACTION_EVENT, (event) => asked.push((event as CustomEvent).detail));
+    const refresh = numbers.buttons[2];
+    expect(refresh?.hidden).toBe(true);
+    showStale([{ answer: "a1", numbers: [{ text: "2.4", from_end: 0, words: "cell [3] gave 2.4 then, 2.6 now", cell: "c3", path: "" }], refresh: "Write it anew" }]);
+    const stale = items.querySelector<HTMLElement>(".stale");
+    expect(stale?.getAttribute("aria-label")).toBe("2.4, stale: cell [3] gave 2.4 then, 2.6 now");
+    expect(stale?.tabIndex).toBe(0);
+    expect(numbers.buttons[0]?.textContent).toBe("2 numbers · 0 with a source · 1 stale · 1 not found");
+    press(stale ?? undefined, "Enter");
+    expect(items.querySelector(".claim-source")?.textContent).toBe("2.4 stale: cell [3] gave 2.4 then, 2.6 nowGo to cell");
+    refresh?.click();
+    expect(asked).toEqual([{ action: "refresh", answer: "a1", prompt: "Write it anew" }]);
+    showStale([], ["a1"]);
+    expect(items.querySelector(".stale")).toBeNull();
+    expect(refresh?.hidden).toBe(true);
+    numbers.dispose();
+  });
+
+  it("marks names that nothing has, in code style and in words, with their reason", () => {
+    const items = answer("<div class='prose'><p>The column <code>wage</code>, the column <code>wage</code> and cell [9].</p><pre><code>wage</code></pre></div>");
+    const store = new TranscriptStore();
+    const numbers = numbersOf({ store, host: items }, items, () => undefined, () => undefined);
+    const words = "no column of this name in anything that this conversation saw";
+    store.numbers = { op: "numbers", answer: "a3", check: "", numbers: [], checked: null, names: [{ text: "wage", from_end: 1, words, code: true }, { text: "cell [9]", from_end: 0, words: "none", code: false }] };
+    numbers.update();
+    expect(marks(items)).toEqual(["wage", "cell [9]"]);
+    expect(items.querySelector(".unsourced")?.nextSibling?.textContent).toBe(", the column ");
+    expect(items.querySelector(".unsourced")?.getAttribute("aria-label")).toBe(`wage, ${words}`);
+    expect(numbers.buttons[0]?.textContent).toBe("2 names not found");
+    numbers.dispose();
+  });
+
   it("asks Claude to check those that were not found, and takes the marks back once they are computed", () => {
     offerPageActions();
     const { items, store, host, numbers } = shown();
@@ -102,7 +138,7 @@ describe("an answer", () => {
     numbers.buttons[1]?.click();
     expect(asked).toEqual([{ action: "ask", prompt: "Check these" }]);
     store.numbers = { op: "numbers", answer: "a2", check: "", numbers: [], checked: { answer: "a1", numbers: [{ number: 1, agrees: true, words: "computed", source: place }] } };
-    const other = numbersOf({ store, host }, answer(""), () => undefined);
+    const other = numbersOf({ store, host }, answer(""), () => undefined, () => undefined);
     other.update();
     expect(marks(items)).toEqual([]);
     expect(numbers.buttons[0]?.textContent).toBe("2 numbers · 2 with a source");

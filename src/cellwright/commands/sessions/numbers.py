@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.conversation.core import Host
+from cellwright.errors import ToolError
 from cellwright.events import Number, Verdict
 from cellwright.features.numbers.answers import TracedAnswers
 from cellwright.features.numbers.claims import claims_of_tests, seen_texts, stated_names
 from cellwright.sessions.session import Session
 from cellwright.text import counted
+from cellwright.tools.notebook.open_notebook import Cell
 
 VERDICTS: Mapping[Verdict, str] = {
     "seen": "with a source",
@@ -26,10 +28,17 @@ VERDICTS: Mapping[Verdict, str] = {
 async def numbers_page(call: CommandCall) -> CommandPage:
     """List the numbers of the last answer: where each was seen, or that no result of the conversation holds it.
 
-    Names of columns, files, functions and cells that nothing has follow, and statements that tests pass.
+    Numbers whose cell or file has another value now follow, names of columns, files, functions and cells that nothing has,
+    and statements that tests pass.
     """
+    host = call.conversation.host
+    own = None if host.open_notebooks is None else host.open_notebooks.own()
+    try:
+        cells = [] if own is None else await own.cells()
+    except ToolError:
+        cells = []  # its page went away
     session = call.conversation.sessions.current
-    numbers, others = await asyncio.to_thread(_last_claims, session, call.conversation.cwd)
+    numbers, others = await asyncio.to_thread(_last_claims, session, host, cells)
     if not numbers:
         return CommandPage([Section("Numbers", text="The last answer states no numbers that can be traced."), *others])
     rows: list[Row] = [("number", "source", "line")]
@@ -38,9 +47,10 @@ async def numbers_page(call: CommandCall) -> CommandPage:
     return CommandPage([Section("Numbers", rows, f"{summary(numbers)}. {text}"), *others])
 
 
-def _other_claims(answer: str, session: Session, folder: Path) -> list[Section]:
+def _other_claims(answer: str, session: Session, host: Host) -> list[Section]:
     """List the names that nothing has, and what the answer says of tests; nothing if there is neither."""
-    missing = [name for name in stated_names(answer, seen_texts(session.story), folder) if not name.found]
+    seen = seen_texts(session.story)
+    missing = [name for name in stated_names(answer, seen, host.cwd, host.has_name) if not name.found]
     tests = claims_of_tests(answer, session.story)
     sections: list[Section] = []
     if missing:
@@ -53,11 +63,17 @@ def _other_claims(answer: str, session: Session, folder: Path) -> list[Section]:
     return sections
 
 
-def _last_claims(session: Session, folder: Path) -> tuple[tuple[Number, ...], list[Section]]:
+def _last_claims(session: Session, host: Host, cells: Sequence[Cell]) -> tuple[tuple[Number, ...], list[Section]]:
     """Trace the last answer; in a worker thread, as a long session holds a million numbers."""
     answer = last_answer(session)
-    event = TracedAnswers().event(answer, session.story)
-    return () if event is None else event.numbers, _other_claims(answer, session, folder)
+    answers = TracedAnswers()
+    event = answers.event(answer, session.story)
+    numbers = () if event is None else event.numbers
+    sections = []
+    if stale := answers.changed_since(numbers, cells, host.cwd):
+        rows: list[Row] = [("number", "what has changed"), *((each.text, f"{each.because} (!)") for each in stale)]
+        sections.append(Section("Stale", rows, f"{counted(len(stale), 'number')} of the answer changed since."))
+    return numbers, [*sections, *_other_claims(answer, session, host)]
 
 
 def last_answer(session: Session) -> str:

@@ -17,7 +17,8 @@ from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.events import Event
+from cellwright.errors import ToolError
+from cellwright.events import Event, NumbersTraced
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
 from cellwright.telemetry.spans import RunSpans
@@ -28,8 +29,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cellwright.checkpoints.undo import Undo
+    from cellwright.conversation.core import Host
     from cellwright.conversation.runs.run import Run
     from cellwright.features.numbers.answers import TracedAnswers
+    from cellwright.tools.notebook.open_notebook import Cell
+
+
+SECONDS_FOR_CELLS = 3.0
+"""The time that a page may take to send its cells before a run ends without them."""
 
 
 class UndoneTurns(Feature):
@@ -61,10 +68,11 @@ class UndoneTurns(Feature):
 
 
 class TracedNumbers(Feature):
-    """Numbers: each number of an answer is looked up in what the conversation has seen, in a thread beside the loop."""
+    """Numbers and names: each of an answer is looked up in what the conversation has seen, in a thread beside the loop."""
 
-    def __init__(self, enabled: Callable[[], bool]) -> None:
+    def __init__(self, enabled: Callable[[], bool], host: Host) -> None:
         self._enabled = enabled
+        self._host = host
         self._session: weakref.ref[Session] | None = None
         self._answers: TracedAnswers | None = None
 
@@ -80,12 +88,37 @@ class TracedNumbers(Feature):
         return ()
 
     async def answered(self, answer: str, session: Session, options: RunOptions) -> Sequence[Event]:
-        if not (self._enabled() and options.numbers) or not any(map(str.isdigit, answer)):
+        states_any = "`" in answer or "test" in answer or any(map(str.isdigit, answer))
+        if not (self._enabled() and options.numbers and states_any):
             return ()
         is_typed = options.answer_type is not None
         answers = self._of(session)
-        event = await asyncio.to_thread(answers.event, answer, session.story, typed=is_typed)
-        return () if event is None else (event,)
+        event = await asyncio.to_thread(
+            answers.event,
+            answer,
+            session.story,
+            typed=is_typed,
+            folder=self._host.cwd,
+            known=self._host.has_name,
+        )
+        if event is None:
+            return ()
+        if not is_typed and (cells := await self._cells(event)) is not None:
+            event = await asyncio.to_thread(answers.record, event, answer, cells, self._host.cwd)
+        return (event,)
+
+    async def _cells(self, event: NumbersTraced) -> Sequence[Cell] | None:
+        """Return the cells of the notebook that keeps the answer; None if none does, or no number came from a result."""
+        notebooks = self._host.open_notebooks
+        from_results = (
+            each.source is not None and each.source.kind not in ("code", "prompt") for each in event.numbers
+        )
+        if notebooks is None or not any(from_results) or (own := notebooks.own()) is None:
+            return None
+        try:
+            return await asyncio.wait_for(own.cells(), SECONDS_FOR_CELLS)
+        except (ToolError, TimeoutError):
+            return None  # its page went away: the answer is kept without
 
     def _is_own(self, session: Session) -> bool:
         return self._session is not None and self._session() is session

@@ -88,7 +88,7 @@ class StandardFeatures:
                 CodeContext(in_force),
                 Mentions(cwd),
                 *self.of_host,
-                TracedNumbers(lambda: in_force.settings.numbers),
+                TracedNumbers(lambda: in_force.settings.numbers, core.host),
             ),
             style=lambda: self.styles.chosen()[0],
             load_skill=self.skills.load,

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from cellwright.events import NumbersTraced
+from msgspec.structs import replace
+
+from cellwright.events import Number, NumbersTraced
 from cellwright.features.numbers.checks import check_prompt, checked_numbers, checked_texts
+from cellwright.features.numbers.claims import unknown_names
 from cellwright.features.numbers.seen import SeenNumbers
+from cellwright.features.numbers.stale import StaleNumber, answer_record, changed_since
 from cellwright.features.numbers.trace import trace, with_marks
+from cellwright.tools.notebook.open_notebook import Cell
 
 
 class TracedAnswers:
@@ -27,10 +33,30 @@ class TracedAnswers:
             except IndexError:  # messages were taken back meanwhile: the answer reads those that are left
                 self._seen = SeenNumbers()
 
-    def event(self, answer: str, messages: Sequence[bytes], *, typed: bool = False) -> NumbersTraced | None:
+    def record(self, event: NumbersTraced, answer: str, cells: Sequence[Cell], folder: Path) -> NumbersTraced:
+        """Return the event of `answer` with what its notebook, which has `cells`, keeps of its numbers."""
+        with self._lock:
+            record = answer_record(answer, event.numbers, self._seen.sources, cells, folder)
+        return event if record is None else replace(event, record=record)
+
+    def changed_since(self, numbers: Sequence[Number], cells: Sequence[Cell], folder: Path) -> tuple[StaleNumber, ...]:
+        """Return those of `numbers`, an event's, whose cell or file has another value now."""
+        with self._lock:
+            return changed_since(numbers, self._seen.sources, cells, folder)
+
+    def event(
+        self,
+        answer: str,
+        messages: Sequence[bytes],
+        *,
+        typed: bool = False,
+        folder: Path | None = None,
+        known: Callable[[str], bool] = lambda _: False,
+    ) -> NumbersTraced | None:
         """Return the numbers of `answer` with their sources in `messages`; None if it states none that can be looked up.
 
-        `typed`: the answer is JSON, and its numeric fields are the numbers.
+        `typed`: the answer is JSON, and its numeric fields are the numbers. With `folder`, where relative paths start, names
+        that nothing has are looked for, too; `known` says of a name that this process has it.
         """
         with self._lock:
             sources = self._seen.of(messages)
@@ -43,7 +69,8 @@ class TracedAnswers:
             numbers = tuple(each for each in numbers if each.verdict != "not_found" or each.text not in texts)
             numbers = with_marks(numbers)
             checked = checked_numbers(prompt, [each for each in sources if each.turn == turn])
-        if not numbers and checked is None:
+        names = () if typed or folder is None else unknown_names(answer, messages, folder, known)
+        if not numbers and checked is None and not names:
             return None
         name = hashlib.sha256(answer.encode("utf-8", "replace")).hexdigest()[:12]
-        return NumbersTraced(numbers, name, check_prompt(name, numbers), checked)
+        return NumbersTraced(numbers, name, check_prompt(name, numbers), checked, names)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from cellwright.events import UnknownName
 from cellwright.features.numbers.written import HIDDEN, prose_of
 from cellwright.permissions.written_tools import access_of
 from cellwright.sessions.turns import begins_turn
@@ -26,6 +27,7 @@ NameKind = Literal["column", "file", "function", "cell"]
 TestsVerdict = Literal["borne_out", "contradicted", "outdated", "not_run", "unclear"]
 
 MOST_NAMES = 200
+MOST_MARKED = 50
 MOST_TEXT = 400_000
 LIBRARIES = (
     *(
@@ -174,6 +176,44 @@ def stated_names(
             there = _exists(name, kind, text, folder, known)
             found.append(StatedName(name, start, start + len(name), kind, there))
     return tuple(found)
+
+
+def unknown_names(
+    answer: str, messages: Sequence[bytes], folder: Path, known: Callable[[str], bool]
+) -> tuple[UnknownName, ...]:
+    """Return the names that `answer` states and nothing has, and the statements that the last run of tests contradicts.
+
+    `messages` are the session's, encoded; an answer that states no name does not read them.
+    """
+    answer = answer[:MOST_TEXT]
+    prose = prose_of(answer)
+    found: list[UnknownName] = []
+    if next(_names(answer), None) is not None:
+        spans = list(_inline_code(answer))
+        for name in stated_names(answer, seen_texts(messages), folder, known):
+            if name.found:
+                continue
+            text = name.text if name.kind == "cell" else answer[name.start : answer.index("`", name.start)]
+            behind = sum(at > name.start and other == text for at, other in spans)
+            from_end = prose.count(text, name.end) if name.kind == "cell" else behind
+            found.append(UnknownName(text, from_end, name.words, code=name.kind != "cell"))
+    found += [
+        UnknownName(claim.text, prose.count(claim.text, claim.end), claim.words, code=False)
+        for claim in claims_of_tests(answer, messages)
+        if claim.verdict in ("contradicted", "outdated")
+    ]
+    return tuple(found[:MOST_MARKED])
+
+
+def _inline_code(answer: str) -> Iterator[tuple[int, str]]:
+    """Yield the start and the text of each piece of inline code, as a page draws it: none of blocks of code."""
+    at, is_block = 0, False
+    for line in answer.split("\n"):
+        if line.lstrip().startswith(("```", "~~~")):
+            is_block = not is_block
+        elif not is_block:
+            yield from ((at + span.start(1), span[1]) for span in _SPAN.finditer(line))
+        at += len(line) + 1
 
 
 def _names(answer: str) -> Iterator[tuple[str, int, NameKind]]:

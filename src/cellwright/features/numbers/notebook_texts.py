@@ -11,15 +11,13 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.features.numbers.sources import Source, SourceKind, source
-from cellwright.sessions.provenance import FIELD
+from cellwright.sessions.provenance import FIELD, NUMBERS
 from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.notebook_source import joined
 from cellwright.tools.notebook.open_notebook import Cell, Output, cell_name
 
 TRANSCRIPT = "application/vnd.cellwright.transcript+json"
 """The MIME type of a saved answer's transcript."""
-RECORD = "numbers"
-"""The member of our metadata that holds what an answer keeps of its numbers."""
 IGNORED_TAG = "numbers-ok"
 """The tag of a cell whose numbers are known from elsewhere: they are not checked."""
 LEFT_OUT = "characters more are in the session's transcript"
@@ -39,7 +37,8 @@ class Statement(Struct, frozen=True, kw_only=True):
     """A text of a notebook that states numbers: a Markdown cell, or an answer of Claude's that a code cell shows.
 
     `record` is what the answer keeps of its numbers (`answer_record`), if anything. `verdicts` are those given when it was
-    finished, by the number as written; `whole`: the notebook holds all that its calls gave, so *not found* can be told.
+    finished, by the number as written, and `name` is the answer's in them (`NumbersTraced.answer`). `whole`: the notebook
+    holds all that its calls gave, so *not found* can be told.
     """
 
     cell: Cell
@@ -48,6 +47,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     record: Mapping[str, Any] | None = None
     verdicts: Mapping[str, str] | None = None
     whole: bool = True
+    name: str = ""
 
 
 def statements(cells: Sequence[Cell]) -> Iterator[Statement]:
@@ -60,13 +60,21 @@ def statements(cells: Sequence[Cell]) -> Iterator[Statement]:
             yield Statement(cell=cell, kind="markdown", text=cell.source)
         elif text := answer_of(cell):
             ops = [op for output in cell.outputs for op in _ops(_data(output))]
-            record, verdicts = _record_of(cell), _verdicts(ops)
-            yield Statement(cell=cell, kind="answer", text=text, record=record, verdicts=verdicts, whole=_is_whole(ops))
+            traced = [op for op in ops if op.get("op") == "numbers"]
+            yield Statement(
+                cell=cell,
+                kind="answer",
+                text=text,
+                record=_record_of(cell),
+                verdicts=_verdicts(traced),
+                whole=_is_whole(ops),
+                name=str(traced[-1].get("answer", "")) if traced else "",
+            )
 
 
-def _verdicts(ops: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
-    """Return the verdicts on an answer's numbers that its transcript holds; None if it holds none."""
-    listed = [op.get("numbers") for op in ops if op.get("op") == "numbers"]
+def _verdicts(traced: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
+    """Return the verdicts on an answer's numbers by its transcript's operations of them; None if there are none."""
+    listed = [op.get("numbers") for op in traced]
     numbers = [number for each in listed if isinstance(each, list) for number in each if isinstance(number, Mapping)]
     return {str(number.get("text")): str(number.get("verdict")) for number in numbers} if listed else None
 
@@ -114,7 +122,7 @@ def _record_of(cell: Cell) -> Mapping[str, Any] | None:
     for output in cell.outputs:
         metadata = output.get("metadata")
         ours = metadata.get(FIELD) if isinstance(metadata, Mapping) else None
-        record = ours.get(RECORD) if isinstance(ours, Mapping) else None
+        record = ours.get(NUMBERS) if isinstance(ours, Mapping) else None
         if isinstance(record, Mapping):
             return record
     return None

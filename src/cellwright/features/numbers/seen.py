@@ -32,7 +32,7 @@ class SeenNumbers:
 
     def __init__(self) -> None:
         self._read: list[int] = []
-        self._sources: list[Source] = []
+        self.sources: list[Source] = []
         self.turn = 0
         """The number of the prompts so far."""
         self.check = ""
@@ -49,12 +49,12 @@ class SeenNumbers:
         for at in range(len(self._read), len(messages)):
             message = messages[at]
             self._read.append(hash(message))
-            self._sources += self._of_message(json.loads(message))
-        return self._sources
+            self.sources += self._of_message(json.loads(message))
+        return self.sources
 
     def _forget(self) -> None:
         self._read.clear()
-        self._sources.clear()
+        self.sources.clear()
         self._calls.clear()
         self.turn, self.check = 0, ""
 

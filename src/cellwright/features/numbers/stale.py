@@ -1,6 +1,6 @@
 """The record that a saved answer keeps of its numbers: it shows which are stale when a cell or file has changed.
 
-    {"v": 1, "text": HASH, "n": [{"at": 120, "text": "2.4", "cell": ID, "place": {"line": HASH, "value": 2.41, …}, …}]}
+    {"v": 1, "text": HASH, "size": 310, "n": [{"at": 120, "text": "2.4", "cell": ID, "place": {"line": HASH, …}, …}]}
 
 No text of what was seen is kept: the lines are hashes, and a value is one that the answer states or computes with.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cellwright.events import Number
 from cellwright.features.numbers.notebook_texts import FILE_BYTES, name_of, output_text, statements
@@ -33,8 +34,10 @@ from cellwright.features.numbers.written import prose_of
 from cellwright.tools.notebook.open_notebook import Cell
 
 VERSION = 1
-MOST_KEPT = 100
-"""Numbers of an answer whose places are kept: some 12 KB."""
+MOST_KEPT = 60
+"""Numbers of an answer whose places are kept: at most some 16 KB."""
+QUOTED_CHARS = 20_000
+"""Of an answer that is to be written anew; the conversation may not hold it any more."""
 
 
 class StaleNumber(Struct, frozen=True, kw_only=True):
@@ -53,7 +56,7 @@ class StaleNumber(Struct, frozen=True, kw_only=True):
     path: str = ""
 
 
-class _Kept(Struct, frozen=True, kw_only=True):
+class _Kept(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: int
     text: str
     value: float
@@ -67,8 +70,11 @@ class _Kept(Struct, frozen=True, kw_only=True):
 
 
 class _Record(Struct, frozen=True, kw_only=True):
+    """`size` is the number of characters of the text that numbers were looked up in: the last one of the saved answer."""
+
     v: int
     text: str
+    size: int
     n: tuple[_Kept, ...]
 
 
@@ -87,6 +93,8 @@ def answer_record(
     places = _Places(cells, folder)
     by_name = {(str(each.kind), each.name): each for each in sources}
     kept: list[_Kept] = []
+    shown = answer.strip("\n")  # as a notebook has it
+    lead = len(answer) - len(answer.lstrip("\n"))
     for number in numbers:
         seen = number.source
         if len(kept) >= MOST_KEPT or seen is None or number.verdict not in ("seen", "derived"):
@@ -97,16 +105,17 @@ def answer_record(
         line = origin.text.split("\n")[max(seen.line - 1, 0)]
         rank = rank_in_line(number, line)
         if rank is not None and (found := places.find(line, rank, seen.id, seen.path)) is not None:
-            kept.append(_kept(number, *found))
+            kept.append(_kept(number, lead, *found))
     if not kept:
         return None
-    record: dict[str, Any] = msgspec.to_builtins(_Record(v=VERSION, text=_hash(answer), n=tuple(kept)))
+    made = _Record(v=VERSION, text=_hash(shown), size=len(shown), n=tuple(kept))
+    record: dict[str, Any] = msgspec.to_builtins(made)
     return record
 
 
-def _kept(number: Number, cell: Cell | None, path: str, place: Place) -> _Kept:
+def _kept(number: Number, lead: int, cell: Cell | None, path: str, place: Place) -> _Kept:
     return _Kept(
-        at=number.start,
+        at=number.start - lead,
         text=number.text,
         value=number.value,
         resolution=number.resolution,
@@ -134,12 +143,14 @@ class _Places:
         for cell, lines in own or reversed(self._cells):
             if (index := _index(lines, looked_for, line)) is not None:
                 return cell, "", find_place(lines, index, rank)
+            # the line that was seen is one of the cell's code, or was cut: its output says the same elsewhere
+            if own and (place := _only_place(lines, numbers_in(line)[rank])) is not None:
+                return cell, "", place
         in_file = self._file(path) if path and not path.endswith(".ipynb") else None
         index = None if in_file is None else _index(in_file, looked_for, line)
         if in_file is None or index is None or self._folder is None:
             return None
-        below = (self._folder.resolve() / path).resolve().relative_to(self._folder.resolve())
-        return None, below.as_posix(), find_place(in_file, index, rank)
+        return None, _below(self._folder, path), find_place(in_file, index, rank)
 
     def _file(self, path: str) -> Lines | None:
         if path not in self._files:
@@ -153,6 +164,21 @@ def _index(lines: Lines, looked_for: Lines, line: str) -> int | None:
         if found == looked_for.hashes[0] and numbers_in(lines.texts[index]) == values:
             return index
     return None
+
+
+def _only_place(lines: Lines, value: float) -> Place | None:
+    """Return the place of the one number of `lines` that has this value; None if there is none or several."""
+    found = [
+        (index, rank)
+        for index, text in enumerate(lines.texts)
+        for rank, each in enumerate(numbers_in(text))
+        if each == value
+    ]
+    return find_place(lines, *found[0]) if len(found) == 1 else None
+
+
+def _below(folder: Path, path: str) -> str:
+    return (folder.resolve() / path).resolve().relative_to(folder.resolve()).as_posix()
 
 
 def read_lines(folder: Path | None, path: str) -> Lines | None:
@@ -174,14 +200,21 @@ def _hash(text: str) -> str:
 
 
 def stale_numbers(
-    record: Mapping[str, Any] | None, answer: str, cells: Sequence[Cell], folder: Path | None = None
+    record: Mapping[str, Any] | None,
+    answer: str,
+    cells: Sequence[Cell],
+    folder: Path | None = None,
+    *,
+    edited: bool = True,
 ) -> tuple[StaleNumber, ...]:
     """Return the numbers of `answer` whose cell or file has another value now, in order, by what was kept with it.
 
+    With `edited` also those whose cell has another source and did not run since.
     Nothing if the answer is not the one that the record was made of: it was edited, or the record is not ours.
     """
     kept = _read(record, answer)
     by_id = {cell.id: cell for cell in cells}
+    by_source = {cell.sha256[:12]: cell for cell in cells if cell.cell_type == "code"} if kept else {}
     texts: dict[str, Lines] = {}
     files: dict[str, Lines | None] = {}
     found: list[StaleNumber] = []
@@ -191,33 +224,69 @@ def stale_numbers(
                 files[number.path] = read_lines(folder, number.path)
             stale = _of_file(number, files[number.path]) if folder is not None else None
         else:
-            stale = _of_cell(number, by_id.get(number.cell), texts)
+            # a cell that was cut and pasted has another id, as all have in a file that keeps none
+            stale = _of_cell(number, by_id.get(number.cell) or by_source.get(number.source), texts, edited)
         if stale is not None:
             found.append(stale)
     return tuple(found)
 
 
-def stale_answers(cells: Sequence[Cell], folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Return what a page marks in the saved answers of a notebook as it is now: an operation by the answer's cell id.
+def changed_since(
+    numbers: Sequence[Number], sources: Sequence[Source], cells: Sequence[Cell], folder: Path
+) -> tuple[StaleNumber, ...]:
+    """Return the numbers, as `trace` gave them of `sources`, whose cell or file has another value now.
 
-    Each is `{"op": "stale", "numbers": [{"text", "from_end", "words"}, …], "refresh": PROMPT}`; `from_end` counts equal
-    texts behind the number in the answer's prose. Cells without a stale number are left out.
+    For an answer of which no notebook keeps a record. What cannot be told is left out: a line that is gone or was cut.
+    """
+    by_name = {(str(each.kind), each.name): each for each in sources}
+    by_id = {cell.id: cell for cell in cells}
+    found: list[StaleNumber] = []
+    for number in numbers:
+        seen = number.source
+        if seen is None or seen.kind not in ("cell", "file") or number.verdict not in ("seen", "derived"):
+            continue
+        then = lines_of(by_name[seen.kind, seen.name].text)
+        index = max(seen.line - 1, 0)
+        rank = rank_in_line(number, then.texts[index]) if index < len(then.texts) else None
+        cell = by_id.get(seen.id) if seen.kind == "cell" else None
+        after = read_lines(folder, seen.path) if cell is None and seen.kind == "file" else None
+        lines = lines_of(output_text(cell.outputs)) if cell is not None else after
+        if rank is None or lines is None:
+            continue
+        path = "" if cell is not None else _below(folder, seen.path)
+        kept = _kept(number, 0, cell, path, find_place(then, index, rank))
+        now = value_at(kept.place, lines)
+        if now is not None and not _holds(kept, now):
+            found.append(_stale(kept, now, _words(kept, path if cell is None else name_of(cell), now)))
+    return tuple(found)
+
+
+def stale_answers(cells: Sequence[Cell], folder: Path | None = None) -> dict[str, dict[str, Any]]:
+    """Return what a page marks in the saved answers of a notebook as it is now, by the answer's cell id.
+
+    Each is `{"answer": NAME, "numbers": [{"text", "from_end", "words", "cell", "path"}, …], "refresh": PROMPT}`: the answer
+    is the one that `NumbersTraced` names so, and `from_end` counts equal texts behind the number in its prose. Answers
+    without a stale number are left out. A cell that is being edited has no other value until it runs.
     """
     found: dict[str, dict[str, Any]] = {}
     for statement in statements(cells):
-        if statement.record is not None and (stale := stale_numbers(statement.record, statement.text, cells, folder)):
-            found[statement.cell.id] = stale_op(stale, statement.text)
+        if statement.record is None:
+            continue
+        if stale := stale_numbers(statement.record, statement.text, cells, folder, edited=False):
+            prose = prose_of(statement.text)
+            numbers = [
+                {
+                    "text": number.text,
+                    "from_end": prose.count(number.text, number.end),
+                    "words": number.because,
+                    "cell": number.cell,
+                    "path": number.path,
+                }
+                for number in stale
+            ]
+            refresh = refresh_prompt(stale, statement.text)
+            found[statement.cell.id] = {"answer": statement.name, "numbers": numbers, "refresh": refresh}
     return found
-
-
-def stale_op(stale: Sequence[StaleNumber], answer: str) -> dict[str, Any]:
-    """Return the operation by which a page marks the stale numbers of `answer` and offers to refresh them."""
-    prose = prose_of(answer)
-    numbers = [
-        {"text": number.text, "from_end": prose.count(number.text, number.end), "words": number.because}
-        for number in stale
-    ]
-    return {"op": "stale", "numbers": numbers, "refresh": refresh_prompt(stale)}
 
 
 def _read(record: Mapping[str, Any] | None, answer: str) -> tuple[_Kept, ...]:
@@ -225,9 +294,11 @@ def _read(record: Mapping[str, Any] | None, answer: str) -> tuple[_Kept, ...]:
         read = msgspec.convert(record, _Record)
     except msgspec.ValidationError:
         return ()  # no record, or not ours
-    if read.v != VERSION or read.text != _hash(answer):
+    before = len(answer) - read.size
+    if read.v != VERSION or not 0 <= before < len(answer) or read.text != _hash(answer[before:]):
         return ()
-    return tuple(number for number in read.n if answer.startswith(number.text, number.at))
+    kept = (replace(number, at=number.at + before) for number in read.n if number.at >= 0)
+    return tuple(number for number in kept if answer.startswith(number.text, number.at))
 
 
 def _of_file(number: _Kept, lines: Lines | None) -> StaleNumber | None:
@@ -239,7 +310,7 @@ def _of_file(number: _Kept, lines: Lines | None) -> StaleNumber | None:
     return _stale(number, now, _words(number, number.path, now))
 
 
-def _of_cell(number: _Kept, cell: Cell | None, texts: dict[str, Lines]) -> StaleNumber | None:
+def _of_cell(number: _Kept, cell: Cell | None, texts: dict[str, Lines], edited: bool) -> StaleNumber | None:
     if cell is None:
         return _stale(number, None, "the cell that gave it is gone")
     name = name_of(cell)
@@ -247,8 +318,9 @@ def _of_cell(number: _Kept, cell: Cell | None, texts: dict[str, Lines]) -> Stale
         texts[cell.id] = lines_of(output_text(cell.outputs))
     now = value_at(number.place, texts[cell.id])
     if now is not None and _holds(number, now):
-        edited = cell.sha256[:12] != number.source and cell.execution_count == number.run
-        return _stale(number, None, f"{name} was edited since, and has not run again") if edited else None
+        if edited and cell.sha256[:12] != number.source and cell.execution_count == number.run:
+            return _stale(number, None, f"{name} was edited since, and has not run again")
+        return None
     return _stale(number, now, _words(number, name, now))
 
 
@@ -275,18 +347,25 @@ def _stale(number: _Kept, now: float | None, because: str) -> StaleNumber:
     )
 
 
-def refresh_prompt(stale: Sequence[StaleNumber]) -> str:
-    """Return the prompt by which Claude updates the prose of its answer above.
+def refresh_prompt(stale: Sequence[StaleNumber], answer: str) -> str:
+    """Return the prompt by which Claude writes `answer` anew, whose numbers are stale.
 
-    >>> print(refresh_prompt([StaleNumber(text="2.4", start=0, end=3, because="cell [3] gave 2.4 then, 2.6 now", then=2.4)]))
-    Numbers in your last answer are out of date:
+    >>> stale = [StaleNumber(text="2.4", start=12, end=15, because="cell [3] gave 2.4 then, 2.6 now", then=2.4)]
+    >>> print(refresh_prompt(stale, "The mean is 2.4."))
+    Numbers in your answer below are out of date:
     - "2.4": cell [3] gave 2.4 then, 2.6 now
-    Read these cells or files again, and write the answer anew with the current values. Keep its structure and change only \
-what follows from them; if a conclusion no longer holds, say so first. Run nothing that changes data or files.
+    Read these cells or files again, and write the whole answer anew with the current values. Keep its structure and change \
+only what follows from them; if a conclusion no longer holds, say so first. Run nothing that changes data or files.
+    <BLANKLINE>
+    <answer>
+    The mean is 2.4.
+    </answer>
     """
     listed = "\n".join(f'- "{number.text}": {number.because}' for number in stale)
+    quoted = answer if len(answer) <= QUOTED_CHARS else f"{answer[:QUOTED_CHARS]}\n[…]"
     return (
-        f"Numbers in your last answer are out of date:\n{listed}\n"
-        "Read these cells or files again, and write the answer anew with the current values. Keep its structure and change "
-        "only what follows from them; if a conclusion no longer holds, say so first. Run nothing that changes data or files."
+        f"Numbers in your answer below are out of date:\n{listed}\n"
+        "Read these cells or files again, and write the whole answer anew with the current values. Keep its structure and "
+        "change only what follows from them; if a conclusion no longer holds, say so first. Run nothing that changes data "
+        f"or files.\n\n<answer>\n{quoted}\n</answer>"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,9 @@ from cellwright.kernel.namespace.namespace import code_signature, user_variables
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+
+_TABLES = {"DataFrame": ("pandas", "polars"), "GeoDataFrame": ("geopandas",)}
 
 
 def live_definitions(shell: InteractiveShell, project: Path) -> Callable[[str], str]:
@@ -32,6 +35,30 @@ def live_definitions(shell: InteractiveShell, project: Path) -> Callable[[str], 
         return f"in the kernel ({place}): function {name} | def {name.rpartition('.')[2]}{arguments}"
 
     return definition
+
+
+def has_name(shell: InteractiveShell) -> Callable[[str], bool]:
+    """Make what says whether the user has a variable of a name, or a table or a mapping with a column or key of it.
+
+    Runs no code of the user's, and may be called on any thread.
+    """
+
+    def has(name: str) -> bool:
+        variables = user_variables(shell)
+        return name in variables or any(name in _columns(value) for value in list(variables.values()))
+
+    return has
+
+
+def _columns(value: object) -> Container[object]:
+    kind = type(value)
+    if kind is dict:
+        return value  # type: ignore[return-value]  # a mapping
+    if kind.__name__ not in _TABLES or kind.__module__.partition(".")[0] not in _TABLES[kind.__name__]:
+        return ()
+    columns = [str(column) for column in value.columns]  # type: ignore[attr-defined]  # a table
+    index = getattr(value, "index", None)
+    return {*columns, *(str(name) for name in getattr(index, "names", ()))}
 
 
 def _found(variables: Mapping[str, Any], name: str) -> object:

@@ -60,7 +60,7 @@ from cellwright.kernel.pages.page_secret import knows_secret
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interrupt_main_thread, needs_pump
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, Questions
-from cellwright.sessions.provenance import FIELD
+from cellwright.sessions.provenance import FIELD, NUMBERS
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -317,6 +317,8 @@ class SavedOutput:
         if self._run_id and state.replayed:  # the same answer, so the same bytes
             self._run_id = hashlib.sha256(json.encode(bundles)).hexdigest()[:ID_CHARS]
         metadata = dict(self._metadata())
+        if FIELD in metadata and state.numbers is not None and state.numbers.record is not None:
+            metadata[FIELD] = {**metadata[FIELD], NUMBERS: state.numbers.record}
         return [(bundle, {} if n else metadata) for n, bundle in enumerate(bundles)]
 
     def _clean(self, text: str) -> str:

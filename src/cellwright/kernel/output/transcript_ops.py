@@ -41,6 +41,7 @@ from cellwright.events import (
     ToolStart,
     TurnChanged,
     TurnEnd,
+    UnknownName,
     UserPrompt,
     step_title,
 )
@@ -268,6 +269,7 @@ def _plain(  # noqa: C901  one arm for each event
                 "check": event.check,
                 "numbers": [_number(number) for number in event.numbers[: DRAWN.numbers]],
                 "checked": None if event.checked is None else _checked(event.checked),
+                **({"names": [_name(name) for name in event.names]} if event.names else {}),
             }
         case TurnChanged():
             return _changes(event)
@@ -317,6 +319,10 @@ def _number(number: Number) -> Op:
         "marked": number.marked,
         "source": _place(number.source),
     }
+
+
+def _name(name: UnknownName) -> Op:
+    return {"text": name.text, "from_end": name.from_end, "words": name.words, "code": name.code}
 
 
 def _checked(checked: CheckedNumbers) -> Op:

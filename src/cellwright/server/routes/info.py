@@ -96,6 +96,29 @@ class ModelsRoute(FolderRoute):
         self.answer(models_report(settings, environ, listed))
 
 
+class StaleNumbersRoute(FolderRoute):
+    """`POST stale-numbers?folder=`"""
+
+    @authenticated
+    @may_read
+    async def post(self) -> None:
+        from cellwright.features.numbers.stale import stale_answers  # as above
+        from cellwright.tools.notebook.open_notebook import Cell
+
+        cells = [
+            Cell(
+                id=cell["id"],
+                cell_type="code",
+                source=cell["source"],
+                position=position,
+                execution_count=cell["execution_count"],
+                outputs=tuple(cell["outputs"]),
+            )
+            for position, cell in enumerate(self.body("NotebookCells")["cells"])
+        ]
+        self.answer({"answers": await asyncio.to_thread(stale_answers, cells, self.folder())})
+
+
 class CassettesRoute(FolderRoute):
     """`GET cassettes?folder=`"""
 

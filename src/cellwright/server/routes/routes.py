@@ -17,6 +17,7 @@ from cellwright.server.routes.info import (
     ModelsRoute,
     OpenApiRoute,
     SettingsRoute,
+    StaleNumbersRoute,
     StatusRoute,
 )
 from cellwright.server.routes.overview import OverviewRoute, StopTaskRoute
@@ -55,6 +56,7 @@ def routes(
         (rf"{ROOT}/cloud", CloudRoute, {"runs": runs, "proxied": proxied}),
         (rf"{ROOT}/demo", DemoRoute, own),
         (rf"{ROOT}/cassettes", CassettesRoute, own),
+        (rf"{ROOT}/stale-numbers", StaleNumbersRoute, own),
         (rf"{ROOT}/sessions", SessionsRoute, of_sessions),
         (rf"{ROOT}/sessions/{part}", SessionRoute, of_sessions),
         (rf"{ROOT}/sessions/{part}/export", SessionExportRoute, of_sessions),
