@@ -218,3 +218,48 @@ def test_a_run_of_the_panel_is_told_of_a_cell_that_runs_and_else_goes_on_beside_
     assert text_of(result).endswith("'as it was'")
     assert ", after cell [" in text_of(result)
     assert kernel.value("seen") == "'changed meanwhile'"
+
+
+def test_an_agent_with_a_branch_is_told_the_variables_of_that(kernel: NotebookKernel, model: MessagesServer) -> None:
+    kernel.run("shared = [1]")
+    model.add(
+        use("Agent", description="look", prompt="look"),
+        use("Variables", names=["shared"]),
+        use("Branch", code="shared = {'a': 1}; own = 2"),
+        use("Variables", names=["shared", "own"]),
+        use("Variables", names=["nothing"]),
+        say("Looked."),
+        use("Branch", code="shared = 'in the branch of Claude'"),
+        use("Variables", names=["shared"]),
+        say("Done."),
+    )
+    cell = kernel.run("%%claude --new\ngo")
+    assert cell.status == "ok", cell.error
+    said = [text_of(result) for request in model.requests[-9:] for result in results_of(request.body["messages"])]
+    before, _, inside, missing = said[:4]
+    assert before.startswith("shared: list")
+    assert inside.startswith("[In your branch. Your variables as of ")
+    assert "shared: dict" in inside
+    assert "own: int" in inside
+    assert "Variable nothing was not found" in missing
+    assert said[-1].startswith("shared: list")
+    assert kernel.value("shared, 'own' in globals()") == "([1], False)"
+
+
+def test_errors_are_as_short_as_those_of_python(kernel: NotebookKernel, model: MessagesServer) -> None:
+    code = "import json\ndef read(text):\n    return json.loads(text)\nread('{')"
+    model.add(use("Branch", code=code), use("Branch", code="read('[')"), use("Branch", code="1 +"), say("Done."))
+    model_asked = len(model.requests)
+    assert kernel.run("%%claude --new\ngo").status == "ok"
+    first, second, third = (
+        text_of(result)
+        for request in model.requests[model_asked + 1 :]
+        for result in results_of(request.body["messages"])
+    )
+    assert "<this call's code>" in first
+    assert "scanner.py" not in first
+    assert "decoder.py" in first  # where it was raised
+    assert "JSONDecodeError" in first
+    assert "\x1b" not in first
+    assert "<an earlier call's code>" in second
+    assert "SyntaxError: invalid syntax" in third

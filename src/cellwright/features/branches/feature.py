@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -46,6 +46,11 @@ class OneBranch(Protocol):
 
     @property
     def taken(self) -> Snapshot: ...
+    @property
+    def alive(self) -> bool: ...
+    async def ask(
+        self, function: str, arguments: object, descriptors: Sequence[int] = (), *, timeout: float
+    ) -> Any: ...
 
 
 class ListedBranch(Protocol):
@@ -140,6 +145,20 @@ class KernelCopies(Feature):
                 is_new = self._used.get(owner) is not branch
                 self._used[owner] = branch
                 yield UsedBranch(branch, _words(branch.taken, is_new=is_new))
+            finally:
+                self._at_work -= 1
+
+    @contextlib.asynccontextmanager
+    async def own(self, owner: str) -> AsyncIterator[UsedBranch | None]:
+        """Give the branch that `owner` has now to one question; None if it has none."""
+        async with self._turns.setdefault(owner, asyncio.Lock()):
+            branch = self._used.get(owner)
+            if branch is None or not branch.alive:
+                yield None
+                return
+            self._at_work += 1
+            try:
+                yield UsedBranch(branch, _words(branch.taken, is_new=False))
             finally:
                 self._at_work -= 1
 
