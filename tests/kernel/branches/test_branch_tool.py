@@ -14,6 +14,7 @@ from notebook_kernel import Cell, NotebookKernel, Page
 
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.testing import MessagesServer, say, turn, use
+from eventual import eventually
 
 pytestmark = [
     pytest.mark.kernel,
@@ -263,3 +264,80 @@ def test_errors_are_as_short_as_those_of_python(kernel: NotebookKernel, model: M
     assert "\x1b" not in first
     assert "<an earlier call's code>" in second
     assert "SyntaxError: invalid syntax" in third
+
+
+def test_a_variable_of_the_branch_is_taken_into_the_kernel_as_data(
+    kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer
+) -> None:
+    pytest.importorskip("pyarrow")
+    code = """
+import pandas as pd, os
+class Evil:
+    def __reduce__(self): return os.system, ("touch evil.txt",)
+top = pd.DataFrame({"city": ["a"] * 120, "price": range(120)})
+evil, scores = Evil(), {"ridge": 0.5}
+"""
+    kernel.run("mine = 1")
+    ask(kernel, model, code)
+    assert kernel.value("'top' in globals()") == "False"
+    cell = kernel.run("%claude /branches keep top as best")
+    assert cell.status == "ok", cell.error
+    assert "120 rows × 2 columns" in str(cell.outputs)
+    assert kernel.value("len(best), int(best.price.sum()), 'top' in globals()") == "(120, 7140, False)"
+    # it rests, and is asked again
+    assert kernel.run("%claude /branches keep scores").status == "ok"
+    assert kernel.value("scores") == "{'ridge': 0.5}"
+    refused = {
+        "evil": "Evil is no frame",
+        "nothing": "The branch has no variable nothing",
+        "top as mine": "Your kernel has mine already",
+        "top as len": "Your kernel has len already",
+        "top as class": "cannot be the name of a variable",
+        "top.city": "cannot be the name of a variable",
+    }
+    for names, why in refused.items():
+        assert why in kernel.run(f"%claude /branches keep {names}").error, names
+    assert kernel.value("mine, 'evil' in globals(), __import__('os').path.exists('evil.txt')") == "(1, False, False)"
+    assert "| waiting" in str(kernel.run("%claude /branches").outputs)
+    # the next prompt ends it
+    model.add(say("Yes."))
+    assert kernel.run("%%claude\nall right?").status == "ok"
+    assert "There is no branch" in kernel.run("%claude /branches keep top").error
+
+
+def test_a_branch_that_rests_runs_nothing(kernel: NotebookKernel, model: MessagesServer, project: Path) -> None:
+    code = """
+import subprocess, threading, time
+left = subprocess.Popen(["sleep", "600"], start_new_session=True, env={})
+counted = 0
+def count():
+    global counted
+    while True:
+        counted += 1
+        time.sleep(0.001)
+threading.Thread(target=count, daemon=True).start()
+print(left.pid)
+"""
+    ask(kernel, model, code)
+    pid = int(text_of(results(model)[0]).rpartition("\n")[2])
+    eventually(lambda: not _runs(pid))  # what it started has ended
+    [branch] = [each for each in _children(int(kernel.value("__import__('os').getpid()"))) if _children(each)]
+    eventually(lambda: {_state(each) for each in _children(branch)} == {"T"})
+    assert kernel.run("%claude /branches keep counted").status == "ok"
+    eventually(lambda: {_state(each) for each in _children(branch)} == {"T"})
+
+
+def _children(pid: int) -> list[int]:
+    found = [(task / "children").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return [int(each) for line in found for each in line.split()]
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
+def _runs(pid: int) -> bool:
+    return _state(pid) not in ("", "Z", "X")

@@ -17,15 +17,22 @@ from msgspec import Struct
 from cellwright.config.settings.option_table import BRANCHES
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd, SubagentEvent, ToolStart
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
     from cellwright.conversation.runs.run import Run
+    from cellwright.sessions.session import Session
 
 FIRST_USE = (
     "Claude tries things in a confined copy of your kernel: no writes, no network; it can read all variables. "
     "/branches shows the copies."
+)
+
+NO_BRANCH_LEFT = (
+    "There is no branch to take a variable from: that of Claude's last turn is kept until your next prompt, if the turn had "
+    "one and memory is not short. /branches run CALL runs the code of a call in your kernel."
 )
 
 CHANGES_THE_KERNEL = frozenset({"Python", "NotebookRun"})
@@ -73,7 +80,8 @@ class ForkedKernel(Protocol):
     async def branch(self, owner: str, confinement: Confinement | None) -> OneBranch: ...
     def listing(self) -> Sequence[ListedBranch]: ...
     async def end(self, owner: str) -> None: ...
-    async def turn_ended(self) -> None: ...
+    async def turn_ended(self, resting: str = "") -> None: ...
+    async def take(self, owner: str, name: str, new_name: str) -> str: ...
     async def close(self) -> None: ...
 
 
@@ -103,6 +111,8 @@ class KernelCopies(Feature):
         self._ending: set[asyncio.Task[None]] = set()
         self._told = False
         self._at_work = 0
+        self._of_claude = ""
+        """The session of the last run, by which Claude's own branch goes."""
 
     @property
     def setting(self) -> str:
@@ -117,6 +127,12 @@ class KernelCopies(Feature):
     def begin(self, run: RunInfo) -> None:
         if run.kind.keeps:
             self._asked_for = run.options.branches
+            self._of_claude = run.session.id
+
+    async def before_run(self, session: Session) -> None:
+        if self._kernel is not None:
+            await asyncio.gather(*self._ending)
+            await self._kernel.turn_ended()
 
     def run_added(self, run: Run) -> None:
         run.bus.subscribe(self._on_event)
@@ -128,7 +144,7 @@ class KernelCopies(Feature):
             self._is_current = False
             self._used.clear()
             self._turns.clear()
-            ending = asyncio.get_running_loop().create_task(self._kernel.turn_ended())
+            ending = asyncio.get_running_loop().create_task(self._kernel.turn_ended(self._of_claude))
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
         if isinstance(event, ToolStart) and any(call.name in CHANGES_THE_KERNEL for call in event.calls):
@@ -187,6 +203,16 @@ class KernelCopies(Feature):
             return False
         await self._kernel.end(owner)
         return True
+
+    async def take(self, name: str, new_name: str) -> str:
+        """Give the kernel a variable of the branch that rests since Claude's last turn; return how large it is.
+
+        Raises CellwrightError EXECUTION_ERROR.
+        """
+        await asyncio.gather(*self._ending)
+        if self._kernel is None:
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, NO_BRANCH_LEFT)
+        return await self._kernel.take(self._of_claude, name, new_name)
 
     async def close(self) -> None:
         if self._kernel is not None:

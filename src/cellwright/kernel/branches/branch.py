@@ -86,6 +86,7 @@ class Branch:
         self._stopping: Status | None = None
         self._kill_at: float | None = None
         self._unfinished = False
+        self._rests = False
 
     @property
     def taken(self) -> Taken:
@@ -149,6 +150,8 @@ class Branch:
                 await self._until_done(BranchOutputs(None), time.monotonic())
             if not self._alive:
                 return None
+            if self._rests:
+                self._signal(signal.SIGCONT)
             self._unfinished = True
             self._stopping = self._kill_at = None
             with contextlib.suppress(ConnectionError):
@@ -226,10 +229,22 @@ class Branch:
     def _signal(self, number: signal.Signals) -> None:
         # nobody else has its pid before the snapshot was asked to reap it
         with contextlib.suppress(ProcessLookupError):
-            if number == signal.SIGKILL:
+            if number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT):
                 os.killpg(self.pid, number)
             else:
                 os.kill(self.pid, number)
+
+    async def rest(self) -> None:
+        """Stand still until it is asked something: no code of it goes on, and what that started is ended."""
+        self._rests = True
+        if self._mark is not None:
+            await asyncio.to_thread(end_marked, self._mark, self.pid)
+        self._signal(signal.SIGSTOP)
+
+    @property
+    def rests(self) -> bool:
+        """True once its code runs no more, and only its variables can be asked for."""
+        return self._rests
 
     def memory(self) -> int:
         """Bytes that it has to itself."""
