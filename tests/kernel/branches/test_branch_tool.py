@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_panel import ChatPanel
-from notebook_kernel import Cell, NotebookKernel, Page
+from notebook_kernel import Cell, NotebookKernel, Page, model_of, running_kernel
 
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.testing import MessagesServer, say, turn, use
@@ -341,3 +342,40 @@ def _state(pid: int) -> str:
 
 def _runs(pid: int) -> bool:
     return _state(pid) not in ("", "Z", "X")
+
+
+def test_a_recording_is_shown_and_its_code_does_not_run_again(
+    tmp_path: Path, messages_server: Callable[..., MessagesServer]
+) -> None:
+    data = {"JUPYTER_DATA_DIR": str(tmp_path / "jupyter"), "JPY_SESSION_NAME": str(tmp_path / "n.ipynb")}
+    server = messages_server([use("Branch", code="import time; stamp = time.time_ns()\nstamp"), say("Then.")])
+    with running_kernel(tmp_path, {**model_of(server), **data}) as kernel:
+        kernel.run("%load_ext cellwright")
+        kernel.run("%config Claude.record = 'auto'")
+        assert kernel.run("%%claude\nWhen?").status == "ok"
+    [result] = results(server)
+    stamp = text_of(result).rpartition("\n")[2]
+    assert stamp.isdigit()
+    with running_kernel(tmp_path, {"ANTHROPIC_BASE_URL": server.url, **data}) as kernel:
+        kernel.run("%load_ext cellwright")
+        kernel.run("%config Claude.replay = 'auto'")
+        cell = kernel.run("%%claude\nWhen?")
+        assert cell.status == "ok", cell.error
+        assert stamp in str(cell.outputs)
+        assert "Claude has no branch" in str(kernel.run("%claude /branches").outputs)
+        assert "There is no branch" in kernel.run("%claude /branches keep stamp").error
+        assert "cellwright-forker" not in kernel.value("[each.name for each in __import__('threading').enumerate()]")
+    assert server.remaining_turns == 0
+
+
+def test_a_dry_run_makes_no_copy_and_leaves_the_one_that_rests(kernel: NotebookKernel, model: MessagesServer) -> None:
+    asked = len(model.all_requests)
+    cell = kernel.run("%%claude --new --dry-run\ngo")
+    assert cell.status == "ok", cell.error
+    assert "Branch" in cell.stdout
+    assert len(model.all_requests) == asked
+    ask(kernel, model, "seen = 7")
+    assert kernel.run("%%claude --dry-run\ngo").status == "ok"
+    cell = kernel.run("%claude /branches keep seen")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("seen") == "7"

@@ -111,6 +111,8 @@ class KernelCopies(Feature):
         self._ending: set[asyncio.Task[None]] = set()
         self._told = False
         self._at_work = 0
+        self._is_turn = False
+        """The run is no dry run."""
         self._of_claude = ""
         """The session of the last run, by which Claude's own branch goes."""
 
@@ -125,12 +127,13 @@ class KernelCopies(Feature):
         return self._kernel is not None
 
     def begin(self, run: RunInfo) -> None:
-        if run.kind.keeps:
+        self._is_turn = run.kind.keeps
+        if self._is_turn:
             self._asked_for = run.options.branches
             self._of_claude = run.session.id
 
     async def before_run(self, session: Session) -> None:
-        if self._kernel is not None:
+        if self._kernel is not None and self._is_turn:
             await asyncio.gather(*self._ending)
             await self._kernel.turn_ended()
 

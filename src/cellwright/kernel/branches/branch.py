@@ -174,7 +174,7 @@ class Branch:
             while True:
                 if next_event is None:
                     next_event = asyncio.ensure_future(self._events.next())
-                await asyncio.wait({next_event}, timeout=_TICK_SECONDS)
+                await asyncio.wait({next_event}, timeout=self._seconds_to_look())
                 if next_event.done():
                     event = next_event.result()
                     next_event = None
@@ -194,10 +194,16 @@ class Branch:
             if next_event is not None:
                 next_event.cancel()
 
+    def _seconds_to_look(self) -> float:
+        """The time until the next look at it; what is to be killed is not given a moment more."""
+        if self._kill_at is None:
+            return _TICK_SECONDS
+        return min(max(self._kill_at - time.monotonic(), 0.001), _TICK_SECONDS)
+
     def _check(self, deadline: float, looks: _Looks) -> None:
         now = time.monotonic()
         if self._kill_at is not None:
-            if now > self._kill_at:
+            if now >= self._kill_at:
                 self._kill(self._stopping or "interrupted")
         elif now > deadline:
             self._stop("timeout")
