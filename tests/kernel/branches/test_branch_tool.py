@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from chat_panel import ChatPanel
+from everyday_calls import CALLS, SETUP
 from notebook_kernel import Cell, NotebookKernel, Page, model_of, running_kernel
 
 from cellwright.kernel.branches.bounds import branches_enforced
@@ -379,3 +380,35 @@ def test_a_dry_run_makes_no_copy_and_leaves_the_one_that_rests(kernel: NotebookK
     cell = kernel.run("%claude /branches keep seen")
     assert cell.status == "ok", cell.error
     assert kernel.value("seen") == "7"
+
+
+NOT_IN_A_BRANCH = {
+    "db.execute('select count(*) from items').fetchone()": "SQLite objects created in a thread",
+    "pldf.group_by('city').agg(pl.col('price').mean())": "This branch hangs in a lock",
+    "df.to_csv('data/cleaned.csv', index=False)": "Permission denied",
+    "requests.get('https://example.org', timeout=2).status_code": "ConnectionError",
+}
+"""The everyday calls that need the kernel, and what Claude is told of each."""
+
+
+@pytest.mark.thorough
+def test_of_150_everyday_calls_at_most_three_in_a_hundred_need_the_kernel(
+    kernel: NotebookKernel, model: MessagesServer
+) -> None:
+    for library in ("duckdb", "matplotlib", "pandas", "polars", "pyarrow", "requests"):
+        pytest.importorskip(library)
+    assert len(set(CALLS)) == 150
+    cell = kernel.run(SETUP)
+    assert cell.status == "ok", cell.error
+    failed = {}
+    for begin in range(0, len(CALLS), 30):
+        codes = CALLS[begin : begin + 30]
+        model.add(*(use("Branch", code=code) for code in codes), say("Done."))
+        asked = len(model.requests)
+        cell = kernel.run("%%claude --new --mode dontAsk\ngo")
+        assert cell.status == "ok", cell.error
+        ends = [end for request in model.requests[asked + 1 :] for end in results_of(request.body["messages"])]
+        failed |= {code: text_of(end) for code, end in zip(codes, ends, strict=True) if end.get("is_error")}
+    unexpected = {code: said for code, said in failed.items() if NOT_IN_A_BRANCH.get(code, "…") not in said}
+    assert unexpected == {}
+    assert len(failed) <= 0.03 * len(CALLS)
