@@ -400,7 +400,7 @@ def test_of_150_everyday_calls_at_most_three_in_a_hundred_need_the_kernel(
     assert len(set(CALLS)) == 150
     cell = kernel.run(SETUP)
     assert cell.status == "ok", cell.error
-    failed = {}
+    failed: dict[str, str] = {}
     for begin in range(0, len(CALLS), 30):
         codes = CALLS[begin : begin + 30]
         model.add(*(use("Branch", code=code) for code in codes), say("Done."))

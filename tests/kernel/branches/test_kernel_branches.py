@@ -175,6 +175,10 @@ def test_a_lock_that_is_never_released_is_told_from_work(kernel: NotebookKernel)
     found = printed(kernel, f"r = await ran({waits!r}, seconds=600); print(r.status, r.text, r.seconds)")
     assert found.startswith(f"hung {HUNG}")
     assert float(found.split()[-1]) < 4 + BUSY_SECONDS
+    listens = "import os, threading; threading.Thread(target=os.read, args=(os.pipe()[0], 1), daemon=True).start()"
+    printed(kernel, f"await taken(); await ran({listens!r})")
+    assert printed(kernel, f"print((await ran({waits!r}, seconds=600)).status)") == "hung\n"
+    printed(kernel, "await taken()")
     works = "import threading, time; t = threading.Thread(target=time.sleep, args=(3.6,)); t.start(); t.join(); 'done'"
     assert printed(kernel, f"print(await said({works!r}))") == "'done'\n\n"
 

@@ -31,7 +31,9 @@ Path('data').mkdir(exist_ok=True)
 df.head(20_000).to_csv('data/orders.csv', index=False)
 df.to_parquet('data/orders.parquet')
 customers.to_json('data/customers.json', orient='records')
-Path('data/app.log').write_text('\\n'.join(f'2026-11-{n % 28 + 1:02} {"ERROR" if n % 9 == 0 else "INFO"} step {n}' for n in range(2000)))
+Path('data/app.log').write_text(
+    '\\n'.join(f'2026-11-{n % 28 + 1:02} {"ERROR" if n % 9 == 0 else "INFO"} step {n}' for n in range(2000))
+)
 con = duckdb.connect()
 con.register('orders', df)
 con.sql('select city, avg(price) from orders group by city').fetchall()
@@ -205,7 +207,8 @@ fig.tight_layout()
 ---
 df.boxplot('price', by='city')
 ---
-fig = plt.figure(); plt.semilogy(np.linalg.svd(X, compute_uv=False)); plt.savefig(Path(tempfile.gettempdir()) / 'spectrum.png')
+plt.semilogy(np.linalg.svd(X, compute_uv=False))
+plt.savefig(Path(tempfile.gettempdir()) / 'spectrum.png')
 ---
 con.sql('select count(*) from orders').fetchall()
 ---
@@ -231,7 +234,8 @@ other = sqlite3.connect('data/shop.db')
 other.execute('select avg(price) from items').fetchone()
 ---
 memory = sqlite3.connect(':memory:')
-memory.execute('create table t (a)'); memory.execute('insert into t values (1)'); memory.execute('select * from t').fetchall()
+memory.execute('create table t (a)'); memory.execute('insert into t values (1)')
+memory.execute('select * from t').fetchall()
 ---
 pd.read_sql('select name from sqlite_master', sqlite3.connect('data/shop.db'))
 ---

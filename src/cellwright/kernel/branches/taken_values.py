@@ -218,7 +218,8 @@ def _read(offered: Offered, file: int) -> Any:
     if not 0 < size <= MOST_BYTES + (1 << 20):
         message = f"it has {size / 1e9:.1f} GB"
         raise CannotTake(message)
-    data = mmap.mmap(file, size, prot=mmap.PROT_READ)
+    # pages of our own once they are written: arrays stand in them, and nothing is copied
+    data = mmap.mmap(file, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
     match offered.kind:
         case "plain":
             if size > MOST_PLAIN_BYTES:
@@ -237,7 +238,7 @@ def _read(offered: Offered, file: int) -> Any:
 
             frame = pl.from_arrow(table)
             return frame if offered.kind == "polars" else frame.to_series()  # type: ignore[union-attr]
-    return _as_pandas(table, offered)
+    return _as_pandas(table, offered, data)
 
 
 def _read_array(data: mmap.mmap) -> Any:
@@ -257,7 +258,7 @@ def _read_array(data: mmap.mmap) -> Any:
         message = "its size is not what it says"
         raise CannotTake(message)
     array = np.frombuffer(data, dtype, count, head.tell()) if count and dtype.itemsize else np.empty(count, dtype)
-    return array.reshape(shape, order="F" if by_columns else "C").copy("K")
+    return array.reshape(shape, order="F" if by_columns else "C")
 
 
 def _read_table(data: mmap.mmap) -> Any:
@@ -298,7 +299,7 @@ def _field(message: bytes, table: int, number: int) -> int | None:
     return place + int.from_bytes(message[place : place + 4], "little") if offset else None
 
 
-def _as_pandas(table: Any, offered: Offered) -> Any:
+def _as_pandas(table: Any, offered: Offered, data: mmap.mmap) -> Any:
     import pandas as pd
 
     if len(offered.columns) > table.num_columns or len(offered.dtypes) != table.num_columns:
@@ -309,8 +310,11 @@ def _as_pandas(table: Any, offered: Offered) -> Any:
         exact: Any = pd.api.types.pandas_dtype(dtype) if _EXACT_DTYPES.fullmatch(dtype) else None
         if hasattr(exact, "__from_arrow__"):
             parts.append(pd.Series(exact.__from_arrow__(column)))
+        elif (numbers := _numbers_in(data, column)) is not None:
+            parts.append(pd.Series(numbers, copy=False))
         else:
-            parts.append(pd.Series(column.to_pandas(), dtype=exact))
+            # copied: what is Arrow's own memory cannot be written
+            parts.append(pd.Series(column.to_pandas(), dtype=exact, copy=True))
     count = len(offered.columns)
     if offered.steps is not None:
         index: Any = pd.RangeIndex(*offered.steps, name=_named(offered.index[0]))
@@ -318,14 +322,30 @@ def _as_pandas(table: Any, offered: Offered) -> Any:
         index = pd.Index(parts[-1], name=_named(offered.index[0]))
     else:
         index = pd.MultiIndex.from_arrays(parts[count:], names=[_named(each) for each in offered.index])
-    # copied: what is Arrow's own memory cannot be written
-    frame = pd.DataFrame(dict(enumerate(parts[:count])), copy=True)
+    frame = pd.DataFrame(dict(enumerate(parts[:count])), copy=False)
     if not count:
         frame = pd.DataFrame(index=index)
     frame.index = index
     labels = [_named(each) for each in offered.columns]
     frame.columns = pd.MultiIndex.from_tuples(labels) if labels and all(map(_is_tuple, labels)) else pd.Index(labels)
     return frame if offered.kind == "pandas" else frame.iloc[:, 0]
+
+
+def _numbers_in(data: mmap.mmap, column: Any) -> Any:
+    """The array that a column of plain numbers is in `data`; None for other columns, and those with gaps."""
+    import numpy as np
+
+    types = _arrow().types
+    if (
+        column.num_chunks != 1
+        or column.null_count
+        or not (types.is_integer(column.type) or types.is_floating(column.type))
+    ):
+        return None
+    [chunk] = column.chunks
+    dtype = np.dtype(column.type.to_pandas_dtype())
+    start = chunk.buffers()[1].address - np.frombuffer(data, np.uint8).ctypes.data + chunk.offset * dtype.itemsize
+    return np.frombuffer(data, dtype, len(chunk), start)
 
 
 def _is_tuple(label: object) -> bool:
