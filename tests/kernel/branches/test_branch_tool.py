@@ -375,11 +375,11 @@ def test_a_dry_run_makes_no_copy_and_leaves_the_one_that_rests(kernel: NotebookK
     assert cell.status == "ok", cell.error
     assert "Branch" in cell.stdout
     assert len(model.all_requests) == asked
-    ask(kernel, model, "seen = 7")
+    ask(kernel, model, "only_there = 7")
     assert kernel.run("%%claude --dry-run\ngo").status == "ok"
-    cell = kernel.run("%claude /branches keep seen")
+    cell = kernel.run("%claude /branches keep only_there")
     assert cell.status == "ok", cell.error
-    assert kernel.value("seen") == "7"
+    assert kernel.value("only_there") == "7"
 
 
 NOT_IN_A_BRANCH = {
