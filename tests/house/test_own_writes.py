@@ -77,7 +77,10 @@ terminal/main.py tools/mcp/transports.py
 THE_SYSTEMS = "kernel/branches/forked/resets.py"
 """A setting of the own process, in `/proc`."""
 
-CLASSES = (BELOW_A_PROJECT, JUDGED, OUR_STATE, TEMPORARY, THE_USERS, READING, THE_NULL_DEVICE, THE_SYSTEMS)
+IN_MEMORY = "kernel/branches/taken_values.py"
+"""A file without a name."""
+
+CLASSES = (BELOW_A_PROJECT, JUDGED, OUR_STATE, TEMPORARY, THE_USERS, READING, THE_NULL_DEVICE, THE_SYSTEMS, IN_MEMORY)
 
 
 def test_every_module_that_writes_says_whose_place_it_is():

@@ -76,7 +76,7 @@ def kernel_tools(
             beside_branch=has_branches,
             before_code=before_code,
         ),
-        variables_tool(shell, jobs, redacts=settings.redact_secrets),
+        variables_tool(shell, jobs, redacts=settings.redact_secrets, branches=branches if has_branches else None),
         later_tool("NotebookRun", notebook_run),
         later_tool("NotebookVerify", notebook_verify),
     )

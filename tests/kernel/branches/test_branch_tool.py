@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_panel import ChatPanel
-from notebook_kernel import Cell, NotebookKernel, Page
+from everyday_calls import CALLS, SETUP
+from notebook_kernel import Cell, NotebookKernel, Page, model_of, running_kernel
 
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.testing import MessagesServer, say, turn, use
+from eventual import eventually
 
 pytestmark = [
     pytest.mark.kernel,
@@ -218,3 +221,194 @@ def test_a_run_of_the_panel_is_told_of_a_cell_that_runs_and_else_goes_on_beside_
     assert text_of(result).endswith("'as it was'")
     assert ", after cell [" in text_of(result)
     assert kernel.value("seen") == "'changed meanwhile'"
+
+
+def test_an_agent_with_a_branch_is_told_the_variables_of_that(kernel: NotebookKernel, model: MessagesServer) -> None:
+    kernel.run("shared = [1]")
+    model.add(
+        use("Agent", description="look", prompt="look"),
+        use("Variables", names=["shared"]),
+        use("Branch", code="shared = {'a': 1}; own = 2"),
+        use("Variables", names=["shared", "own"]),
+        use("Variables", names=["nothing"]),
+        say("Looked."),
+        use("Branch", code="shared = 'in the branch of Claude'"),
+        use("Variables", names=["shared"]),
+        say("Done."),
+    )
+    cell = kernel.run("%%claude --new\ngo")
+    assert cell.status == "ok", cell.error
+    said = [text_of(result) for request in model.requests[-9:] for result in results_of(request.body["messages"])]
+    before, _, inside, missing = said[:4]
+    assert before.startswith("shared: list")
+    assert inside.startswith("[In your branch. Your variables as of ")
+    assert "shared: dict" in inside
+    assert "own: int" in inside
+    assert "Variable nothing was not found" in missing
+    assert said[-1].startswith("shared: list")
+    assert kernel.value("shared, 'own' in globals()") == "([1], False)"
+
+
+def test_errors_are_as_short_as_those_of_python(kernel: NotebookKernel, model: MessagesServer) -> None:
+    code = "import json\ndef read(text):\n    return json.loads(text)\nread('{')"
+    model.add(use("Branch", code=code), use("Branch", code="read('[')"), use("Branch", code="1 +"), say("Done."))
+    model_asked = len(model.requests)
+    assert kernel.run("%%claude --new\ngo").status == "ok"
+    first, second, third = (
+        text_of(result)
+        for request in model.requests[model_asked + 1 :]
+        for result in results_of(request.body["messages"])
+    )
+    assert "<this call's code>" in first
+    assert "scanner.py" not in first
+    assert "decoder.py" in first  # where it was raised
+    assert "JSONDecodeError" in first
+    assert "\x1b" not in first
+    assert "<an earlier call's code>" in second
+    assert "SyntaxError: invalid syntax" in third
+
+
+def test_a_variable_of_the_branch_is_taken_into_the_kernel_as_data(
+    kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer
+) -> None:
+    pytest.importorskip("pyarrow")
+    code = """
+import pandas as pd, os
+class Evil:
+    def __reduce__(self): return os.system, ("touch evil.txt",)
+top = pd.DataFrame({"city": ["a"] * 120, "price": range(120)})
+evil, scores = Evil(), {"ridge": 0.5}
+"""
+    kernel.run("mine = 1")
+    ask(kernel, model, code)
+    assert kernel.value("'top' in globals()") == "False"
+    cell = kernel.run("%claude /branches keep top as best")
+    assert cell.status == "ok", cell.error
+    assert "120 rows × 2 columns" in str(cell.outputs)
+    assert kernel.value("len(best), int(best.price.sum()), 'top' in globals()") == "(120, 7140, False)"
+    # it rests, and is asked again
+    assert kernel.run("%claude /branches keep scores").status == "ok"
+    assert kernel.value("scores") == "{'ridge': 0.5}"
+    refused = {
+        "evil": "Evil is no frame",
+        "nothing": "The branch has no variable nothing",
+        "top as mine": "Your kernel has mine already",
+        "top as len": "Your kernel has len already",
+        "top as class": "cannot be the name of a variable",
+        "top.city": "cannot be the name of a variable",
+    }
+    for names, why in refused.items():
+        assert why in kernel.run(f"%claude /branches keep {names}").error, names
+    assert kernel.value("mine, 'evil' in globals(), __import__('os').path.exists('evil.txt')") == "(1, False, False)"
+    assert "| waiting" in str(kernel.run("%claude /branches").outputs)
+    # the next prompt ends it
+    model.add(say("Yes."))
+    assert kernel.run("%%claude\nall right?").status == "ok"
+    assert "There is no branch" in kernel.run("%claude /branches keep top").error
+
+
+def test_a_branch_that_rests_runs_nothing(kernel: NotebookKernel, model: MessagesServer, project: Path) -> None:
+    code = """
+import subprocess, threading, time
+left = subprocess.Popen(["sleep", "600"], start_new_session=True, env={})
+counted = 0
+def count():
+    global counted
+    while True:
+        counted += 1
+        time.sleep(0.001)
+threading.Thread(target=count, daemon=True).start()
+print(left.pid)
+"""
+    ask(kernel, model, code)
+    pid = int(text_of(results(model)[0]).rpartition("\n")[2])
+    eventually(lambda: not _runs(pid))  # what it started has ended
+    [branch] = [each for each in _children(int(kernel.value("__import__('os').getpid()"))) if _children(each)]
+    eventually(lambda: {_state(each) for each in _children(branch)} == {"T"})
+    assert kernel.run("%claude /branches keep counted").status == "ok"
+    eventually(lambda: {_state(each) for each in _children(branch)} == {"T"})
+
+
+def _children(pid: int) -> list[int]:
+    found = [(task / "children").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return [int(each) for line in found for each in line.split()]
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
+def _runs(pid: int) -> bool:
+    return _state(pid) not in ("", "Z", "X")
+
+
+def test_a_recording_is_shown_and_its_code_does_not_run_again(
+    tmp_path: Path, messages_server: Callable[..., MessagesServer]
+) -> None:
+    data = {"JUPYTER_DATA_DIR": str(tmp_path / "jupyter"), "JPY_SESSION_NAME": str(tmp_path / "n.ipynb")}
+    server = messages_server([use("Branch", code="import time; stamp = time.time_ns()\nstamp"), say("Then.")])
+    with running_kernel(tmp_path, {**model_of(server), **data}) as kernel:
+        kernel.run("%load_ext cellwright")
+        kernel.run("%config Claude.record = 'auto'")
+        assert kernel.run("%%claude\nWhen?").status == "ok"
+    [result] = results(server)
+    stamp = text_of(result).rpartition("\n")[2]
+    assert stamp.isdigit()
+    with running_kernel(tmp_path, {"ANTHROPIC_BASE_URL": server.url, **data}) as kernel:
+        kernel.run("%load_ext cellwright")
+        kernel.run("%config Claude.replay = 'auto'")
+        cell = kernel.run("%%claude\nWhen?")
+        assert cell.status == "ok", cell.error
+        assert stamp in str(cell.outputs)
+        assert "Claude has no branch" in str(kernel.run("%claude /branches").outputs)
+        assert "There is no branch" in kernel.run("%claude /branches keep stamp").error
+        assert "cellwright-forker" not in kernel.value("[each.name for each in __import__('threading').enumerate()]")
+    assert server.remaining_turns == 0
+
+
+def test_a_dry_run_makes_no_copy_and_leaves_the_one_that_rests(kernel: NotebookKernel, model: MessagesServer) -> None:
+    asked = len(model.all_requests)
+    cell = kernel.run("%%claude --new --dry-run\ngo")
+    assert cell.status == "ok", cell.error
+    assert "Branch" in cell.stdout
+    assert len(model.all_requests) == asked
+    ask(kernel, model, "only_there = 7")
+    assert kernel.run("%%claude --dry-run\ngo").status == "ok"
+    cell = kernel.run("%claude /branches keep only_there")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("only_there") == "7"
+
+
+NOT_IN_A_BRANCH = {
+    "db.execute('select count(*) from items').fetchone()": "SQLite objects created in a thread",
+    "pldf.group_by('city').agg(pl.col('price').mean())": "This branch hangs in a lock",
+    "df.to_csv('data/cleaned.csv', index=False)": "Permission denied",
+    "requests.get('https://example.org', timeout=2).status_code": "ConnectionError",
+}
+"""The everyday calls that need the kernel, and what Claude is told of each."""
+
+
+@pytest.mark.thorough
+def test_of_150_everyday_calls_at_most_three_in_a_hundred_need_the_kernel(
+    kernel: NotebookKernel, model: MessagesServer
+) -> None:
+    for library in ("duckdb", "matplotlib", "pandas", "polars", "pyarrow", "requests"):
+        pytest.importorskip(library)
+    assert len(set(CALLS)) == 150
+    cell = kernel.run(SETUP)
+    assert cell.status == "ok", cell.error
+    failed: dict[str, str] = {}
+    for begin in range(0, len(CALLS), 30):
+        codes = CALLS[begin : begin + 30]
+        model.add(*(use("Branch", code=code) for code in codes), say("Done."))
+        asked = len(model.requests)
+        cell = kernel.run("%%claude --new --mode dontAsk\ngo")
+        assert cell.status == "ok", cell.error
+        ends = [end for request in model.requests[asked + 1 :] for end in results_of(request.body["messages"])]
+        failed |= {code: text_of(end) for code, end in zip(codes, ends, strict=True) if end.get("is_error")}
+    unexpected = {code: said for code, said in failed.items() if NOT_IN_A_BRANCH.get(code, "…") not in said}
+    assert unexpected == {}
+    assert len(failed) <= 0.03 * len(CALLS)

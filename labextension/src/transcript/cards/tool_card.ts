@@ -253,11 +253,20 @@ function resultParts(item: ToolItem): HTMLElement[] {
   return text ? [element("p", { class: "label" }, "Result"), resultView(item, terminalText(text)), ...runInKernel(item)] : [];
 }
 
-/** What was tried in a copy of the kernel can be run in the kernel itself: the command asks, as for Claude's own call. */
-function runInKernel({ id, name, status }: ToolItem): HTMLElement[] {
+/** What was tried in a copy of the kernel can be run in the kernel, or a variable of it be taken: commands, for the user to send. */
+function runInKernel(item: ToolItem): HTMLElement[] {
+  const { id, name, status } = item;
   if (name !== "Branch" || status !== "success" || !hasPageActions()) return [];
-  const run = button("Run in my kernel", () => { request(run, { action: "command", command: `/branches run ${id}` }); }, { title: "Write the command into Claude's panel" });
-  return [element("p", {}, run)];
+  const written = { title: "Write the command into Claude's panel" };
+  const run = button("Run in my kernel", () => { request(run, { action: "command", command: `/branches run ${id}` }); }, written);
+  const keep = button("Keep a variable", () => { request(keep, { action: "command", command: `/branches keep ${lastBound(item)}` }); }, written);
+  return [element("p", {}, run, " ", keep)];
+}
+
+/** The variable that the code bound last, outside of blocks; "" if it bound none. */
+function lastBound({ input }: ToolItem): string {
+  const code = isObject(input) && typeof input.code === "string" ? input.code : "";
+  return [...code.matchAll(/^([A-Za-z]\w*) *=(?!=)/gm)].at(-1)?.[1] ?? "";
 }
 
 /** A result in colours where one can tell what it is: the lines of a file that was read, JSON. */

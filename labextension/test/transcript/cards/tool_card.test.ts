@@ -26,18 +26,18 @@ it("opens files where a change begins, at a search's hits and at a traceback's l
   expect(asked).toEqual([["tides.py", 18], ["tides.py", 40], ["/home/me/tides.py", 41]]);
 });
 
-it("has what was tried in a branch run in the kernel by a command that asks", async () => {
+it("has what was tried in a branch run in the kernel, or a variable of it taken, by commands that the user sends", async () => {
   offerPageActions();
   const asked: unknown[] = [];
   document.addEventListener(ACTION_EVENT, (event) => { asked.push((event as CustomEvent<PageAction>).detail); });
   const { kernel, root } = scene();
-  kernel.say(RUN, begun("t", { name: "Branch", input: { code: "df.head()" } }), ended("t", { result: "[Your variables]" }));
+  kernel.say(RUN, begun("t", { name: "Branch", input: { code: "import x\ntop = df.head()\ntop == 1\nfor a in top:\n    b = a\n" } }), ended("t", { result: "[Your variables]" }));
   await drawn();
   const fold = find<HTMLDetailsElement>(root, ".fold");
   fold.open = true;
   fold.dispatchEvent(new Event("toggle"));
-  find<HTMLButtonElement>(root, ".inside p > button").click();
-  expect(asked).toEqual([{ action: "command", command: "/branches run t" }]);
+  for (const button of root.querySelectorAll<HTMLButtonElement>(".inside p > button")) button.click();
+  expect(asked).toEqual(["/branches run t", "/branches keep top"].map((command) => ({ action: "command", command })));
 });
 
 it("says of a call that was stopped, and of its question, nothing but that", async () => {

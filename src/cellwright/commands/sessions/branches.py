@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import keyword
 import time
 from typing import Any
 
@@ -13,10 +14,10 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.branches.feature import KernelCopies
 
-BRANCHES = "[stop ID | run CALL]"
+BRANCHES = "[stop ID | run CALL | keep NAME [as NEW]]"
 USAGE = (
     "/branches shows Claude's copies of your kernel; /branches stop ID (or all) ends one; /branches run CALL runs the code "
-    "of a Branch call in your kernel."
+    "of a Branch call in your kernel; /branches keep NAME (as NEW) takes a variable of Claude's branch into your kernel."
 )
 
 
@@ -34,7 +35,9 @@ async def branches_page(call: CommandCall) -> CommandPage:
             return CommandPage([await _stopped(branches, name)])
         case "run", name if name:
             return await _run_in_kernel(call, name)
-    raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{USAGE} Nothing was stopped or run.")
+        case "keep", names if names:
+            return CommandPage([await _kept(call.conversation, branches, names)])
+    raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{USAGE} Nothing was stopped, run or taken.")
 
 
 def _list(branches: KernelCopies) -> Section:
@@ -68,13 +71,31 @@ async def _stopped(branches: KernelCopies, name: str) -> Section:
     return Section("Stopped", [("", ""), *((owner, "ended") for owner in ended)], "" if ended else "There was none.")
 
 
+async def _kept(conversation: Conversation, branches: KernelCopies, names: str) -> Section:
+    """Take a variable of Claude's branch into the kernel, as data."""
+    name, _, new = (each.strip() for each in names.partition(" as "))
+    new = new or name
+    for each in (name, new):
+        if not each.isidentifier() or keyword.iskeyword(each) or each.startswith("_"):
+            message = f"{each!r} cannot be the name of a variable here. {USAGE} Nothing was taken."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    _refuse_while_claude_works(conversation, "Take the variable")
+    with conversation.jobs.owned_by(_Unawaited()):
+        size = await branches.take(name, new)
+    return Section("Taken", [("variable", "taken"), (new, size)])
+
+
+def _refuse_while_claude_works(conversation: Conversation, what: str) -> None:
+    if conversation.runs.current is not None:
+        message = f"Claude is working. {what} when the turn has ended."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+
 async def _run_in_kernel(call: CommandCall, name: str) -> CommandPage:
     """Run the code of a Branch call with Python, under everything that holds Claude's own calls."""
     conversation = call.conversation
     code = _code_of(conversation, name)
-    if conversation.runs.current is not None:
-        message = "Claude is working. Run the code in your kernel when the turn has ended."
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    _refuse_while_claude_works(conversation, "Run the code in your kernel")
     notes: list[str] = []
     session = conversation.sessions.current
     options = RunOptions(builtin_tools=False, tool_names=("Python",), allow=session.granted)

@@ -10,22 +10,29 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from cellwright.config.settings.option_table import BRANCHES
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd, SubagentEvent, ToolStart
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
     from cellwright.conversation.runs.run import Run
+    from cellwright.sessions.session import Session
 
 FIRST_USE = (
     "Claude tries things in a confined copy of your kernel: no writes, no network; it can read all variables. "
     "/branches shows the copies."
+)
+
+NO_BRANCH_LEFT = (
+    "There is no branch to take a variable from: that of Claude's last turn is kept until your next prompt, if the turn had "
+    "one and memory is not short. /branches run CALL runs the code of a call in your kernel."
 )
 
 CHANGES_THE_KERNEL = frozenset({"Python", "NotebookRun"})
@@ -46,6 +53,11 @@ class OneBranch(Protocol):
 
     @property
     def taken(self) -> Snapshot: ...
+    @property
+    def alive(self) -> bool: ...
+    async def ask(
+        self, function: str, arguments: object, descriptors: Sequence[int] = (), *, timeout: float
+    ) -> Any: ...
 
 
 class ListedBranch(Protocol):
@@ -68,7 +80,8 @@ class ForkedKernel(Protocol):
     async def branch(self, owner: str, confinement: Confinement | None) -> OneBranch: ...
     def listing(self) -> Sequence[ListedBranch]: ...
     async def end(self, owner: str) -> None: ...
-    async def turn_ended(self) -> None: ...
+    async def turn_ended(self, resting: str = "") -> None: ...
+    async def take(self, owner: str, name: str, new_name: str) -> str: ...
     async def close(self) -> None: ...
 
 
@@ -98,6 +111,10 @@ class KernelCopies(Feature):
         self._ending: set[asyncio.Task[None]] = set()
         self._told = False
         self._at_work = 0
+        self._is_turn = False
+        """The run is no dry run."""
+        self._of_claude = ""
+        """The session of the last run, by which Claude's own branch goes."""
 
     @property
     def setting(self) -> str:
@@ -110,8 +127,15 @@ class KernelCopies(Feature):
         return self._kernel is not None
 
     def begin(self, run: RunInfo) -> None:
-        if run.kind.keeps:
+        self._is_turn = run.kind.keeps
+        if self._is_turn:
             self._asked_for = run.options.branches
+            self._of_claude = run.session.id
+
+    async def before_run(self, session: Session) -> None:
+        if self._kernel is not None and self._is_turn:
+            await asyncio.gather(*self._ending)
+            await self._kernel.turn_ended()
 
     def run_added(self, run: Run) -> None:
         run.bus.subscribe(self._on_event)
@@ -123,7 +147,7 @@ class KernelCopies(Feature):
             self._is_current = False
             self._used.clear()
             self._turns.clear()
-            ending = asyncio.get_running_loop().create_task(self._kernel.turn_ended())
+            ending = asyncio.get_running_loop().create_task(self._kernel.turn_ended(self._of_claude))
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
         if isinstance(event, ToolStart) and any(call.name in CHANGES_THE_KERNEL for call in event.calls):
@@ -140,6 +164,20 @@ class KernelCopies(Feature):
                 is_new = self._used.get(owner) is not branch
                 self._used[owner] = branch
                 yield UsedBranch(branch, _words(branch.taken, is_new=is_new))
+            finally:
+                self._at_work -= 1
+
+    @contextlib.asynccontextmanager
+    async def own(self, owner: str) -> AsyncIterator[UsedBranch | None]:
+        """Give the branch that `owner` has now to one question; None if it has none."""
+        async with self._turns.setdefault(owner, asyncio.Lock()):
+            branch = self._used.get(owner)
+            if branch is None or not branch.alive:
+                yield None
+                return
+            self._at_work += 1
+            try:
+                yield UsedBranch(branch, _words(branch.taken, is_new=False))
             finally:
                 self._at_work -= 1
 
@@ -168,6 +206,16 @@ class KernelCopies(Feature):
             return False
         await self._kernel.end(owner)
         return True
+
+    async def take(self, name: str, new_name: str) -> str:
+        """Give the kernel a variable of the branch that rests since Claude's last turn; return how large it is.
+
+        Raises CellwrightError EXECUTION_ERROR.
+        """
+        await asyncio.gather(*self._ending)
+        if self._kernel is None:
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, NO_BRANCH_LEFT)
+        return await self._kernel.take(self._of_claude, name, new_name)
 
     async def close(self) -> None:
         if self._kernel is not None:

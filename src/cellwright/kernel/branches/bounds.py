@@ -100,10 +100,13 @@ def branch_bounds(
     return BranchBounds(bounds, landlock.abi() if version is None else version, variables, new_mark())
 
 
-def end_marked(mark: int) -> bool:
-    """End all that carries `mark`, the branch and whatever left it; return whether nothing of it runs any more."""
+def end_marked(mark: int, but: int = 0) -> bool:
+    """End all that carries `mark`, the branch and whatever left it; return whether nothing of it runs any more.
+
+    Process `but` lives on.
+    """
     for _ in range(_ROUNDS):
-        running = [pid for pid in marked_processes(mark) if pid != os.getpid() and not _has_ended(pid)]
+        running = [pid for pid in marked_processes(mark) if pid not in (os.getpid(), but) and not _has_ended(pid)]
         if not running:
             return True
         for pid in running:

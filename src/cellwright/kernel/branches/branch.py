@@ -8,14 +8,14 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
 from cellwright.kernel.branches.bounds import end_marked
 from cellwright.kernel.branches.branch_outputs import BranchOutputs
-from cellwright.kernel.branches.messages import Done, Event, EventReader, ProtocolError, sent
+from cellwright.kernel.branches.messages import Answered, Done, Event, EventReader, ProtocolError, send, sent
 from cellwright.kernel.branches.processes import Standstill, private_memory, standstill
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken
 
@@ -86,6 +86,7 @@ class Branch:
         self._stopping: Status | None = None
         self._kill_at: float | None = None
         self._unfinished = False
+        self._rests = False
 
     @property
     def taken(self) -> Taken:
@@ -119,26 +120,53 @@ class Branch:
         began = time.monotonic()
         outputs = BranchOutputs(on_output)
         self.running = True
+        done = await self._exchange({"code": code}, (), outputs, began + timeout)
+        seconds = time.monotonic() - began
+        ok = isinstance(done, Done) and done.ok
+        status: Status = self._stopping or ("died" if done is None else "ok" if ok else "error")
+        return BranchResult(outputs.finished(), status, await self._said(status, timeout), seconds)
+
+    async def ask(self, function: str, arguments: object, descriptors: Sequence[int] = (), *, timeout: float) -> Any:
+        """Call `function`, "module:name", with the shell, `arguments` and `descriptors` in the branch, between its calls.
+
+        Code of Claude's may have changed what answers there: what comes back is plain data that nobody trusts. Raises
+        `NoBranch` if no answer comes within `timeout` s, or the function raised.
+        """
+        request = {"function": function, "arguments": arguments}
+        done = await self._exchange(request, descriptors, BranchOutputs(None), time.monotonic() + timeout)
+        if isinstance(done, Answered) and not done.problem:
+            return done.value
+        if self._stopping is not None or done is None:
+            raise NoBranch(await self._said(self._stopping or "died", timeout))
+        raise NoBranch(done.problem if isinstance(done, Answered) else "The branch gave no answer.")
+
+    async def _exchange(
+        self, request: Mapping[str, object], descriptors: Sequence[int], outputs: BranchOutputs, deadline: float
+    ) -> Done | Answered | None:
+        """Send `request` and read until it is done; None if the branch is gone."""
+        self.running = True
         try:
             if self._unfinished:  # a call that was cancelled is still at its end
                 await self._until_done(BranchOutputs(None), time.monotonic())
             if not self._alive:
-                return BranchResult([], "died", "The branch had ended.", 0.0)
+                return None
+            if self._rests:
+                self._signal(signal.SIGCONT)
             self._unfinished = True
             self._stopping = self._kill_at = None
             with contextlib.suppress(ConnectionError):
-                await asyncio.get_running_loop().sock_sendall(self._channel, sent({"code": code}))
-            done = await self._until_done(outputs, began + timeout)
+                if descriptors:  # few bytes, and the branch waits for them
+                    send(self._channel, request, descriptors)
+                else:
+                    await asyncio.get_running_loop().sock_sendall(self._channel, sent(request))
+            return await self._until_done(outputs, deadline)
         except asyncio.CancelledError:
             self.interrupt()
             raise
         finally:
             self.running = False
-        seconds = time.monotonic() - began
-        status: Status = self._stopping or ("died" if done is None else "ok" if done.ok else "error")
-        return BranchResult(outputs.finished(), status, await self._said(status, timeout), seconds)
 
-    async def _until_done(self, outputs: BranchOutputs, deadline: float) -> Done | None:
+    async def _until_done(self, outputs: BranchOutputs, deadline: float) -> Done | Answered | None:
         """Read events until the code is done; None if the branch is gone."""
         next_event: asyncio.Task[Event | None] | None = None
         looks = _Looks(self.pid, self._patience.hang)
@@ -146,14 +174,14 @@ class Branch:
             while True:
                 if next_event is None:
                     next_event = asyncio.ensure_future(self._events.next())
-                await asyncio.wait({next_event}, timeout=_TICK_SECONDS)
+                await asyncio.wait({next_event}, timeout=self._seconds_to_look())
                 if next_event.done():
                     event = next_event.result()
                     next_event = None
                     if event is None:
                         self._alive = False
                         return None
-                    if isinstance(event, Done):
+                    if isinstance(event, (Done, Answered)):
                         self._unfinished = False
                         return event
                     if not outputs.add(event):
@@ -166,10 +194,16 @@ class Branch:
             if next_event is not None:
                 next_event.cancel()
 
+    def _seconds_to_look(self) -> float:
+        """The time until the next look at it; what is to be killed is not given a moment more."""
+        if self._kill_at is None:
+            return _TICK_SECONDS
+        return min(max(self._kill_at - time.monotonic(), 0.001), _TICK_SECONDS)
+
     def _check(self, deadline: float, looks: _Looks) -> None:
         now = time.monotonic()
         if self._kill_at is not None:
-            if now > self._kill_at:
+            if now >= self._kill_at:
                 self._kill(self._stopping or "interrupted")
         elif now > deadline:
             self._stop("timeout")
@@ -201,10 +235,22 @@ class Branch:
     def _signal(self, number: signal.Signals) -> None:
         # nobody else has its pid before the snapshot was asked to reap it
         with contextlib.suppress(ProcessLookupError):
-            if number == signal.SIGKILL:
+            if number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT):
                 os.killpg(self.pid, number)
             else:
                 os.kill(self.pid, number)
+
+    async def rest(self) -> None:
+        """Stand still until it is asked something: no code of it goes on, and what that started is ended."""
+        self._rests = True
+        if self._mark is not None:
+            await asyncio.to_thread(end_marked, self._mark, self.pid)
+        self._signal(signal.SIGSTOP)
+
+    @property
+    def rests(self) -> bool:
+        """True once its code runs no more, and only its variables can be asked for."""
+        return self._rests
 
     def memory(self) -> int:
         """Bytes that it has to itself."""

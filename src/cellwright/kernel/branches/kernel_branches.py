@@ -6,6 +6,7 @@ The kernel is never risked: if the moment to fork does not come within two secon
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextlib
 import functools
 import os
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, structs
 
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.branches.feature import NO_BRANCH_LEFT
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch, Patience
 from cellwright.kernel.branches.forked.branch_process import BranchOrder
@@ -50,6 +53,11 @@ HANDSHAKE_SECONDS, HANDSHAKES = 3.0, 3
 _AGAIN_SECONDS = 0.03
 LEAST_LEFT = 256 << 20
 """Bytes of memory that must be left; below, the youngest branch is ended and no snapshot is taken."""
+
+TAKE_SECONDS = 10.0
+"""The time in which the kernel must be free for a variable that is taken."""
+_RESTING_PART = 4
+"""A branch that rests may hold so small a part of the memory that is left."""
 
 CELL_RUNS = "A cell of the user's is running, so there is no moment to copy the kernel."
 THREADS_COMPUTE = "Threads of the kernel compute without a pause, so there is no moment to copy it."
@@ -282,10 +290,52 @@ class KernelBranches:
         if owner in self._branches:
             await self._end_branch(owner)
 
-    async def turn_ended(self) -> None:
-        """End all branches; the snapshot stays."""
-        for owner in list(self._branches):
-            await self._end_branch(owner)
+    async def turn_ended(self, resting: str = "") -> None:
+        """End all branches but that of `resting`, whose variables can be taken until it is ended; the snapshot stays."""
+        for owner, branch in list(self._branches.items()):
+            if owner == resting and branch.alive and branch.memory() < memory().left // _RESTING_PART:
+                await branch.rest()
+            else:
+                await self._end_branch(owner)
+
+    async def take(self, owner: str, name: str, new_name: str) -> str:
+        """Give the kernel the variable `name` of `owner`'s branch as `new_name`; return how large it is.
+
+        It comes as data (`taken_values.py`). Raises CellwrightError EXECUTION_ERROR if it cannot, or the kernel has such a
+        variable.
+        """
+        from cellwright.kernel.branches.taken_values import extent, take_from  # most results are only looked at
+
+        branch = self._branches.get(owner)
+        if branch is None or not branch.alive:
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, NO_BRANCH_LEFT)
+        self._refuse_name(new_name)
+        rested = branch.rests
+        try:
+            value = await take_from(branch, name)
+        except NoBranch as error:
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, error.reason) from error
+        finally:
+            if rested and branch.alive:
+                await branch.rest()
+
+        def bind() -> None:
+            self._refuse_name(new_name)  # a cell may have run meanwhile
+            self._shell.user_ns[new_name] = value
+
+        try:
+            await asyncio.wait_for(self._on_main(bind), TAKE_SECONDS)
+        except TimeoutError:
+            message = f"{name} was not taken: a cell of yours is running. Take it when that has ended."
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message) from None
+        return extent(value)
+
+    def _refuse_name(self, name: str) -> None:
+        if name in self._shell.user_ns or hasattr(builtins, name):
+            message = (
+                f"Your kernel has {name} already: take it under another name, as /branches keep {name} as {name}_2."
+            )
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
 
     async def _end_branch(self, owner: str) -> None:
         await self._branches.pop(owner).close()

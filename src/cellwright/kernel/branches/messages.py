@@ -59,6 +59,16 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     seconds: float
 
 
+class Answered(msgspec.Struct, frozen=True, tag="answered"):
+    """The answer to a question of the kernel's own, as plain data; `problem` says why there is none.
+
+    Code of Claude's may have run in the process that gives it: whoever reads it trusts no part of it.
+    """
+
+    value: Any = None
+    problem: str = ""
+
+
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
     """A new process has given up what it must; `problem` says why it has not, and it ends. `steps`: the seconds of each."""
 
@@ -66,7 +76,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     steps: dict[str, float] = {}
 
 
-Event = Stream | Shown | Cleared | Failed | Done | Ready
+Event = Stream | Shown | Cleared | Failed | Done | Answered | Ready
 _events = msgspec.json.Decoder(Event)
 
 

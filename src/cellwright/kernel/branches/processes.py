@@ -75,7 +75,10 @@ class Standstill(Struct, frozen=True):
 
 
 def standstill(pid: int) -> Standstill | None:
-    """Look whether every thread of `pid` waits for a lock, and it has no children; None: no, or it is gone."""
+    """Look whether every thread of `pid` waits for a lock, and it has no children; None: no, or it is gone.
+
+    A thread that reads from a pipe waits for the process itself then: Arrow leaves one behind when it has read a file.
+    """
     cpu = 0
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -92,7 +95,7 @@ def standstill(pid: int) -> Standstill | None:
 def _waits_for_lock(task: Path) -> bool:
     where = (task / "wchan").read_text("ascii").strip()
     if where not in ("", "0"):
-        return where.startswith("futex")
+        return where.startswith(("futex", "pipe_read", "anon_pipe_read"))
     # hardened systems do not say where it waits
     return bool(_FUTEX) and (task / "syscall").read_text("ascii").split(maxsplit=1)[0] == _FUTEX
 

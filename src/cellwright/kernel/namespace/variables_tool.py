@@ -15,12 +15,13 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.thread import CallerJobs, agent_code_running
-from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.namespace.namespace import is_code, user_variables
 from cellwright.kernel.namespace.types.description import MISSING, classes, is_of, own_vars, short_name, static
@@ -28,6 +29,8 @@ from cellwright.kernel.namespace.variable_summary import SECONDS_ALL, describe, 
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.features.branches.feature import KernelCopies, UsedBranch
 
 BUSY_SECONDS = 10.0
 
@@ -92,13 +95,19 @@ EXAMPLES: tuple[dict[str, Any], ...] = (
 
 
 def variables_tool(
-    shell: InteractiveShell, jobs: CallerJobs, *, redacts: bool = True, busy_seconds: float = BUSY_SECONDS
+    shell: InteractiveShell,
+    jobs: CallerJobs,
+    *,
+    redacts: bool = True,
+    busy_seconds: float = BUSY_SECONDS,
+    branches: KernelCopies | None = None,
 ) -> Tool:
     """Variables for `shell`; the thread that works off `jobs` looks at the variables.
 
     `redacts`: texts are not told whose names say that they are secrets. `busy_seconds`: how long other code that runs is
-    waited for.
+    waited for. An agent that has one of `branches` for itself is told the variables of that.
     """
+    most_seconds = busy_seconds + 10 * SECONDS_ALL
 
     @tool(
         name="Variables",
@@ -113,11 +122,15 @@ def variables_tool(
         read_only=True,
         category="kernel",
         best_for="what is there",
-        limits=ToolLimits(seconds=busy_seconds + 10 * SECONDS_ALL, result_chars=CHARS_ALL + 2_000),
+        limits=ToolLimits(seconds=most_seconds, result_chars=CHARS_ALL + 2_000),
         examples=EXAMPLES,
         title=_title,
     )
-    async def variables(input: VariablesInput) -> ToolResult:
+    async def variables(input: VariablesInput, ctx: ToolContext) -> ToolResult:
+        if branches is not None and ctx.nesting is not None and ctx.nesting.depth > 0:
+            async with branches.own(ctx.session_id) as used:
+                if used is not None:
+                    return await _of_branch(used, input, redacts, most_seconds)
         request = _Request(shell, input, redacts)
         loop = asyncio.get_running_loop()
         try:
@@ -134,6 +147,41 @@ def variables_tool(
             raise ToolError(message, code=ErrorCode.EXECUTION_TIMEOUT) from None
 
     return variables
+
+
+class _InBranch(Struct, frozen=True):
+    """What a branch answers: what the tool gives back, or `problem`."""
+
+    text: str = ""
+    names: tuple[str, ...] = ()
+    total: int = 0
+    problem: str = ""
+
+
+async def _of_branch(used: UsedBranch, input: VariablesInput, redacts: bool, seconds: float) -> ToolResult:
+    from cellwright.kernel.branches.snapshot import NoBranch  # few kernels are forked
+
+    arguments = {"input": msgspec.to_builtins(input), "redacts": redacts}
+    try:
+        found = await used.branch.ask(f"{__name__}:answer_in_branch", arguments, timeout=seconds)
+        answer = msgspec.convert(found, _InBranch)
+    except (NoBranch, msgspec.ValidationError) as error:
+        raise ToolError(f"The variables of your branch could not be looked at: {error}") from None
+    if answer.problem:
+        raise ToolError(answer.problem, code=ErrorCode.INVALID_PARAMETERS)
+    text = f"[In your branch. {used.words}]\n{answer.text[:CHARS_ALL]}"
+    return ToolResult(text, structured=VariablesOutput(names=answer.names[:500], total=answer.total))
+
+
+def answer_in_branch(shell: InteractiveShell, arguments: Mapping[str, Any], _descriptors: Sequence[int]) -> object:
+    """In a branch: describe its variables."""
+    request = _Request(shell, msgspec.convert(arguments["input"], VariablesInput), arguments["redacts"])
+    try:
+        result = request.answer()
+    except ToolError as error:
+        return {"problem": str(error)}
+    assert isinstance(result.structured, VariablesOutput)
+    return {"text": result.content, "names": result.structured.names, "total": result.structured.total}
 
 
 def _title(input: VariablesInput) -> str:

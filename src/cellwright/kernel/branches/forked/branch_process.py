@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import os
 import signal
 import socket
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,7 +20,8 @@ from cellwright.kernel.branches.bounds import BranchBounds
 from cellwright.kernel.branches.forked.descriptors import cut_descriptors
 from cellwright.kernel.branches.forked.outlet import Outlet
 from cellwright.kernel.branches.forked.resets import end_with_parent
-from cellwright.kernel.branches.messages import Done, Ready, Stream, receive, send
+from cellwright.kernel.branches.forked.shell_resets import report_errors
+from cellwright.kernel.branches.messages import Answered, Done, Ready, Stream, receive, send
 from cellwright.sandbox.paths import below
 from cellwright.sandbox.resolved_bounds import Bounds
 
@@ -69,8 +72,14 @@ def run_branch(
     except BaseException as error:  # noqa: BLE001 - the kernel says it
         send(channel, Ready(f"{type(error).__name__}: {error}"))
         return
+    files: dict[str, str] = {}
+    report_errors(shell, outlet, files)
     while (message := receive(channel)) is not None:
-        _run(shell, outlet, str(message[0]["code"]))
+        request, sent = message
+        if "code" in request:
+            _run(shell, outlet, str(request["code"]), files)
+        else:
+            _answer(shell, outlet, request, sent)
 
 
 def _may_read(bounds: Bounds, path: str) -> bool:
@@ -94,9 +103,15 @@ def _limit(memory: int) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error of the write is enough
 
 
-def _run(shell: InteractiveShell, outlet: Outlet, code: str) -> None:
+def _run(shell: InteractiveShell, outlet: Outlet, code: str, files: dict[str, str]) -> None:
+    """Run `code` as a cell; `files` names the files that the code of calls is compiled under."""
     began = time.monotonic()
     ok = False
+    for file in files:
+        files[file] = "<an earlier call's code>"
+    with contextlib.suppress(Exception):  # a transformer may raise anything: then the cell says it
+        name = shell.compile.get_code_name(code, shell.transform_cell(code), shell.execution_count)
+        files[name] = "<this call's code>"
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         ok = bool(shell.run_cell(code, store_history=False).success)
@@ -106,6 +121,22 @@ def _run(shell: InteractiveShell, outlet: Outlet, code: str) -> None:
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     outlet.emit(Done(ok, time.monotonic() - began))
+
+
+def _answer(shell: InteractiveShell, outlet: Outlet, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+    """Answer a question of the kernel's own about what is here: `function`, "module:name", called with plain data."""
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        module, _, function = str(request["function"]).partition(":")
+        found = getattr(importlib.import_module(module), function)
+        answer = Answered(found(shell, request["arguments"], descriptors))
+    except BaseException as error:  # noqa: BLE001 - the kernel says it
+        answer = Answered(problem=str(error) or type(error).__name__)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for descriptor in descriptors:
+            os.close(descriptor)
+    outlet.emit(answer)
 
 
 def _show_pages(shell: InteractiveShell, outlet: Outlet) -> None:

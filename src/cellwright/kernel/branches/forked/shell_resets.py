@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +21,8 @@ from IPython.core.displaypub import DisplayPublisher
 
 from cellwright.kernel.branches.forked.outlet import Outlet, OutletStream
 from cellwright.kernel.branches.messages import Cleared, Failed, Shown
+from cellwright.kernel.execute.traceback import short_traceback
+from cellwright.kernel.namespace.cell_files import cell_of_file
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -31,6 +33,7 @@ NO_INPUT = (
 )
 
 _STEP_SECONDS = 0.1
+_MESSAGE_CHARS = 2_000
 
 
 def renew_loop() -> None:
@@ -146,7 +149,6 @@ def renew_shell(shell: InteractiveShell, outlet: Outlet) -> None:
     shell.displayhook = shell.display_trap.hook = sys.displayhook = hook
     shell.display_pub = publisher
     patched: Any = shell
-    patched._showtraceback = _reporter(outlet)
     patched.system = _system(shell, outlet)
     patched.ask_exit = lambda: None
     if shell.history_manager is not None:
@@ -168,11 +170,26 @@ def _refuse_input(*_arguments: object, **_named: object) -> str:
     raise EOFError(NO_INPUT)
 
 
-def _reporter(outlet: Outlet) -> Callable[[type[BaseException], BaseException | None, list[str]], None]:
-    def report(kind: type[BaseException], error: BaseException | None, lines: list[str]) -> None:
-        outlet.emit(Failed(kind.__name__, str(error), [str(line) for line in lines]))
+def report_errors(shell: InteractiveShell, outlet: Outlet, files: Mapping[str, str]) -> None:
+    """Have errors sent as the tool `Python` gives them to Claude; `files` names the files of the code of calls."""
 
-    return report
+    def name_of(file: str) -> str | None:
+        if (named := files.get(file)) is not None:
+            return named
+        cell = cell_of_file(shell, file)
+        return " ".join(cell) if cell is not None else None
+
+    def show(exc_tuple: Any = None, *_arguments: object, **_named: object) -> None:
+        # `showsyntaxerror` takes a file name first
+        error = exc_tuple[1] if isinstance(exc_tuple, tuple) else sys.exc_info()[1]
+        if error is not None:
+            said = ""
+            with contextlib.suppress(Exception):  # a class of the user's or of Claude's says what it likes
+                said = str(error)[:_MESSAGE_CHARS]
+            outlet.emit(Failed(type(error).__name__, said, [short_traceback(error, name_of)]))
+
+    patched: Any = shell
+    patched.showtraceback = patched.showsyntaxerror = show
 
 
 def _system(shell: InteractiveShell, outlet: Outlet) -> Callable[[str], None]:
