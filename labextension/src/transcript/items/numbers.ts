@@ -15,6 +15,9 @@ type CardOf = (call: string) => HTMLElement | undefined;
 const NO_PROSE = "code, pre, .formula, .thinking, .tool, svg";
 const BLOCK = "table, p, li, h1, h2, h3, h4, h5, h6";
 
+/** A source that can be run again. */
+const FROM_CODE = /\b(?:Branch|Python), call \d/;
+
 /** What was checked, by the answer that stated it: either build of the renderer may draw that answer, before or later. */
 const CHECKED = "cellwright-checked-answers";
 const CHECKED_EVENT = "cellwright-checked";
@@ -35,6 +38,9 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
   const check = button("Check these", () => {
     request(host, { action: "ask", prompt: drawn?.check ?? "" });
   }, { class: "plain", title: "Ask Claude to compute the numbers that were not found", hidden: "" });
+  const test = button("Test stability", () => {
+    request(host, { action: "command", command: `/stability answer=${drawn?.answer ?? ""}` });
+  }, { class: "plain", title: "Write a command into Claude's panel that runs the code behind these numbers on resampled data", hidden: "" });
   let drawn: NumbersOp | null = null;
   const draw = (): void => {
     if (!drawn) return;
@@ -42,13 +48,14 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
     node.hidden = numbers.length === 0;
     setText(node, summary(numbers));
     check.hidden = !drawn.check || !hasPageActions() || !numbers.some(({ marked }) => marked);
+    test.hidden = !hasPageActions() || !drawn.numbers.some(({ words }) => FROM_CODE.test(words));
     const places = numbers.map((number) => (): HTMLElement[] => placeParts(number, cardOf, host));
     list.replaceChildren(...numbers.map((number, index) =>
       element("li", { class: number.marked && "missing" }, element("b", {}, visibleText(number.text)), " ", ...(places[index]?.() ?? []))));
     markNumbers(items, numbers, (index) => places[index]?.() ?? []);
   };
   return {
-    buttons: [node, check],
+    buttons: [node, check, test],
     list,
     update() {
       if (store.numbers === drawn) return;
