@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
+import nbformat
 import pytest
 from notebook_kernel import Cell, NotebookKernel, Page
 
@@ -62,6 +66,15 @@ def stability(kernel: NotebookKernel, arguments: str = "") -> tuple[Cell, str]:
     cell = kernel.run(f"%claude --format json /stability {arguments}")
     assert cell.status == "ok", cell.error
     return cell, next(iter(json.loads(cell.stdout.splitlines()[-1]).values()))
+
+
+@contextlib.contextmanager
+def without_branches(kernel: NotebookKernel) -> Iterator[None]:
+    kernel.run("%config Claude.branches = 'off'")
+    try:
+        yield
+    finally:
+        kernel.run("%config Claude.branches = 'on'")
 
 
 def test_signal_noise_and_what_does_not_depend_on_the_data(kernel: NotebookKernel, model: MessagesServer) -> None:
@@ -137,14 +150,46 @@ def test_an_interrupt_ends_all_copies_at_once(kernel: NotebookKernel, page: Page
     assert kernel.run("2 + 2").status == "ok"
 
 
-def test_without_branches_it_says_why_or_runs_the_notebook_in_fresh_kernels(
-    kernel: NotebookKernel, model: MessagesServer
-) -> None:
+def test_without_branches_it_says_why(kernel: NotebookKernel, model: MessagesServer) -> None:
     kernel.run(DATA)
     ask(kernel, model)
-    kernel.run("%config Claude.branches = 'off'")
-    try:
+    with without_branches(kernel):
         _, page = stability(kernel, "df label=arm n=5 yes")
-    finally:
-        kernel.run("%config Claude.branches = 'on'")
     assert "Branches of the kernel are switched off" in page
+    assert "save it" in page
+
+
+def test_without_branches_fresh_kernels_run_the_notebook_first(
+    kernel: NotebookKernel, model: MessagesServer, project: Path, forked_kernels: None
+) -> None:
+    cells = [nbformat.v4.new_code_cell(DATA), nbformat.v4.new_code_cell("%claude /stability")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), project / "arms.ipynb")
+    kernel.run(DATA)
+    values = ask(kernel, model)
+    with without_branches(kernel):
+        unasked = kernel.run("%claude --format json --notebook arms.ipynb /stability df label=arm")
+        cell = kernel.run("%claude --format json --notebook arms.ipynb /stability df label=arm n=2 seconds=40 yes")
+    assert "needs your approval" in unasked.stdout
+    page = next(iter(json.loads(cell.stdout.splitlines()[-1]).values()))
+    assert "fresh kernels that run the notebook first" in page
+    rows = table(page)
+    assert {values["signal_gap"], values["noise_gap"], "41.375"} <= set(rows)
+
+
+def test_a_program_gets_the_report_as_data(kernel: NotebookKernel, model: MessagesServer) -> None:
+    kernel.run(DATA)
+    values = ask(kernel, model)
+    cell = kernel.run("import cellwright, json\nreport = cellwright.stability('df', label='arm', n=20, seconds=100)")
+    assert cell.status == "ok", cell.error
+    found = json.loads(kernel.run("print(json.dumps(report.as_dict()))").stdout)
+    assert [each["text"] for each in found["numbers"]] == list(values.values())
+    assert [each["verdict"] for each in found["numbers"]] == ["signal", "no_signal", "independent"]
+    assert (found["frame"], found["label"], found["done"]["bootstrap"]) == ("df", "arm", 20)
+    first = found["numbers"][0]["spreads"][0]
+    assert first["low"] < float(values["signal_gap"]) < first["high"]
+    again = kernel.run("again = cellwright.stability('df', label='arm', n=20, seconds=100)")
+    assert again.status == "ok", again.error
+    same = "[sorted(s.values) for n in {}.numbers for s in n.spreads]"
+    assert kernel.value(f"{same.format('report')} == {same.format('again')}") == "True"
+    refused = kernel.run("cellwright.stability('df', n=1)")
+    assert "n must be between 2 and 1,000" in refused.error

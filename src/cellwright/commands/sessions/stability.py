@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.agent.calls.approval import CanUseTool
+from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Notice
+from cellwright.events import Emit, Notice
 from cellwright.features.stability.feature import CannotRerun, Stability
+from cellwright.features.stability.report import StabilityReport
 from cellwright.features.stability.rerun import (
     MOST_RESAMPLES,
     MOST_SECONDS,
+    MOST_SEED,
     Choice,
-    StabilityReport,
     Wish,
 )
-from cellwright.features.stability.spreads import Kind
 from cellwright.features.stability.steps import Step
-from cellwright.text import counted
 
 STABILITY = "[FRAME] [label=COLUMN] [by=COLUMN] [n=50] [seconds=60] [seed=1] [yes]"
 USAGE = "/stability FRAME label=COLUMN n=50, all optional; label=none permutes nothing, by=COLUMN keeps groups together"
@@ -33,61 +34,56 @@ NOT_RUN = "Nothing was run."
 async def stability_page(call: CommandCall) -> CommandPage:
     """Run the code behind the last answer's numbers on perturbed data, and show the spread of each."""
     wish, yes = parse(call.text)
-    feature = stability_of(call.conversation)
+    try:
+        return page_of(await stability_report(call.conversation, wish, call.ask_user, call.emit, yes=yes))
+    except CannotRerun as cannot:
+        return CommandPage([Section("Stability", text=f"{cannot} {NOT_RUN}")])
+
+
+async def stability_report(
+    conversation: Conversation, wish: Wish, ask_user: CanUseTool | None, emit: Emit, *, yes: bool = False
+) -> StabilityReport:
+    """Test the numbers that `wish` is about; `yes` answers all questions. Raises CannotRerun, and CellwrightError."""
+    feature = next((each for each in conversation.features.of_host if isinstance(each, Stability)), None)
     if feature is None:
-        text = "Only a notebook's kernel has the data to resample; here Claude's code runs in commands of its own."
-        return CommandPage([Section("Stability", text=text)])
+        raise CannotRerun("Only a notebook's kernel has the data to resample; here Claude's code runs elsewhere.")
+    session = conversation.sessions.current
     nobody = False
 
     async def asked(title: str, detail: str, reason: str, also: tuple[str, ...]) -> tuple[bool, str]:
         nonlocal nobody
-        if yes or call.ask_user is None:
+        if yes or ask_user is None:
             nobody = not yes
             return yes, ""
-        question = TrustQuestion(*("run", title, detail, reason, "Run", "Cancel", frozenset[str]()), also=also)
-        session = call.conversation.sessions.current
-        answer, chosen = await ask_about_trust(question, call.ask_user, session, call.emit, name="Stability")
+        question = TrustQuestion("run", title, detail, reason, "Run", "Cancel", frozenset(), also=also)
+        answer, chosen = await ask_about_trust(question, ask_user, session, emit, name="Stability")
         nobody = answer == "nobody"
         return answer == "yes", chosen
 
     async def approve(reason: str, steps: Sequence[Step]) -> bool:
         code = "\n\n".join(f"# {step.name}\n{step.code}" for step in steps)
-        agreed, _ = await asked("Run this code again?", code, reason, ())
-        return agreed
+        return (await asked("Run this code again?", code, reason, ()))[0]
 
     async def confirm(choice: Choice, copies: str) -> Choice | None:
         others = {f"Use {other.name}": other for other in choice.others[: 1 if choice.label else 2] if other.columns}
         also = (*([NO_LABEL] if choice.label else []), *others)
-        agreed, chosen = await asked(
-            f"Test these numbers on resampled {choice.frame.name}?", _plan(choice, wish, copies), "", also
-        )
+        title = f"Test these numbers on resampled {choice.frame.name}?"
+        agreed, chosen = await asked(title, _plan(choice, wish, copies), "", also)
         if nobody:
-            return choice  # it is confined, and the page says what was chosen
+            return choice  # it is confined, or was approved, and the page says what was chosen
         if not agreed:
             return None
         return (
             replace(choice, label="") if chosen == NO_LABEL else replace(choice, frame=others.get(chosen, choice.frame))
         )
 
-    try:
-        report = await feature.test(
-            call.conversation.sessions.current,
-            wish,
-            approve=approve,
-            confirm=confirm,
-            progress=lambda text: call.emit(Notice(text)),
-        )
-    except CannotRerun as cannot:
-        return CommandPage([Section("Stability", text=f"{cannot} {NOT_RUN}")])
+    report = await feature.test(
+        session, wish, approve=approve, confirm=confirm, progress=lambda text: emit(Notice(text))
+    )
     if report is None:
-        text = "It needs your approval, and nobody could answer; add `yes` to give it. " if nobody else ""
-        return CommandPage([Section("Stability", text=f"{text}{NOT_RUN}")])
-    return page_of(report)
-
-
-def stability_of(conversation: Conversation) -> Stability | None:
-    """Return the feature, if this conversation is a kernel's."""
-    return next((each for each in conversation.features.of_host if isinstance(each, Stability)), None)
+        why = "It needs your approval, and nobody could answer; add `yes` to give it." if nobody else "You said no."
+        raise CannotRerun(why)
+    return report
 
 
 def parse(text: str) -> tuple[Wish, bool]:
@@ -105,23 +101,34 @@ def parse(text: str) -> tuple[Wish, bool]:
                 yes = True
             case "label" | "by" | "answer" | "frame" if value:
                 wish = replace(wish, **{name.lower(): value})
-            case "n" if number is not None and 2 <= number <= MOST_RESAMPLES and number == int(number):
-                wish = replace(wish, resamples=int(number))
-            case "seconds" if number is not None and 1 <= number <= MOST_SECONDS:
+            case "n" | "seed" if number is not None and number == int(number):
+                wish = replace(wish, **{"resamples" if name.lower() == "n" else "seed": int(number)})
+            case "seconds" if number is not None:
                 wish = replace(wish, seconds=number)
-            case "seed" if number is not None and 0 <= number < 1e9 and number == int(number):
-                wish = replace(wish, seed=int(number))
             case _ if not is_option and not wish.frame and name.isidentifier():
                 wish = replace(wish, frame=name)
             case _:
                 message = f"{word!r} is not understood. Usage: {USAGE}. {NOT_RUN}"
                 raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    return wish, yes
+    return checked(wish), yes
+
+
+def checked(wish: Wish) -> Wish:
+    """Return `wish`. Raises CellwrightError INVALID_PARAMETERS if a number of it is out of range."""
+    for name, value, least, most in (
+        ("n", wish.resamples, 2, MOST_RESAMPLES),
+        ("seconds", wish.seconds, 1, MOST_SECONDS),
+        ("seed", wish.seed, 0, MOST_SEED),
+    ):
+        if not least <= value <= most:
+            message = f"{name} must be between {least:,} and {most:,.0f}, not {value:,}. {NOT_RUN}"
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return wish
 
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        return float(text) if math.isfinite(float(text)) else None
     except ValueError:
         return None
 
@@ -136,66 +143,13 @@ def _plan(choice: Choice, wish: Wish, copies: str) -> str:
 
 
 def page_of(report: StabilityReport) -> CommandPage:
-    """Return the page: a row for each number, then what was done and how to read it."""
-    heads = ("number", "resampled", "10 % left out", "another seed", f"{report.label} permuted", "what it says")
-    kinds: tuple[Kind, ...] = ("bootstrap", "leave_out", "seed", "permuted")
-    columns = [kind for kind in kinds if any(each.spread(kind) for each in report.numbers)]
-    if _seeds_change_nothing(report):
-        columns.remove("seed")
-    shown = [0, *(kinds.index(kind) + 1 for kind in columns), 5]
-    tested = [each for each in report.numbers if each.verdict != "not_followed"]
-    rows: list[Row] = [tuple(heads[at] for at in shown)]
-    for each in tested:
-        mark = " (!)" if each.verdict in ("no_signal", "changed", "reseeded") else ""
-        rows.append((each.text, *(each.range_text(kind) for kind in columns), f"{each.words}{mark}"))
-    sections = [Section("Stability", rows if len(rows) > 1 else (), f"{_did(report)} {_reading(report)}".strip())]
+    """Return the page: a row for each number, then what could not be tested, and why."""
+    rows = report.rows
+    sections = [Section("Stability", rows if len(rows) > 1 else (), report.summary)]
     untested = [each for each in report.numbers if each.verdict == "not_followed"]
     if untested:
-        sections.append(
-            Section(
-                "Not tested",
-                [("number", "source", "why"), *((each.text, each.source, each.words) for each in untested)],
-            )
-        )
+        why = [(each.text, each.source, each.words) for each in untested]
+        sections.append(Section("Not tested", [("number", "source", "why"), *why]))
     if report.notes:
         sections.append(Section("Notes", text="\n".join(report.notes)))
     return CommandPage(sections)
-
-
-def _did(report: StabilityReport) -> str:
-    of_kinds: dict[Kind, str] = {
-        "bootstrap": f"resamples of its {report.unit}",
-        "leave_out": "samples without a tenth",
-        "seed": "other seeds",
-        "permuted": f"permutations of {report.label}",
-    }
-    did = [
-        f"{report.done[kind]}{f' of {report.planned[kind]}' if report.done[kind] < report.planned[kind] else ''} {words}"
-        for kind, words in of_kinds.items()
-        if report.planned.get(kind)
-    ]
-    short = any(report.done[kind] < report.planned[kind] for kind in report.done)
-    more = " The time ran out: seconds=N gives more." if short else ""
-    label = "" if report.label else " No label was permuted: label=COLUMN names one."
-    return (
-        f"{report.frame} ({report.rows:,} rows): {', '.join(did)}; seed {report.seed}; "
-        f"{report.seconds:g} s in {report.copies}.{more}{label} Run again: {', '.join(report.ran)}."
-    )
-
-
-def _reading(report: StabilityReport) -> str:
-    if not any(each.verdict != "not_followed" for each in report.numbers):
-        return "None of the numbers could be tested."
-    lost = report.no_signal
-    said = (
-        f" {counted(len(lost), 'number')} {'is' if len(lost) == 1 else 'are'} as large without any signal."
-        if lost
-        else ""
-    )
-    seeds = " Another seed changes none of them." if _seeds_change_nothing(report) else ""
-    return f"A range holds 95 % of the runs.{said}{seeds}"
-
-
-def _seeds_change_nothing(report: StabilityReport) -> bool:
-    spreads = [(each.again, spread) for each in report.numbers if (spread := each.spread("seed")) is not None]
-    return bool(spreads) and all(again is not None and spread.is_constant(again) for again, spread in spreads)

@@ -11,7 +11,8 @@ from msgspec import Struct
 from cellwright.conversation.features.feature import Feature
 
 if TYPE_CHECKING:
-    from cellwright.features.stability.rerun import Chooser, Confirm, StabilityReport, Wish
+    from cellwright.features.stability.report import StabilityReport
+    from cellwright.features.stability.rerun import Chooser, Confirm, Wish
     from cellwright.features.stability.steps import Step
     from cellwright.sessions.session import Session
 
@@ -68,11 +69,11 @@ class Stability(Feature):
         confirm: Confirm,
         progress: Callable[[str], None],
     ) -> StabilityReport | None:
-        """Test the numbers of an answer; as `test_numbers`."""
-        from cellwright.features.stability.rerun import Chooser, test_numbers  # few answers are tested
+        """Test the numbers of an answer; as `rerun_on_perturbed_data`."""
+        from cellwright.features.stability.rerun import Chooser, rerun_on_perturbed_data  # few answers are tested
 
         if self._chooser is None:
             self._chooser = Chooser()
-        return await test_numbers(
+        return await rerun_on_perturbed_data(
             self._kernel(), session, wish, self._chooser, approve=approve, confirm=confirm, progress=progress
         )

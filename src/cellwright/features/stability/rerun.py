@@ -26,6 +26,7 @@ from cellwright.features.numbers.trace import trace
 from cellwright.features.stability import perturb
 from cellwright.features.stability.feature import CannotRerun, Copies, KernelCode, Ran
 from cellwright.features.stability.follow import Followed, Texts, follow
+from cellwright.features.stability.report import StabilityReport
 from cellwright.features.stability.spreads import (
     Kind,
     NumberStability,
@@ -54,6 +55,7 @@ MOST_SECONDS = 3_600.0
 LEFT_OUT = 10
 SEEDS = 5
 FIRST_SEED = 1
+MOST_SEED = 2**31 - 10_000
 MOST_COPIES = 4
 """Copies that work at once, on a machine with as many processors."""
 BASELINE_SECONDS = 120.0
@@ -93,29 +95,6 @@ class Choice(Struct, frozen=True):
 
 Confirm = Callable[[Choice, str], Awaitable[Choice | None]]
 """Asks the user about a choice; the words are those of the copies. None: nothing is to be run."""
-
-
-class StabilityReport(Struct, frozen=True):
-    """The numbers of an answer on perturbed data. `done` and `planned` count runs by kind; `copies` are what they ran in."""
-
-    frame: str
-    rows: int
-    label: str
-    by: str
-    numbers: tuple[NumberStability, ...]
-    done: Mapping[Kind, int]
-    planned: Mapping[Kind, int]
-    seed: int
-    seconds: float
-    copies: str
-    unit: str = "rows"
-    ran: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def no_signal(self) -> tuple[NumberStability, ...]:
-        """The numbers that a permuted label gives as well."""
-        return tuple(each for each in self.numbers if each.verdict == "no_signal")
 
 
 class _Answer(Struct, frozen=True):
@@ -187,7 +166,7 @@ class Chooser:
         return choice
 
 
-async def test_numbers(
+async def rerun_on_perturbed_data(
     kernel: KernelCode,
     session: Session,
     wish: Wish,
@@ -369,7 +348,7 @@ def _report(answer: _Answer, runs: _Runs, reruns: _Reruns, seconds: float) -> St
         )
     return StabilityReport(
         frame=choice.frame.name,
-        rows=choice.frame.rows,
+        rows_of_frame=choice.frame.rows,
         label=choice.label,
         by=choice.by,
         numbers=tuple(numbers),
