@@ -1,5 +1,6 @@
 """`/stability` in a cell: the answer's footer writes the command, the question names frame and label, the table comes."""
 
+import re
 import sys
 
 import pytest
@@ -51,9 +52,8 @@ def test_numbers_of_an_answer_are_tested_from_its_footer(notebook, model, page, 
     test = book.output(2).get_by_role("button", name="Test stability")
     test.scroll_into_view_if_needed()
     test.press("Enter")
-    expect(page.locator(".cellwright-panel .cm-content, .cellwright-panel textarea").first).to_contain_text(
-        "/stability answer="
-    )
+    composer = page.locator(".cellwright-composer textarea.cellwright-prompt")
+    expect(composer).to_have_value(re.compile(r"/stability answer=[0-9a-f]{12}"))
     book.run(3)
     card = book.asked_by_keys(3)
     expect(card).to_contain_text("Test these numbers on resampled df?")

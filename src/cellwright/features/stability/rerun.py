@@ -112,9 +112,9 @@ class _Job(Struct, frozen=True):
 
 
 class _Runs(Struct):
-    """The outputs of the runs so far: one per run, None if it failed altogether."""
+    """The outputs of the runs so far by kind and part, None of one that failed altogether."""
 
-    texts: dict[Kind, list[Texts | None]] = field(default_factory=dict)
+    texts: dict[Kind, dict[int, Texts | None]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
@@ -246,7 +246,7 @@ class _Reruns:
         progress(f"Running {len(self.steps)} piece{'s' if len(self.steps) > 1 else ''} of code on unchanged data…")
         began = time.monotonic()
         texts = await self._one(None, BASELINE_SECONDS, runs)
-        runs.texts["bootstrap"] = []
+        runs.texts = {kind: {} for kind in self.planned}
         self.baseline: Texts = texts or {}
         each = max(5.0, 5 * (time.monotonic() - began))
         jobs = sorted(
@@ -263,7 +263,7 @@ class _Reruns:
             while waiting and (left := deadline - time.monotonic()) > 0:
                 job = waiting.pop()
                 texts = await self._one(job, min(each, max(left, 1.0)), runs)
-                runs.texts.setdefault(job.kind, []).append(texts)
+                runs.texts[job.kind][job.part] = texts
                 done += 1
                 if (quarter := 4 * done // len(jobs)) > told and done < len(jobs):
                     told = quarter
@@ -352,7 +352,7 @@ def _report(answer: _Answer, runs: _Runs, reruns: _Reruns, seconds: float) -> St
         label=choice.label,
         by=choice.by,
         numbers=tuple(numbers),
-        done={kind: len(runs.texts.get(kind, ())) for kind in reruns.planned},
+        done={kind: len(runs.texts[kind]) for kind in reruns.planned},
         planned=dict(reruns.planned),
         seed=reruns.wish.seed,
         seconds=round(seconds, 1),
@@ -371,13 +371,17 @@ def _number(number: Number, followed: Followed | None, runs: _Runs, reruns: _Rer
         return not_followed(number.text, source, kind)
     spreads: list[Spread] = []
     for kind, texts in runs.texts.items():
-        found = [None if each is None else followed.value(each) for each in texts]
+        found = [None if each is None else followed.value(each) for _, each in sorted(texts.items(), key=_part)]
         values = tuple(value for value in found if value is not None)
         spreads.append(Spread(kind, values, len(found) - len(values)))
     text = f"−{number.text}" if followed.then < 0 else number.text
     stated = Stated(text, number.value, number.resolution, source, followed.then)
     again = followed.value(reruns.baseline)
     return judged(stated, again, spreads, reruns.choice.frame.name, reruns.choice.label)
+
+
+def _part(run: tuple[int, Texts | None]) -> int:
+    return run[0]
 
 
 def _read(session: Session, wish: Wish, cells: Mapping[str, Step]) -> _Answer:
