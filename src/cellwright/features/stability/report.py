@@ -66,7 +66,7 @@ class StabilityReport(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """What was done, in how many runs, and how to read the table."""
+        """The runs that were done, as sentences, and how to read the table."""
         words: dict[Kind, str] = {
             "bootstrap": f"resamples of its {self.unit}",
             "leave_out": "samples without a tenth",

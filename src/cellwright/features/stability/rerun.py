@@ -84,7 +84,7 @@ class Wish(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """What is perturbed. `companions` are resampled in step with the frame; `others` are frames that could be meant."""
+    """The data that are perturbed. `companions` are resampled in step with the frame; `others` are frames that could be meant."""
 
     frame: Frame
     label: str
@@ -119,7 +119,7 @@ class _Runs(Struct):
 
 
 class Chooser:
-    """What is perturbed, chosen once for a session."""
+    """The choice of what is perturbed, made once for a session."""
 
     def __init__(self) -> None:
         self._chosen: Choice | None = None
