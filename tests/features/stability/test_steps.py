@@ -30,6 +30,13 @@ def test_the_frame_that_all_depends_on_comes_first() -> None:
     assert [frame.name for frame in best_frame([X, DF], CELLS, calls)] == ["df", "X"]
 
 
+def test_what_the_frame_was_made_of_and_what_the_call_makes_come_behind_it() -> None:
+    cells = [Step("c1", "", "arm = draw()\ndf = DataFrame({'arm': arm})")]
+    calls = [Step("1", "", "means = df.groupby('arm').mean()\nprint(means.a, means.b)")]
+    frames = [Frame("means", 2, ("a", "b")), Frame("arm", 100), Frame("df", 100, ("arm", "a", "b"))]
+    assert [frame.name for frame in best_frame(frames, cells, calls)] == ["df", "means", "arm"]
+
+
 def test_the_label_is_what_the_code_explains() -> None:
     assert best_label(DF, [], [Step("1", "", "print(df.groupby('churn').age.mean())")]) == "churn"
     assert best_label(DF, [], [Step("1", "", "y = df.income; X = df[['age', 'churn']]")]) == "income"

@@ -146,18 +146,23 @@ def needed_cells(cells: Sequence[Step], calls: Sequence[Step], frame: str) -> li
 
 
 def best_frame(frames: Sequence[Frame], cells: Sequence[Step], calls: Sequence[Step]) -> list[Frame]:
-    """Return the frames, the likeliest to be resampled first: most calls depend on it, a table, used most often."""
+    """Return the frames, the likeliest to be resampled first.
 
-    def rank(frame: Frame) -> tuple[int, bool, int, int]:
+    Most calls depend on it; it is a table; the calls find it and do not make it; it is used most often.
+    """
+    free = _free_names(calls)
+
+    def rank(frame: Frame) -> tuple[int, bool, bool, int, int]:
         before = needed_cells(cells, calls, frame.name)
-        depends = {frame.name}
+        depends = {frame.name}.union(*(_names(cell.code).binds for cell in before))
         reached = 0
-        for step in (*before, *calls):
-            names = _names(step.code)
+        for call in calls:
+            names = _names(call.code)
             if depends & set(names.loads) or frame.name in names.binds:
                 reached += 1
                 depends |= names.binds
-        return reached, bool(frame.columns), loaded_names([*before, *calls])[frame.name], frame.rows
+        uses = loaded_names([*before, *calls])[frame.name]
+        return reached, bool(frame.columns), frame.name in free, uses, frame.rows
 
     return sorted(frames, key=rank, reverse=True)
 
