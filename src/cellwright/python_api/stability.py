@@ -26,7 +26,13 @@ def stability(
 
     `frame` is the name of a frame or array in the notebook, `label` a column or variable to permute ("none": none), `by` a
     column whose groups stay together; what is not named is guessed, and asked in the cell. `n` resamples, within `seconds`;
-    the same `seed` gives the same data. Blocks. Raises `CellwrightError` if nothing can be run, and outside a notebook.
+    the same `seed` gives the same data. Blocks. Raises `CellwrightError` if nothing can be run, and outside a notebook:
+
+    >>> try:
+    ...     stability("df", label="churn")
+    ... except CellwrightError as error:
+    ...     print(error.message)
+    Only a notebook's kernel has the data to resample; here Claude's code runs elsewhere. Nothing was run.
     """
     refuse_agent_code("test its own numbers")
     wish = checked(Wish(frame=frame, label=label, by=by, resamples=n, seconds=seconds, seed=seed))
