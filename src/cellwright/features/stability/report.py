@@ -12,7 +12,7 @@ from cellwright.features.stability.spreads import Kind, NumberStability
 from cellwright.markdown.escaping import escaped
 from cellwright.text import counted
 
-_COLUMNS: tuple[Kind, ...] = ("bootstrap", "leave_out", "seed", "permuted")
+_COLUMNS: tuple[Kind, ...] = ("bootstrap", "permuted", "leave_out", "seed")
 
 
 class StabilityReport(Struct, frozen=True):
@@ -49,13 +49,15 @@ class StabilityReport(Struct, frozen=True):
         columns = [
             kind
             for kind in _COLUMNS
-            if any(each.spread(kind) for each in self.numbers) and not (kind == "seed" and self.seeds_change_nothing)
+            if any(each.spread(kind) for each in self.numbers)
+            and not (kind == "seed" and self.seeds_change_nothing)
+            and not (kind == "leave_out" and self.no_tenth_matters)
         ]
-        rows: list[tuple[str, ...]] = [("number", *(heads[kind] for kind in columns), "what it says")]
+        rows: list[tuple[str, ...]] = [("number", "what it says", *(heads[kind] for kind in columns))]
         for each in self.numbers:
             if each.verdict != "not_followed":
                 mark = " (!)" if each.verdict in ("no_signal", "changed", "reseeded") else ""
-                rows.append((each.text, *(each.range_text(kind) for kind in columns), f"{each.words}{mark}"))
+                rows.append((each.text, f"{each.words}{mark}", *(each.range_text(kind) for kind in columns)))
         return rows
 
     @property
@@ -63,6 +65,13 @@ class StabilityReport(Struct, frozen=True):
         """Return whether each number is the same with other seeds."""
         spreads = [(each.again, spread) for each in self.numbers if (spread := each.spread("seed")) is not None]
         return bool(spreads) and all(again is not None and spread.is_constant(again) for again, spread in spreads)
+
+    @property
+    def no_tenth_matters(self) -> bool:
+        """Return whether each number stays within its resampled range if a tenth of the rows is left out."""
+        pairs = [(each.spread("bootstrap"), each.spread("leave_out")) for each in self.numbers]
+        both = [(wide, left_out) for wide, left_out in pairs if wide is not None and left_out is not None]
+        return bool(both) and all(wide.low <= left_out.low and left_out.high <= wide.high for wide, left_out in both)
 
     @property
     def summary(self) -> str:
@@ -87,6 +96,7 @@ class StabilityReport(Struct, frozen=True):
             f"Run again: {', '.join(self.ran)}.",
             "A range holds 95 % of the runs." if len(self.rows) > 1 else "None of the numbers could be tested.",
             f"{counted(len(self.no_signal), 'number')} without signal." if self.no_signal else "",
+            "Without any tenth of the rows they stay within the resampled ranges." if self.no_tenth_matters else "",
             "Another seed changes none of them." if self.seeds_change_nothing else "",
         ]
         return " ".join(filter(None, sentences))

@@ -144,10 +144,10 @@ def _verdict(
 def _by_permutation(again: float, permuted: Spread) -> tuple[Verdict, str]:
     count, total = as_far(again, permuted.values), len(permuted.values)
     if count and (count + 1) / (total + 1) > NO_SIGNAL_SHARE:
-        return "no_signal", f"no signal: {count} of {total} permuted labels give as much"
+        return "no_signal", f"no signal: {count} of {total} permuted as large"
     if total < FEWEST_PERMUTED:
-        return "spread", f"no permuted label of {total} gives as much; too few to tell"
-    return "signal", f"{count or 'none'} of {total} permuted labels gives as much"
+        return "spread", f"none of {total} permuted as large; too few to tell"
+    return "signal", f"{count or 'none'} of {total} permuted as large"
 
 
 def as_far(value: float, null: Sequence[float]) -> int:
