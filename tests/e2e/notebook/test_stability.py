@@ -67,6 +67,4 @@ def test_numbers_of_an_answer_are_tested_from_its_footer(notebook, model, page, 
         tab.choose_theme(theme)
         book.cell(3).scroll_into_view_if_needed()
         check_accessible(book.output(3), "table")
-        if __import__("os").path.isdir("/tmp/stability"):
-            book.page.screenshot(path=f"/tmp/stability/{theme.split()[-1]}.png")
-        book.screenshot(f"stability-{'dark' if theme == DARK else 'light'}", book.cell(3))
+        book.screenshot("stability-dark" if theme == DARK else "stability", book.cell(3))

@@ -84,7 +84,7 @@ class Wish(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """The data that are perturbed. `companions` are resampled in step with the frame; `others` are frames that could be meant."""
+    """The data to perturb. `companions` are resampled in step with the frame; `others` are frames that could be meant."""
 
     frame: Frame
     label: str
