@@ -27,8 +27,8 @@ from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.features.branches.feature import ForkedKernel, KernelCopies
+from cellwright.features.branches.reruns import KernelCode, Stability
 from cellwright.features.branches.variables import KernelVariables, Turn, UndoneVariables
-from cellwright.features.stability.feature import KernelCode, Stability
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog

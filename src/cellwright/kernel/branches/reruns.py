@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from cellwright.agent.calls.approval import Decision
 from cellwright.conversation.runs.policy_in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.features.stability.feature import CannotRerun, Copies, Ran
+from cellwright.features.branches.reruns import CannotRerun, Copies, Ran
 from cellwright.features.stability.steps import Step
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.kernel.branches.snapshot import NoBranch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cellwright.errors import ToolError
-from cellwright.features.stability.feature import CannotRerun, Ran
+from cellwright.features.branches.reruns import CannotRerun, Ran
 from cellwright.kernel.branches.reruns import error_in, output_text
 from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh
 from cellwright.kernel.cells.notebook_verify import named_kernel

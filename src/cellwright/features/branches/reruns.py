@@ -1,4 +1,7 @@
-"""The feature as a host has it: the test itself is imported when it is asked for."""
+"""Code that ran before, again in copies of the kernel: what a host gives for it, and the feature of `/stability`.
+
+The test itself (`features/stability`) is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
