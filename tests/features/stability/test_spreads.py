@@ -29,6 +29,7 @@ def null(middle: float, wide: float, count: int = 50) -> Spread:
         (19.2, (RESAMPLED, Spread("seed", (19.2, 12.1))), "reseeded", "depends on the seed"),
         (None, (), "not_followed", "no such line"),
         (14.81, (Spread("bootstrap", (), 50),), "not_followed", "another shape"),
+        (14.81, (Spread("bootstrap", ()),), "not_followed", "in the time"),
     ],
 )
 def test_the_verdict_and_its_words(again: float | None, spreads: tuple[Spread, ...], verdict: str, words: str) -> None:

@@ -263,6 +263,8 @@ class _Reruns:
             while waiting and (left := deadline - time.monotonic()) > 0:
                 job = waiting.pop()
                 texts = await self._one(job, min(each, max(left, 1.0)), runs)
+                if time.monotonic() > deadline:  # it was cut off: its output says nothing
+                    return
                 runs.texts[job.kind][job.part] = texts
                 done += 1
                 if (quarter := 4 * done // len(jobs)) > told and done < len(jobs):

@@ -105,6 +105,10 @@ class Stated(Struct, frozen=True):
 
 def judged(stated: Stated, again: float | None, spreads: Sequence[Spread], frame: str, label: str) -> NumberStability:
     """Say what the spreads mean for a number: first what would make them worthless, then the permuted label."""
+    if again is not None and not any(each.values or each.lost for each in spreads):
+        return not_followed(
+            stated.text, stated.source, "not tested: no run came to its end in the time; seconds=N gives more"
+        )
     verdict, words = _verdict(stated, again, {each.kind: each for each in spreads if each.values}, frame, label)
     return NumberStability(stated.text, stated.source, verdict, words, again, stated.resolution, tuple(spreads))
 
