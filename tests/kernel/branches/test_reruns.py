@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 import pytest
 from notebook_kernel import Cell, NotebookKernel, Page
 
@@ -37,10 +36,6 @@ print("file_mean", 41.375)
 """
 
 
-def printed(cell: Cell) -> str:
-    return "\n".join(content["data"].get("text/plain", "") for content in cell.of_type("display_data")) + cell.stdout
-
-
 def ask(kernel: NotebookKernel, model: MessagesServer, code: str = CODE, tool: str = "Branch") -> dict[str, str]:
     """Have Claude run `code` and state each number that it prints; gives them by their names."""
     shown = kernel.run(code).stdout
@@ -65,7 +60,7 @@ def table(text: str) -> dict[str, list[str]]:
 def stability(kernel: NotebookKernel, arguments: str = "") -> tuple[Cell, str]:
     cell = kernel.run(f"%claude --format json /stability {arguments}")
     assert cell.status == "ok", cell.error
-    return cell, next(iter(json.loads(cell.stdout.splitlines()[-1]).values()))
+    return cell, str(next(iter(json.loads(cell.stdout.splitlines()[-1]).values())))
 
 
 @contextlib.contextmanager
@@ -162,8 +157,10 @@ def test_without_branches_it_says_why(kernel: NotebookKernel, model: MessagesSer
 def test_without_branches_fresh_kernels_run_the_notebook_first(
     kernel: NotebookKernel, model: MessagesServer, project: Path, forked_kernels: None
 ) -> None:
-    cells = [nbformat.v4.new_code_cell(DATA), nbformat.v4.new_code_cell("%claude /stability")]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), project / "arms.ipynb")
+    code = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    cells = [{**code, "id": "data", "source": DATA}, {**code, "id": "test", "source": "%claude /stability"}]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (project / "arms.ipynb").write_text(json.dumps(notebook))
     kernel.run(DATA)
     values = ask(kernel, model)
     with without_branches(kernel):
