@@ -157,7 +157,7 @@ def test_without_branches_it_says_why(kernel: NotebookKernel, model: MessagesSer
 def test_without_branches_fresh_kernels_run_the_notebook_first(
     kernel: NotebookKernel, model: MessagesServer, project: Path, forked_kernels: None
 ) -> None:
-    code = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    code: dict[str, object] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
     cells = [{**code, "id": "data", "source": DATA}, {**code, "id": "test", "source": "%claude /stability"}]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (project / "arms.ipynb").write_text(json.dumps(notebook))
