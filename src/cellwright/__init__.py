@@ -52,6 +52,7 @@ _HOME = {
     "connect": "cellwright.model.anthropic",
     "interrupt": "cellwright.conversation.ask",
     "map": "cellwright.conversation.prompt_map.prompt_map",
+    "stability": "cellwright.python_api.stability",
     "stream": "cellwright.conversation.ask",
     "tool": "cellwright.agent.tool",
 }
@@ -89,6 +90,7 @@ __all__ = [
     "builtin_tools",
     "connect",
     "interrupt",
+    "stability",
     "stream",
     "tool",
 ]
@@ -109,6 +111,7 @@ if TYPE_CHECKING:
     from cellwright.model.anthropic import connect
     from cellwright.permissions.policy import PermissionPolicy
     from cellwright.python_api.agent import Agent, ContextUsage, Rewound
+    from cellwright.python_api.stability import stability
     from cellwright.sessions.catalog.catalog import Catalog
     from cellwright.sessions.session import Session
 

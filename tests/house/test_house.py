@@ -55,6 +55,7 @@ def test_the_public_names_are_these():
         "builtin_tools",
         "connect",
         "interrupt",
+        "stability",
         "stream",
         "tool",
     ]

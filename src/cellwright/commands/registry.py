@@ -53,6 +53,7 @@ from cellwright.commands.sessions.sessions import (
     sessions_page,
     tag_page,
 )
+from cellwright.commands.sessions.stability import STABILITY, stability_page
 from cellwright.commands.settings_pages import config_page, permissions_page
 from cellwright.commands.status import status_page
 from cellwright.commands.support.aliases import INSTEAD, OTHER_NAMES
@@ -213,6 +214,12 @@ COMMANDS: dict[str, SlashCommand] = {
     ),
     "context": SlashCommand(context_page, "what fills the context, in tokens"),
     "numbers": SlashCommand(numbers_page, "the numbers of the last answer, and where each was seen"),
+    "stability": SlashCommand(
+        stability_page,
+        "test the numbers of the last answer: resampled data, a permuted label, other seeds",
+        STABILITY,
+        asks=True,
+    ),
     "cost": SlashCommand(cost_page, "what this session and suggestions while you type have cost"),
     "doctor": SlashCommand(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
     "upgrade": SlashCommand(upgrade_page, "how to upgrade this installation, and what to restart afterwards"),

@@ -26,8 +26,9 @@ from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
-from cellwright.features.branches.feature import KernelCopies
+from cellwright.features.branches.feature import ForkedKernel, KernelCopies
 from cellwright.features.branches.preview import PreviewKernel, TurnPreview
+from cellwright.features.branches.reruns import KernelCode, Stability
 from cellwright.features.branches.variables import KernelVariables, Turn, UndoneVariables
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
@@ -292,8 +293,14 @@ class NotebookConversation:
         if self._in_kernel and sys.platform == "linux":
             self.branches = KernelCopies(in_force, self._fork)
             self._variables = UndoneVariables(self._undone_variables, self._turn, self._keeps_variables)
-            return (self.branches, self._variables, TurnPreview(lambda: self.conversation, self._preview_kernel))
-        return ()
+            preview = TurnPreview(lambda: self.conversation, self._preview_kernel)
+            return (self.branches, self._variables, preview, Stability(self._reruns))
+        return (Stability(self._reruns),) if self._in_kernel else ()
+
+    def _reruns(self) -> KernelCode:
+        from cellwright.kernel.branches.reruns import KernelReruns  # few answers are tested
+
+        return KernelReruns(self.conversation, self.branches, self.shell, self.cells, self.notebooks)
 
     def _undone_variables(self) -> KernelVariables:
         from cellwright.kernel.branches.undo import undone_in_kernel  # few kernels are forked

@@ -21,6 +21,9 @@ type CardOf = (call: string) => HTMLElement | undefined;
 const NO_PROSE = "code, pre, .formula, .thinking, .tool, svg";
 const BLOCK = "table, p, li, h1, h2, h3, h4, h5, h6";
 
+/** A source that can be run again. */
+const FROM_CODE = /\b(?:Branch|Python), call \d/;
+
 /** What was checked, by the answer that stated it: either build of the renderer may draw that answer, before or later. */
 const CHECKED = "cellwright-checked-answers";
 const CHECKED_EVENT = "cellwright-checked";
@@ -61,6 +64,9 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
   const refresh = button("Refresh", () => {
     if (drawn && stale) request(host, { action: "refresh", answer: drawn.answer, prompt: stale.refresh });
   }, { class: "plain", title: "Ask Claude to write this answer anew with the current values", hidden: "" });
+  const test = button("Test stability", () => {
+    request(host, { action: "command", command: `/stability answer=${drawn?.answer ?? ""}` });
+  }, { class: "plain", title: "Write a command into Claude's panel that runs the code behind these numbers on resampled data", hidden: "" });
   let drawn: NumbersOp | null = null;
   let stale: StaleAnswer | undefined;
   const draw = (): void => {
@@ -71,6 +77,7 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
     node.hidden = numbers.length + names.length === 0;
     setText(node, [numbers.length > 0 && summary(numbers), names.length > 0 && `${plural(names.length, "name")} not found`].filter(Boolean).join(" · "));
     check.hidden = !drawn.check || !hasPageActions() || !numbers.some(({ marked }) => marked);
+    test.hidden = !hasPageActions() || !drawn.numbers.some(({ words }) => FROM_CODE.test(words));
     const places = numbers.map((number) => (): HTMLElement[] => placeParts(number, cardOf, host));
     list.replaceChildren(
       ...numbers.map((number, index) =>
@@ -87,7 +94,7 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
     changed();
   };
   return {
-    buttons: [node, check, refresh],
+    buttons: [node, check, refresh, test],
     list,
     update() {
       if (store.numbers === drawn) return;

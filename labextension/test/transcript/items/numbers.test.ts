@@ -144,4 +144,15 @@ describe("an answer", () => {
     expect(numbers.buttons[0]?.textContent).toBe("2 numbers · 2 with a source");
     for (const each of [numbers, other]) each.dispose();
   });
+
+  it("offers to test numbers that code gave, by a command that the user sends", () => {
+    offerPageActions();
+    const { host, numbers } = shown();
+    const asked: unknown[] = [];
+    host.addEventListener(ACTION_EVENT, (event) => asked.push((event as CustomEvent).detail));
+    expect(numbers.buttons[2]?.hidden).toBe(false);
+    numbers.buttons[2]?.click();
+    expect(asked).toEqual([{ action: "command", command: "/stability answer=a1" }]);
+    numbers.dispose();
+  });
 });

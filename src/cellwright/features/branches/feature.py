@@ -191,6 +191,21 @@ class KernelCopies(Feature):
                 self._is_current = True
             return self._kernel
 
+    @contextlib.asynccontextmanager
+    async def between_turns(self) -> AsyncIterator[ForkedKernel]:
+        """Give the kernel with a snapshot of now, for a command of the user's; Claude's next branch begins with a new one.
+
+        Whoever makes branches there ends them. Raises what the kernel raises if it cannot be forked.
+        """
+        self._is_current = False
+        kernel = await self._current_kernel()
+        self._at_work += 1
+        try:
+            yield kernel
+        finally:
+            self._at_work -= 1
+            self._is_current = False
+
     def first_use(self) -> str:
         """The line that the user sees with the first confined branch; "" from then on."""
         line, self._told = ("" if self._told else FIRST_USE), True

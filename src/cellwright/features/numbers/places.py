@@ -62,8 +62,27 @@ def numbers_in(line: str) -> list[float]:
     >>> numbers_in("mean  41.37  -1,204 3e-5")
     [41.37, 1204.0, 3e-05]
     """
+    return [abs(number) for number in signed_numbers_in(line)]
+
+
+def signed_numbers_in(line: str) -> list[float]:
+    """Return the numbers of a line as `numbers_in`, with their signs; a hyphen between two numbers is none.
+
+    >>> signed_numbers_in("b  -0.31  2024-25")
+    [-0.31, 2024.0, 25.0]
+    """
     start = match.end() if (match := _LINE_NUMBER.match(line)) else 0
-    return [float(token[0].replace(",", "")) for token in _TOKEN.finditer(line[:LINE_CHARS], start)]
+    line = line[:LINE_CHARS]
+    return [
+        float(token[0].replace(",", "")) * (-1 if is_negative(line, token.start()) else 1)
+        for token in _TOKEN.finditer(line, start)
+    ]
+
+
+def is_negative(line: str, at: int) -> bool:
+    """Return whether a minus sign stands before the number at `at`; a hyphen between two words or numbers is none."""
+    before = line[max(0, at - 2) : at]
+    return before[-1:] in ("-", "−") and not (len(before) == 2 and (before[0].isalnum() or before[0] in "_.)]"))
 
 
 def find_place(lines: Lines, index: int, rank: int) -> Place:

@@ -138,7 +138,7 @@ def branch_tool(branches: Branches, unconfined: Callable[[], str | None], second
                 if ctx.confinement is not None and (line := branches.first_use()):
                     ctx.emit(Notice(line))
                 output.write(f"[{used.words}]\n")
-                take = functools.partial(_take, output, f"branch-{ctx.session_id}-")
+                take = functools.partial(take_output, output, f"branch-{ctx.session_id}-")
                 result = await _run(used.branch, input.code, allowed, take)  # type: ignore[arg-type]  # the kernel's own
                 taken = used.branch.taken.at
         except NoBranch as error:
@@ -183,7 +183,7 @@ def _passive(output: Mapping[str, Any]) -> Mapping[str, Any]:
     return output
 
 
-def _take(output: CapturedOutput, prefix: str, given: Mapping[str, Any]) -> None:
+def take_output(output: CapturedOutput, prefix: str, given: Mapping[str, Any]) -> None:
     """Take in an output of the branch (nbformat), as data: what a view gets of it is passive."""
     match given.get("output_type"):
         case "stream":

@@ -1,0 +1,155 @@
+"""`/stability`: do the numbers of the last answer hold on resampled data, with a permuted label, with another seed?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from cellwright.agent.calls.approval import CanUseTool
+from cellwright.commands.command import CommandCall, CommandPage, Section
+from cellwright.config.settings.settings_in_force import TrustQuestion
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.resolve_options import ask_about_trust
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Emit, Notice
+from cellwright.features.branches.reruns import CannotRerun, Stability
+from cellwright.features.stability.report import StabilityReport
+from cellwright.features.stability.rerun import (
+    MOST_RESAMPLES,
+    MOST_SECONDS,
+    MOST_SEED,
+    Choice,
+    Wish,
+)
+from cellwright.features.stability.steps import Step
+
+STABILITY = "[FRAME] [label=COLUMN] [by=COLUMN] [n=50] [seconds=60] [seed=1] [yes]"
+USAGE = "/stability FRAME label=COLUMN n=50, all optional; label=none permutes nothing, by=COLUMN keeps groups together"
+NO_LABEL = "Without a label"
+NOT_RUN = "Nothing was run."
+
+
+async def stability_page(call: CommandCall) -> CommandPage:
+    """Run the code behind the last answer's numbers on perturbed data, and show the spread of each."""
+    wish, yes = parse(call.text)
+    try:
+        return page_of(await stability_report(call.conversation, wish, call.ask_user, call.emit, yes=yes))
+    except CannotRerun as cannot:
+        return CommandPage([Section("Stability", text=f"{cannot} {NOT_RUN}")])
+
+
+async def stability_report(
+    conversation: Conversation, wish: Wish, ask_user: CanUseTool | None, emit: Emit, *, yes: bool = False
+) -> StabilityReport:
+    """Test the numbers that `wish` is about; `yes` answers all questions. Raises CannotRerun, and CellwrightError."""
+    feature = next((each for each in conversation.features.of_host if isinstance(each, Stability)), None)
+    if feature is None:
+        raise CannotRerun("Only a notebook's kernel has the data to resample; here Claude's code runs elsewhere.")
+    session = conversation.sessions.current
+    nobody = False
+
+    async def asked(title: str, detail: str, reason: str, also: tuple[str, ...]) -> tuple[bool, str]:
+        nonlocal nobody
+        if yes or ask_user is None:
+            nobody = not yes
+            return yes, ""
+        question = TrustQuestion("run", title, detail, reason, "Run", "Cancel", frozenset(), also=also)
+        answer, chosen = await ask_about_trust(question, ask_user, session, emit, name="Stability")
+        nobody = answer == "nobody"
+        return answer == "yes", chosen
+
+    async def approve(reason: str, steps: Sequence[Step]) -> bool:
+        code = "\n\n".join(f"# {step.name}\n{step.code}" for step in steps)
+        return (await asked("Run this code again?", code, reason, ()))[0]
+
+    async def confirm(choice: Choice, copies: str) -> Choice | None:
+        others = {f"Use {other.name}": other for other in choice.others[: 1 if choice.label else 2] if other.columns}
+        also = (*([NO_LABEL] if choice.label else []), *others)
+        title = f"Test these numbers on resampled {choice.frame.name}?"
+        agreed, chosen = await asked(title, _plan(choice, wish, copies), "", also)
+        if nobody:
+            return choice  # it is confined, or was approved, and the page says what was chosen
+        if not agreed:
+            return None
+        return (
+            replace(choice, label="") if chosen == NO_LABEL else replace(choice, frame=others.get(chosen, choice.frame))
+        )
+
+    report = await feature.test(
+        session, wish, approve=approve, confirm=confirm, progress=lambda text: emit(Notice(text))
+    )
+    if report is None:
+        why = "It needs your approval, and nobody could answer; add `yes` to give it." if nobody else "You said no."
+        raise CannotRerun(why)
+    return report
+
+
+def parse(text: str) -> tuple[Wish, bool]:
+    """Read what follows the command, and whether `yes` does. Raises CellwrightError INVALID_PARAMETERS.
+
+    >>> parse("df label=churn n=20")
+    (Wish(frame='df', label='churn', by='', resamples=20, seconds=60.0, seed=1, answer=''), False)
+    """
+    wish, yes = Wish(), False
+    for word in text.split():
+        name, is_option, value = word.partition("=")
+        number = _number(value)
+        match name.lower():
+            case "yes" if not is_option:
+                yes = True
+            case "label" | "by" | "answer" | "frame" if value:
+                wish = replace(wish, **{name.lower(): value})
+            case "n" | "seed" if number is not None and number == int(number):
+                wish = replace(wish, **{"resamples" if name.lower() == "n" else "seed": int(number)})
+            case "seconds" if number is not None:
+                wish = replace(wish, seconds=number)
+            case _ if not is_option and not wish.frame and name.isidentifier():
+                wish = replace(wish, frame=name)
+            case _:
+                message = f"{word!r} is not understood. Usage: {USAGE}. {NOT_RUN}"
+                raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return checked(wish), yes
+
+
+def checked(wish: Wish) -> Wish:
+    """Return `wish`. Raises CellwrightError INVALID_PARAMETERS if a number of it is out of range."""
+    for name, value, least, most in (
+        ("n", wish.resamples, 2, MOST_RESAMPLES),
+        ("seconds", wish.seconds, 1, MOST_SECONDS),
+        ("seed", wish.seed, 0, MOST_SEED),
+    ):
+        if not least <= value <= most:
+            message = f"{name} must be between {least:,} and {most:,.0f}, not {value:,}. {NOT_RUN}"
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return wish
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text) if math.isfinite(float(text)) else None
+    except ValueError:
+        return None
+
+
+def _plan(choice: Choice, wish: Wish, copies: str) -> str:
+    label = f"{choice.label} permuted as a null" if choice.label else "no label is permuted"
+    return (
+        f"{choice.frame.name} ({choice.frame.rows:,} rows); {label}.\n"
+        f"{wish.resamples} resamples, at most {wish.seconds:g} s, in {copies}. "
+        "No variable of yours changes and nothing is sent."
+    )
+
+
+def page_of(report: StabilityReport) -> CommandPage:
+    """Return the page: a row for each number, then what could not be tested, and why."""
+    rows = report.rows
+    sections = [Section("Stability", rows if len(rows) > 1 else (), report.summary)]
+    untested = [each for each in report.numbers if each.verdict == "not_followed"]
+    if untested:
+        why = [(each.text, each.source, each.words) for each in untested]
+        sections.append(Section("Not tested", [("number", "source", "why"), *why]))
+    if report.notes:
+        sections.append(Section("Notes", text="\n".join(report.notes)))
+    return CommandPage(sections)

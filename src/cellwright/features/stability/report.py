@@ -1,0 +1,117 @@
+"""The report on an answer's numbers, as data, as a table and as a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cellwright.features.stability.spreads import Kind, NumberStability
+from cellwright.markdown.escaping import escaped
+from cellwright.text import counted
+
+_COLUMNS: tuple[Kind, ...] = ("bootstrap", "permuted", "leave_out", "seed")
+
+
+class StabilityReport(Struct, frozen=True):
+    """The numbers of an answer on perturbed data. `done` and `planned` count runs by kind; `copies` are what they ran in."""
+
+    frame: str
+    rows_of_frame: int
+    label: str
+    by: str
+    numbers: tuple[NumberStability, ...]
+    done: Mapping[Kind, int]
+    planned: Mapping[Kind, int]
+    seed: int
+    seconds: float
+    copies: str
+    unit: str = "rows"
+    ran: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def no_signal(self) -> tuple[NumberStability, ...]:
+        """The numbers that a permuted label gives as well."""
+        return tuple(each for each in self.numbers if each.verdict == "no_signal")
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table: the heads, then a row for each number that was tested."""
+        heads = {
+            "bootstrap": "resampled",
+            "leave_out": "10 % left out",
+            "seed": "another seed",
+            "permuted": f"{self.label} permuted",
+        }
+        columns = [
+            kind
+            for kind in _COLUMNS
+            if any(each.spread(kind) for each in self.numbers)
+            and not (kind == "seed" and self.seeds_change_nothing)
+            and not (kind == "leave_out" and self.no_tenth_matters)
+        ]
+        rows: list[tuple[str, ...]] = [("number", "what it says", *(heads[kind] for kind in columns))]
+        for each in self.numbers:
+            if each.verdict != "not_followed":
+                mark = " (!)" if each.verdict in ("no_signal", "changed", "reseeded") else ""
+                rows.append((each.text, f"{each.words}{mark}", *(each.range_text(kind) for kind in columns)))
+        return rows
+
+    @property
+    def seeds_change_nothing(self) -> bool:
+        """Return whether each number is the same with other seeds."""
+        spreads = [(each.again, spread) for each in self.numbers if (spread := each.spread("seed")) is not None]
+        return bool(spreads) and all(again is not None and spread.is_constant(again) for again, spread in spreads)
+
+    @property
+    def no_tenth_matters(self) -> bool:
+        """Return whether each number stays within its resampled range if a tenth of the rows is left out."""
+        pairs = [(each.spread("bootstrap"), each.spread("leave_out")) for each in self.numbers]
+        both = [(wide, left_out) for wide, left_out in pairs if wide is not None and left_out is not None]
+        return bool(both) and all(wide.low <= left_out.low and left_out.high <= wide.high for wide, left_out in both)
+
+    @property
+    def summary(self) -> str:
+        """The runs that were done, as sentences, and how to read the table."""
+        words: dict[Kind, str] = {
+            "bootstrap": f"resamples of its {self.unit}",
+            "leave_out": "samples without a tenth",
+            "seed": "other seeds",
+            "permuted": f"permutations of {self.label}",
+        }
+        short = any(self.done[kind] < self.planned[kind] for kind in self.planned)
+        did = [
+            f"{self.done[kind]}{f' of {self.planned[kind]}' if self.done[kind] < self.planned[kind] else ''} {what}"
+            for kind, what in words.items()
+            if self.planned[kind]
+        ]
+        sentences = [
+            f"{self.frame} ({self.rows_of_frame:,} rows): {', '.join(did)}; seed {self.seed}; "
+            f"{self.seconds:g} s in {self.copies}.",
+            "The time ran out: seconds=N gives more." if short else "",
+            "" if self.label else "No label was permuted: label=COLUMN names one.",
+            f"Run again: {', '.join(self.ran)}.",
+            "A range holds 95 % of the runs." if len(self.rows) > 1 else "None of the numbers could be tested.",
+            f"{counted(len(self.no_signal), 'number')} without signal." if self.no_signal else "",
+            "Without any tenth of the rows they stay within the resampled ranges." if self.no_tenth_matters else "",
+            "Another seed changes none of them." if self.seeds_change_nothing else "",
+        ]
+        return " ".join(filter(None, sentences))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain data, with the ends of each range, for JSON."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        for number, shown in zip(data["numbers"], self.numbers, strict=True):
+            for spread, of_kind in zip(number["spreads"], shown.spreads, strict=True):
+                if of_kind.values:
+                    spread |= {"low": of_kind.low, "high": of_kind.high}
+        return data
+
+    def _repr_markdown_(self) -> str:
+        head, *rows = [" | ".join(map(escaped, row)) for row in self.rows]
+        rule = " | ".join(["---"] * len(self.rows[0]))
+        table = "".join(f"| {row} |\n" for row in (head, rule, *rows)) if rows else ""
+        return f"{table}\n{escaped(self.summary)}"

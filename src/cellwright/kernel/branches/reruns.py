@@ -1,0 +1,165 @@
+"""Code that ran before, run again in copies of the kernel: branches, or fresh kernels that run the notebook first."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from cellwright.agent.calls.approval import Decision
+from cellwright.conversation.runs.policy_in_force import PolicyInForce
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.features.branches.reruns import CannotRerun, Copies, Ran
+from cellwright.features.stability.steps import Step
+from cellwright.kernel.branches.bounds import branches_enforced
+from cellwright.kernel.branches.snapshot import NoBranch
+from cellwright.kernel.execute.branch_tool import take_output
+from cellwright.kernel.execute.captured_output import CapturedOutput
+from cellwright.kernel.execute.python_tool import kernel_folder
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.conversation.conversation import Conversation
+    from cellwright.features.branches.feature import KernelCopies
+    from cellwright.kernel.branches.kernel_branches import KernelBranches
+    from cellwright.kernel.namespace.cell_log import CellLog
+    from cellwright.tools.notebook.open_notebook import OpenNotebooks
+
+NO_BRANCHES = "This system cannot copy a running kernel."
+SWITCHED_OFF = "Branches of the kernel are switched off (cellwright.branches)."
+
+
+class KernelReruns:
+    """For one notebook's kernel. All of it on the agent's loop."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        branches: KernelCopies | None,
+        shell: InteractiveShell,
+        cells: CellLog,
+        notebooks: OpenNotebooks,
+    ) -> None:
+        self._conversation = conversation
+        self._branches = branches
+        self._shell = shell
+        self._cells = cells
+        self._notebooks = notebooks
+
+    def cells(self) -> list[Step]:
+        """The cells that ran to their end, each as it ran last, oldest first; prompts are none."""
+        latest: dict[str, Step] = {}
+        for run in self._cells.runs():
+            if run.by == "other" or run.source is None or run.success is not True or run.is_prompt:
+                continue
+            cell_id = run.cell_id or f"run {run.order}"
+            latest.pop(cell_id, None)
+            latest[cell_id] = Step(cell_id, f"cell [{run.execution_count}]", run.source)
+        return list(latest.values())
+
+    @contextlib.asynccontextmanager
+    async def copies(self, codes: Sequence[str]) -> AsyncIterator[Copies]:
+        """Copies to run `codes` in: branches; where there are none, fresh kernels. Raises CannotRerun."""
+        self._conversation.runs.refuse_while_running()
+        why = NO_BRANCHES if self._branches is None else SWITCHED_OFF if self._branches.setting == "off" else ""
+        if not why:
+            assert self._branches is not None
+            decision = await asyncio.to_thread(self._decision, codes, self._branches.setting)
+            try:
+                # the snapshot is taken by whichever thread stands still: the cell that waits for us, or the main one
+                with self._conversation.jobs.owned_by(_Unawaited()):
+                    async with contextlib.AsyncExitStack() as stack:
+                        forked = await stack.enter_async_context(self._branches.between_turns())
+                        left = stack.pop_all()
+            except NoBranch as error:
+                why = error.reason
+            else:
+                async with left:
+                    asks = decision.reason if decision.behavior == "ask" else ""
+                    # the feature's kernel is the one that `_fork` of the conversation made
+                    yield BranchCopies(cast("KernelBranches", forked), decision.confinement, asks)
+                return
+        from cellwright.kernel.cells.fresh_reruns import fresh_copies  # where there are no branches
+
+        yield await fresh_copies(self._shell, self._conversation, self._notebooks, why)
+
+    def _decision(self, codes: Sequence[str], setting: str) -> Decision:
+        """Judge the code as calls of Branch: the strictest decision. Raises CannotRerun if it is denied."""
+        conversation = self._conversation
+        session = conversation.sessions.current
+        options = RunOptions(allow=session.granted)
+        policy = PolicyInForce(conversation.in_force, options, conversation.sandbox.abilities)
+        facts = {"cwd": kernel_folder(), "setting": setting, "unconfined": branches_enforced() or ""}
+        tool = next((each for each in conversation.tools.of(options) if each.name == "Branch"), None)
+        if tool is None:
+            raise CannotRerun(
+                "The settings do not allow Claude the tool Branch, with which code runs in a copy of the kernel."
+            )
+        decisions = [policy.decide(tool, {"code": code, **facts}) for code in codes]
+        for decision in decisions:
+            if decision.behavior == "deny":
+                raise CannotRerun(f"The code may not run again: {decision.reason}")
+        return next((each for each in decisions if each.behavior == "ask"), decisions[0])
+
+
+class _Unawaited:
+    """The owner of jobs that no run waits for."""
+
+    background = True
+
+
+class BranchCopies:
+    """Branches of a snapshot that was just taken; each run has a new one."""
+
+    def __init__(self, kernel: KernelBranches, confinement: Confinement | None, asks: str) -> None:
+        self._kernel = kernel
+        self._confinement = confinement
+        self._numbers = itertools.count(1)
+        self.words = "copies of your kernel" if confinement is None else "confined copies of your kernel"
+        self.asks = asks
+
+    async def run(self, codes: Sequence[str], seconds: float) -> list[Ran]:
+        owner = f"stability-{next(self._numbers)}"
+        making = asyncio.ensure_future(self._kernel.branch(owner, self._confinement))
+        ran: list[Ran] = []
+        try:
+            branch = await asyncio.shield(making)
+            deadline = time.monotonic() + seconds
+            for code in codes:
+                result = await branch.run(code, timeout=max(0.5, deadline - time.monotonic()))
+                ran.append(Ran(await output_text(result.outputs), result.text or error_in(result.outputs)))
+                if result.status not in ("ok", "error"):
+                    break
+        except NoBranch as error:
+            return [*ran, Ran("", error.reason)]
+        finally:
+            with contextlib.suppress(NoBranch):
+                await making  # one that is made after all is ended, too
+            await self._kernel.end(owner)
+        return ran
+
+
+async def output_text(outputs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text of outputs (nbformat) as Claude gets it."""
+    captured = CapturedOutput(asyncio.get_running_loop(), _unseen)
+    for output in outputs:
+        take_output(captured, "stability-", output)
+    content = await captured.content()
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(block.get("text", "")) for block in content)
+
+
+def error_in(outputs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the error that ended the code, on one line; "" if there is none."""
+    errors = [output for output in outputs if output.get("output_type") == "error"]
+    return f"{errors[-1].get('ename')}: {errors[-1].get('evalue')}"[:200].split("\n")[0] if errors else ""
+
+
+def _unseen(*_: object, **__: object) -> None:
+    """Nobody looks on: thousands of outputs come."""
