@@ -89,7 +89,7 @@ export class Palette {
   private words(count: number, kind: CompletionKind, late: boolean): string {
     const { trans } = this;
     if (late) return trans.__("The kernel has not answered yet.");
-    if (count > 0) return trans.__("↑ ↓ to choose, Tab or Enter to insert, Esc to close");
+    if (count > 0) return trans.__("↑ ↓ choose · Tab inserts · Esc closes");
     if (kind === "command") return trans.__("No such command; it will be sent as written.");
     return kind === "variable" ? trans.__("No such variable.") : trans.__("Nothing has that name.");
   }
