@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.rows.browser import CHROMIUMS
 from cellwright.testing import MessagesServer, say
 
 ROOT = Path(__file__).parents[1]
@@ -123,7 +124,7 @@ class _Pages:
 def _pages(folder: Path, pictures: Path | None) -> Iterator[_Pages]:
     from playwright.sync_api import sync_playwright  # only the tests' environment has it
 
-    program = next(path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name)))
+    program = next(path for name in CHROMIUMS if (path := shutil.which(name)))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch_persistent_context(
             folder / "profile", executable_path=program, args=["--no-sandbox"], viewport={"width": 1280, "height": 860}

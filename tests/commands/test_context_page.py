@@ -62,9 +62,9 @@ def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Con
     assert used + rows["Free"][0] == 1_000_000
     assert all(len(bar) == 20 for _, bar in rows.values())
     assert {name for name, (_, bar) in rows.items() if not bar.startswith("█")} == {
-        name for name, share in shares.items() if share == "0.0%"
+        name for name, share in shares.items() if share == "<0.1%"
     }
-    assert shares["Your messages"] == "0.0%"
+    assert shares["Your messages"] == "<0.1%"
     assert rows["Free"][1].count("█") > rows["Tools"][1].count("█")
     assert "| Your messages |" in page.markdown()
     told = {name: int(tokens.replace(",", "")) for name, tokens, _ in tools.rows[1:]}

@@ -21,6 +21,8 @@ export class Palette {
   readonly node: HTMLElement;
   private readonly list: HTMLElement;
   private readonly remark: HTMLElement;
+  private readonly count = element("span", { class: "cellwright-unseen" });
+  private readonly keys = element("span");
   private items: readonly Completion[] = [];
   private chosenAt = 0;
 
@@ -33,8 +35,10 @@ export class Palette {
     if (!styled) addPageStyle(colorsCss + css);
     styled = true;
     const id = freshId();
-    this.list = element("div", { id, role: "listbox", class: "cellwright-palette-list", "aria-label": trans.__("Suggestions") });
-    this.remark = element("div", { class: "cellwright-palette-remark", role: "status" });
+    // it scrolls, and belongs to no combobox, which a field of several lines cannot be: so that it can have the focus
+    this.list = element("div", { id, role: "listbox", class: "cellwright-palette-list", "aria-label": trans.__("Suggestions"), tabindex: "0" });
+    // only what changed is read out
+    this.remark = element("div", { class: "cellwright-palette-remark", role: "status", "aria-atomic": "false" }, this.count, this.keys);
     this.node = element("div", { class: "cellwright-palette", hidden: "" }, this.list, this.remark);
     // the focus stays where it is
     this.node.addEventListener("mousedown", (event) => { event.preventDefault(); });
@@ -60,10 +64,8 @@ export class Palette {
     this.list.replaceChildren(...items.map((item, index) => this.row(item, index, query)));
     this.list.hidden = items.length === 0;
     this.node.hidden = false;
-    setText(this.remark, this.words(items.length, kind, late));
-    // a text field of several lines otherwise: readers then leave its own keys alone
-    this.field.setAttribute("role", "combobox");
-    this.field.setAttribute("aria-expanded", "true");
+    setText(this.count, items.length > 0 ? this.trans.__("Suggestions: %1. ", items.length) : "");
+    setText(this.keys, this.words(items.length, kind, late));
     this.field.setAttribute("aria-controls", this.list.id);
     this.mark();
   }
@@ -73,8 +75,8 @@ export class Palette {
     this.node.hidden = true;
     this.items = [];
     this.chosenAt = 0;
-    setText(this.remark, "");
-    for (const name of ["role", "aria-expanded", "aria-controls", "aria-activedescendant"]) this.field.removeAttribute(name);
+    for (const part of [this.count, this.keys]) setText(part, "");
+    for (const name of ["aria-controls", "aria-activedescendant"]) this.field.removeAttribute(name);
   }
 
   /** Goes `steps` down the list (up where negative), round its ends. */
@@ -87,7 +89,7 @@ export class Palette {
   private words(count: number, kind: CompletionKind, late: boolean): string {
     const { trans } = this;
     if (late) return trans.__("The kernel has not answered yet.");
-    if (count > 0) return trans.__("↑ ↓ to choose, Tab or Enter to insert, Esc to close");
+    if (count > 0) return trans.__("↑ ↓ choose · Tab inserts · Esc closes");
     if (kind === "command") return trans.__("No such command; it will be sent as written.");
     return kind === "variable" ? trans.__("No such variable.") : trans.__("Nothing has that name.");
   }

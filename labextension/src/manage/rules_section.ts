@@ -18,7 +18,7 @@ export function rulesSection(screen: Screen): HTMLElement[] {
   const mode = row(trans, {
     key: "mode",
     title: trans.__("Mode: %1", report.mode.value),
-    lines: [report.mode.from ? trans.__("From %1", report.mode.from) : trans.__("The default, or chosen in this session")],
+    lines: report.mode.from ? [trans.__("From %1", report.mode.from)] : [],
     locked: report.mode.locked,
   });
   return [
@@ -119,7 +119,9 @@ export function inputOf(tool: string, text: string): JsonObject {
 function explained({ behavior, reason, rule, from, suggestions }: Why, report: Report, trans: Trans): HTMLElement[] {
   const verdict = { allow: trans.__("Allowed"), ask: trans.__("Asks for your approval"), deny: trans.__("Denied") }[behavior];
   const lines = [element("p", { class: "verdict", "data-state": behavior }, verdict), element("p", {}, ...sentence(reason))];
-  if (rule) lines.push(element("p", {}, trans.__("Rule "), code(rule), ...(from ? [trans.__(" in "), code(shownPath(report, from))] : [])));
+  const place = from ? code(shownPath(report, from)) : null;
+  if (rule && !reason.includes(rule)) lines.push(element("p", {}, trans.__("Rule "), code(rule), ...(place ? [trans.__(" in "), place] : [])));
+  else if (rule && place) lines.push(element("p", {}, trans.__("Saved in "), place));
   if (suggestions.length) lines.push(element("p", {}, trans.__("Would be allowed by "), ...suggestions.flatMap((each, at) => (at ? [", ", code(each)] : [code(each)]))));
   return lines;
 }

@@ -205,7 +205,7 @@ export function statusOf(rows: readonly KernelRow[], loaded: boolean, words: (te
   const asking = rows.reduce((sum, { overview }) => sum + (overview?.questions.length ?? 0), 0);
   const working = rows.filter((row) => stateOf(row) === "working").length;
   const kernels = rows.length === 1 ? words("1 kernel") : words("%1 kernels", rows.length);
-  return words("%1 waiting for you · %2 at work · %3", asking, working, kernels);
+  return [asking > 0 ? words("%1 waiting for you", asking) : "", working > 0 ? words("%1 at work", working) : "", kernels].filter((each) => each).join(" · ");
 }
 
 /** Where it is, its kernel and its cost. */

@@ -213,9 +213,11 @@ it("tells a screen reader what is listed and chosen", async () => {
   const scene = composerScene();
   await settled();
   expect(scene.area.getAttribute("aria-haspopup")).toBe("listbox");
-  for (const name of ["role", "aria-activedescendant"]) expect(scene.area.hasAttribute(name)).toBe(false);
+  for (const name of ["aria-controls", "aria-activedescendant"]) expect(scene.area.hasAttribute(name)).toBe(false);
   type(scene.area, "/");
-  expect([scene.area.getAttribute("role"), scene.area.getAttribute("aria-expanded")]).toEqual(["combobox", "true"]);
+  expect(remark(scene)).toMatch(/^Suggestions: \d+\. /);
+  // what a text field of several lines may have
+  expect(["role", "aria-expanded"].filter((name) => scene.area.hasAttribute(name))).toEqual([]);
   key(scene.area, "ArrowDown");
   const list = find(scene.host, "[role=listbox]");
   expect(scene.area.getAttribute("aria-controls")).toBe(list.id);
@@ -229,7 +231,7 @@ it("tells a screen reader what is listed and chosen", async () => {
   expect(find(scene.host, ".cellwright-palette-remark").getAttribute("role")).toBe("status");
   expect(remark(scene)).toContain("No such command");
   key(scene.area, "Escape");
-  for (const name of ["role", "aria-expanded", "aria-controls"]) expect(scene.area.hasAttribute(name)).toBe(false);
+  expect(scene.area.hasAttribute("aria-controls")).toBe(false);
 });
 
 it("has no serious fault that axe finds: idle, with the list open, and while a run goes on", async () => {
@@ -237,7 +239,7 @@ it("has no serious fault that axe finds: idle, with the list open, and while a r
   await settled();
   const faults = async (): Promise<string[]> => {
     const { violations } = await axe.run(scene.host, { rules: { "color-contrast": { enabled: false }, region: { enabled: false } } });
-    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    const serious = violations.filter(({ id, impact }) => impact === "serious" || impact === "critical" || id === "aria-allowed-role");
     return serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
   };
   expect(await faults()).toEqual([]);

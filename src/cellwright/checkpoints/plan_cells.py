@@ -68,15 +68,17 @@ class CellUndo(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         return f"{self.about.notebook}#{self.about.cell_id}"
 
-    def shown(self, cwd: Path) -> Changed:
-        """For people: what the undo does to the cell."""
+    def shown(self, cwd: Path, own: Path | None) -> Changed:
+        """For people: what the undo does to the cell. A cell of the notebook `own` is named without it."""
         target = _kept(self.about.target)
         kind: Literal["created", "changed", "deleted"] = (
             "deleted" if self.about.target is None else "created" if self.now is None else "changed"
         )
         before = None if self.now is None else self.now.source.encode("utf-8", "surrogatepass")
         after = None if target is None else str(target["source"]).encode("utf-8", "surrogatepass")
-        where = f"{self._seen(target)} in {shown_path(cwd, self.about.notebook)}"
+        where = self._seen(target)
+        if self.about.notebook != own:
+            where += f" in {shown_path(cwd, self.about.notebook)}"
         return Changed(where, kind, *line_counts(before, after))
 
     def _seen(self, target: Mapping[str, Any] | None) -> str:

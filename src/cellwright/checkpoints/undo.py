@@ -42,6 +42,8 @@ class UndoPlan(Struct, frozen=True, kw_only=True):
     as_after: int | None = None
     redo_of: int | None = None
     passed_over: tuple[CheckpointTurn, ...] = ()
+    own_notebook: Path | None = None
+    """The notebook of the kernel: its cells are named without it."""
 
     @property
     def file_changes(self) -> list[FileUndo]:
@@ -108,6 +110,7 @@ class Undo(Struct, frozen=True, kw_only=True):
             code=code,
             as_after=as_after,
             passed_over=tuple(passed_over),
+            own_notebook=self._own_notebook(),
         )
 
     async def plan_redo(self, undo: Undone, *, force: bool = False) -> UndoPlan:
@@ -125,7 +128,12 @@ class Undo(Struct, frozen=True, kw_only=True):
             code=undo.code,
             as_after=None if undo.as_after is None else undo.was_after,
             redo_of=undo.number,
+            own_notebook=self._own_notebook(),
         )
+
+    def _own_notebook(self) -> Path | None:
+        own = self.notebooks.own()
+        return None if own is None else own.path
 
     async def apply(self, plan: UndoPlan) -> list[str]:
         """Do what was planned; gives what of it could not be done: cells that somebody changed just now.

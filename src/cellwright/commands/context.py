@@ -116,5 +116,6 @@ def _sum(parts: Sequence[ContextShare]) -> str:
 
 def _row(name: str, tokens: int, whole: int) -> Row:
     share = tokens / max(whole, 1)
-    filled = max(1, round(share * BAR_CHARS)) if share >= 0.0005 else 0  # what is said to be 0.0% is not drawn
-    return name, f"{tokens:,}", f"{share:.1%}", "█" * filled + "░" * (BAR_CHARS - filled)
+    seen = share >= 0.0005
+    filled = max(1, round(share * BAR_CHARS)) if seen else 0
+    return name, f"{tokens:,}", f"{share:.1%}" if seen else "<0.1%", "█" * filled + "░" * (BAR_CHARS - filled)

@@ -61,7 +61,9 @@ def preview_text(plan: UndoPlan, cwd: Path, variables: VariablesPlan = NO_VARIAB
 
 def changes_of_plan(plan: UndoPlan, cwd: Path) -> list[Changed]:
     """List what a plan changes, for people."""
-    return [file.shown(cwd) for file in plan.file_changes] + [cell.shown(cwd) for cell in plan.cell_changes]
+    return [file.shown(cwd) for file in plan.file_changes] + [
+        cell.shown(cwd, plan.own_notebook) for cell in plan.cell_changes
+    ]
 
 
 def effect_rows(effects: Sequence[tuple[CheckpointTurn, str]]) -> list[tuple[str, str]]:
@@ -72,7 +74,10 @@ def effect_rows(effects: Sequence[tuple[CheckpointTurn, str]]) -> list[tuple[str
 def left_out(plan: UndoPlan, cwd: Path, variables: VariablesPlan = NO_VARIABLES) -> list[tuple[str, str]]:
     """List what a plan leaves as it is, with the reasons."""
     files_and_cells = [
-        (shown_path(cwd, undo.path) if isinstance(undo, FileUndo) else undo.shown(cwd).where, undo.refused)
+        (
+            shown_path(cwd, undo.path) if isinstance(undo, FileUndo) else undo.shown(cwd, plan.own_notebook).where,
+            undo.refused,
+        )
         for undo in plan.refused
     ]
     return files_and_cells + [(f"`{change.name}`", change.refused) for change in variables.left]

@@ -1,13 +1,14 @@
 """A `%%claude` cell as its user meets it: streaming, questions, Stop, reload, and what is left in the notebook."""
 
 import json
+import re
 
 import pytest
 from apps import in_apps
 from lab_tab import DARK, LIGHT
 from playwright.sync_api import expect
 
-from cellwright.testing import Gate, hold, say, think, turn, use
+from cellwright.testing import Gate, fault, hold, say, think, turn, use
 from eventual import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -284,6 +285,26 @@ def check_numbers(book, model):
     book.wait_done(3)
     expect(book.output(2)).to_contain_text("3 numbers · 3 with a source")
     expect(book.output(2).locator(".unsourced")).to_have_count(0)
+
+
+def test_a_failed_request_and_code_in_a_copy_of_the_kernel_say_what_to_do_next(notebook, model):
+    book = loaded(notebook, "%%claude\nHow high is it?", "%%claude --mode bypassPermissions\nTry it.")
+    model.add(fault("status", status=401, error_type="authentication_error", message="invalid x-api-key"))
+    book.run(1)
+    book.wait_done(1)
+    expect(book.output(1)).to_contain_text("The API rejected your key")
+    book.reel("error-card", book.cell(1))
+    model.add(turn(say("I try it first."), use("Branch", code="level = 3.5\nprint(level)")), turn(say("It is 3.5 m.")))
+    book.run(2)
+    book.wait_done(2)
+    call = book.output(2).locator("details.fold").first
+    call.locator("summary").first.click()
+    run = book.output(2).get_by_role("button", name="Run in my kernel")
+    call.locator("..").get_by_text("3.5").first.wait_for()
+    book.reel("branch-card", run if run.count() else call)
+    if run.count():  # a copy cannot be made everywhere
+        run.click()
+        expect(book.page.locator(".cellwright-panel .cellwright-prompt")).to_have_value(re.compile("^/branches run "))
 
 
 @pytest.mark.lab_version

@@ -4,7 +4,7 @@ import pytest
 from apps import in_apps
 from playwright.sync_api import expect
 
-from cellwright.testing import say, turn, use
+from cellwright.testing import Gate, hold, say, turn, use
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -30,9 +30,9 @@ def is_dirty(book):
     return book.page.evaluate("window.jupyterapp.shell.currentWidget.context.model.dirty")
 
 
-def edit_of_first_cell(source):
+def edit_of_first_cell(source, *first):
     return [
-        turn(use("NotebookRead", notebook_path="notebook.ipynb")),
+        turn(*first, use("NotebookRead", notebook_path="notebook.ipynb")),
         turn(use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-0", new_source=source)),
         turn(say("Denmark had no rate.")),
     ]
@@ -52,10 +52,13 @@ def test_fix_proposes_a_change_of_the_cell_that_failed_and_nothing_else_stays(no
     book.run(0)
     book.wait_done(0)
     expect(book.cell(0).get_by_role("button", name="Fix with Claude")).to_contain_text("Alt+F")
-    model.add(*edit_of_first_cell(FIXED))
+    gate = Gate()
+    model.add(*edit_of_first_cell(FIXED, hold(gate)))
     # the active cell is the one below by now
     page.keyboard.press("Alt+f")
     expect(strip(book, 0)).to_contain_text("Fix the KeyError in cell [1]")
+    book.reel("fix-waits")
+    gate.open()
     proposal = book.cell(0).locator(".cellwright-proposal .ask[data-ready]")
     proposal.wait_for()
     # the second of two keys

@@ -18,7 +18,7 @@ def test_a_foreign_notebook_asks_before_its_first_prompt_runs(notebook, model, p
     asked_before = len(model.requests)
     book.run(1)
     card = book.asked_by_keys(1)
-    expect(card).to_contain_text("Let the notebook notebook.ipynb ask Claude")
+    expect(card).to_contain_text("Let notebook.ipynb ask Claude")
     expect(card).to_contain_text("send my keys to somebody")
     assert len(model.requests) == asked_before, "nothing is sent before the answer"
     book.screenshot("trust-card", book.output(1))

@@ -50,7 +50,7 @@ def test_the_button_shows_first_then_takes_back_files_and_cells(notebook, model,
     undo_button(book).click()
     card = under.get_by_role("group")
     expect(card).to_contain_text("notes.txt  will be deleted")
-    expect(card).to_contain_text("cell “tide = 4.5” in notebook.ipynb  will be restored  +1 −1")
+    expect(card).to_contain_text("cell “tide = 4.5”  will be restored  +1 −1")
     assert notes.exists()
     book.screenshot("undo-turn")
     expect(card.get_by_role("button", name="Undo", exact=True)).to_be_focused()

@@ -158,7 +158,7 @@ def test_the_context_bar_tells_what_fills_the_context(notebook, model):
     bar.focus()
     expect(bar).to_be_focused()
     book.page.keyboard.press("Enter")
-    shown = panel.get_by_role("dialog", name="What fills the context")
+    shown = panel.get_by_role("dialog", name="Context used")
     shown.get_by_role("row", name="System prompt").wait_for()
     shown.get_by_role("row", name="Free").wait_for()
     check_accessible(panel)

@@ -10,6 +10,7 @@ import type { CompletionList, CompletionPeer, Trigger } from "../../composer/com
 import { CompletionSource, insertion } from "../../composer/completions";
 import type { AttributeHolder } from "../../composer/palette";
 import { Palette } from "../../composer/palette";
+import { element } from "../../transcript/dom";
 import type { Completion } from "../../transport/chat_protocol";
 import type { Trans } from "../../translation";
 import { promptTriggerAt } from "./prompt_trigger";
@@ -44,9 +45,6 @@ const ariaAttributes = Field.define<Attributes>({
   update: (before, { effects }) => effects.reduce((now, effect) => (effect.is(setAttributes) ? effect.value : now), before),
   provide: (field) => EditorView.contentAttributes.from(field),
 });
-
-/** The cell stays a text field of several lines, which a combobox cannot be. */
-const OF_COMBOBOXES = ["role", "aria-expanded"];
 
 /** The lists of the editors that have one. */
 const lists = new WeakMap<EditorView, PromptList>();
@@ -88,9 +86,8 @@ class PromptList {
     private readonly cell: string,
   ) {
     this.palette = new Palette(this.attributeHolder(), trans, (item) => { this.take(item); });
-    this.dom = document.createElement("div");
-    this.dom.className = "cellwright-prompt-list";
-    this.dom.append(this.palette.node);
+    // JupyterLab puts it at the page's end, outside all landmarks
+    this.dom = element("div", { class: "cellwright-prompt-list", role: "region", "aria-label": trans.__("Suggestions for the prompt") }, this.palette.node);
     lists.set(view, this);
     // before the shortcuts of the page, while the list is open
     window.addEventListener("keydown", this.onKey, true);
@@ -226,9 +223,7 @@ class PromptList {
 
   private attributeHolder(): AttributeHolder {
     return {
-      setAttribute: (name, value) => {
-        if (!OF_COMBOBOXES.includes(name)) this.attributes = { ...this.attributes, [name]: value };
-      },
+      setAttribute: (name, value) => { this.attributes = { ...this.attributes, [name]: value }; },
       removeAttribute: (name) => {
         this.attributes = Object.fromEntries(Object.entries(this.attributes).filter(([each]) => each !== name));
       },

@@ -20,7 +20,7 @@ export const mountContextBar: Mount = (host, chat, deps) => {
   const text = element("span", { class: "text" });
   const opener = button(meter, () => { if (popover.hidden) open(); else close(); }, { class: "opener", "aria-expanded": "false", "aria-controls": id });
   opener.append(text);
-  const popover = element("div", { id, class: "popover", role: "dialog", tabindex: "-1", "aria-label": trans.__("What fills the context"), hidden: "" });
+  const popover = element("div", { id, class: "popover", role: "dialog", tabindex: "-1", "aria-label": trans.__("Context used"), hidden: "" });
   const bar = element("div", { class: "cw-context", hidden: "" }, element("style", {}, css), opener, popover);
   host.append(bar);
   let asked = 0;
@@ -58,7 +58,7 @@ export const mountContextBar: Mount = (host, chat, deps) => {
     if (mine !== asked || popover.hidden) return;
     const had = popover.contains(document.activeElement);
     popover.replaceChildren(
-      element("h3", {}, trans.__("What fills the context")),
+      element("h3", {}, trans.__("Context used")),
       use ? contextTable(use, trans) : element("p", { role: "alert" }, trans.__("It could not be found out: %1", problem)),
       costs(chat, trans),
       button(trans.__("Close"), close),

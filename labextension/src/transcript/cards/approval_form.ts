@@ -138,13 +138,16 @@ function pressing(keys: Map<string, () => void>, why: HTMLInputElement, deny: ()
   };
 }
 
-/** The keys of the buttons that are shown, for the line that names them. */
-function shownKeys(node: HTMLElement): () => string[] {
-  return () =>
-    [...node.querySelectorAll<HTMLButtonElement>("button:has(kbd)")]
+/** "Press Enter, 1 or 4": the keys of the buttons that are shown. */
+function shownKeys(node: HTMLElement): () => string {
+  return () => {
+    const keys = [...node.querySelectorAll<HTMLButtonElement>("button:has(kbd)")]
       .filter((each) => each.closest("[hidden]") === null)
       .map((each) => each.getAttribute("aria-keyshortcuts") ?? "")
       .filter((key) => key !== "Escape");
+    const last = keys.pop();
+    return last === undefined ? "" : `Press ${keys.length > 0 ? `${keys.join(", ")} or ` : ""}${last}`;
+  };
 }
 
 /** `accept` accepts it once, and runs the cell; undefined if no choice allows that. */
@@ -283,8 +286,8 @@ export type AnswerForm = {
   readonly node: HTMLFieldSetElement;
   /** Does what `event` asks for, if it is one of the form's keys. */
   press(event: KeyboardEvent): void;
-  /** The keys that answer now, in the order of their buttons; absent if the form says itself how to answer. */
-  keys?(): string[];
+  /** How to answer by keys now; "" if none does. */
+  keys(): string;
   /** Looks again at what the page can do; `total` changes wait in its notebook. */
   refresh?(total: number): void;
 };

@@ -57,7 +57,7 @@ const ELSEWHERE: Record<PlaceKind, string> = {
 
 export function questionCard(question: Question, place: QuestionContext): QuestionCard {
   const { ask } = question;
-  const [titleId, reasonId] = [freshId(), freshId()];
+  const [titleId, reasonId, keysId] = [freshId(), freshId(), freshId()];
   const before = focused();
   const timers: ReturnType<typeof setTimeout>[] = [];
   let ready = false;
@@ -72,7 +72,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   const count = element("span", { class: "nth" });
   const kind: PlaceKind = place.change ? "proposal" : isInPanel(place) ? "panel" : "cell";
   const goTo = cellAsked(ask, kind);
-  const keysOn = element("span", { class: "on" });
+  const keysOn = element("span", { class: "on", id: keysId });
   const keys = element("p", { class: "keys" }, keysOn, element("span", { class: "off" }, place.change ? "F8 for its keys" : "Click here for its keys"));
   const other = element("p", { class: "elsewhere", hidden: "" });
   const answerHere = (): HTMLElement =>
@@ -82,7 +82,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
     });
   const node = element(
     "div",
-    { class: "ask", role: "group", tabindex: "-1", "data-kind": ask.kind, "aria-labelledby": titleId, "aria-describedby": reasonId },
+    { class: "ask", role: "group", tabindex: "-1", "data-kind": ask.kind, "aria-labelledby": titleId, "aria-describedby": `${reasonId} ${keysId}` },
     element("div", { class: "ask-head" }, element("p", { class: "ask-title", id: titleId }, visibleText(place.change ? titleAtCell(ask) : ask.title)), count, ...(isCellChange(ask) ? [keys] : []), ...goTo.nodes),
     other,
     body,
@@ -123,7 +123,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   let waiting = 1;
   const refresh = (): void => {
     form.refresh?.(waiting);
-    setText(keysOn, howToPress(form.keys?.() ?? []));
+    setText(keysOn, form.keys());
   };
   refresh();
   const readySoon = (): void => {
@@ -204,7 +204,7 @@ function titleAtCell({ title, path }: AskOp): string {
 /** The form of a question, and what stands above it. */
 function formOf(ask: AskOp, card: AnswerTarget, titleId: string, reasonId: string): { form: AnswerForm; parts: HTMLElement[] } {
   const questions = ask.kind === "question" ? questionsOf(ask.input) : [];
-  if (questions.length > 0) return { form: questionForm(questions, card, titleId, reasonId), parts: [] };
+  if (questions.length > 0) return { form: questionForm(questions, card, titleId), parts: [] };
   return { form: approvalForm(ask, card), parts: [...questionDetail(ask, reasonId), ...(isCellChange(ask) ? [] : rulesOf(ask))] };
 }
 
@@ -213,7 +213,7 @@ function formOf(ask: AskOp, card: AnswerTarget, titleId: string, reasonId: strin
 /** `reasonId`: the id of the element that says why it is asked. */
 export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
   const parts = purposeOf(ask);
-  if (ask.path && !ask.title.includes(ask.path)) parts.push(element("p", { class: "path" }, visibleText(ask.path)));
+  parts.push(...pathOf(ask));
   const reason = ask.kind === "plan" ? "Nothing changes until you approve." : ask.reason;
   // that a change needs a yes is seen: the form unfolds why
   if (reason) parts.push(element("p", { class: isCellChange(ask) ? "unseen" : "reason", id: reasonId }, ...sentence(reason)));
@@ -224,6 +224,11 @@ export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
   const next = ask.next ?? [];
   if (next.length > 0) parts.push(element("ul", { class: "next-calls", "aria-label": "Asked after this" }, ...next.map(nextCall)));
   return parts;
+}
+
+/** The path that the title does not say. A change of a cell names its notebook, unless it is the one in which it is asked about. */
+function pathOf(ask: AskOp): HTMLElement[] {
+  return !ask.path || isCellChange(ask) || ask.title.includes(ask.path) ? [] : [element("p", { class: "path" }, visibleText(ask.path))];
 }
 
 /** What a command is for, in the words that Claude has given with it. */
@@ -264,13 +269,6 @@ function cellAsked(ask: AskOp, kind: PlaceKind): { nodes: HTMLElement[]; show(at
 function whereElse(elsewhere: PlaceKind, { question }: AskOp): HTMLElement {
   if (elsewhere !== "proposal") return element("span", {}, ELSEWHERE[elsewhere]);
   return button(ELSEWHERE.proposal, () => { askingPlaces().review(question); }, { class: "plain" });
-}
-
-/** "Press Enter, 1 or 4"; nothing for a form that says itself how to answer. */
-function howToPress(keys: string[]): string {
-  const last = keys.at(-1);
-  if (last === undefined) return "";
-  return `Press ${keys.length > 1 ? `${keys.slice(0, -1).join(", ")} or ` : ""}${last}`;
 }
 
 function detail(ask: Pick<AskOp, "kind" | "detail" | "detail_kind">): HTMLElement {

@@ -11,12 +11,11 @@ const HOW = "Press a number to choose, Enter to send.";
 const WHY = { placeholder: "Why, or what you want instead (optional)", why: "Reason for dismissing" };
 
 /** `titleId`: what the card is called, which is the question itself where there is only one. */
-export function questionForm(questions: AskedQuestion[], card: AnswerTarget, titleId: string, reasonId: string): AnswerForm {
+export function questionForm(questions: AskedQuestion[], card: AnswerTarget, titleId: string): AnswerForm {
   const only = questions.length === 1;
-  const how = element("span", { class: "remark", id: reasonId }, HOW);
   const place = (index: number): HTMLElement => element("span", { class: "remark" }, `${index + 1}/${questions.length}`);
   const lists = questions.map((question, index) =>
-    optionList(question, only ? titleId : null, only ? how : place(index), changed),
+    optionList(question, only ? titleId : null, only ? null : place(index), changed),
   );
   const why = reasonField(WHY);
   /** The question that digits are for. */
@@ -26,7 +25,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
   const node = element(
     "fieldset",
     { class: "questionnaire", disabled: "" },
-    element("div", { class: "ask-content" }, ...(only ? [] : [element("p", {}, how)]), ...lists.map((list) => list.node)),
+    element("div", { class: "ask-content" }, ...lists.map((list) => list.node)),
     element(
       "div",
       { class: "choices" },
@@ -41,6 +40,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
   goTo(current);
   return {
     node,
+    keys: () => HOW,
     press(event) {
       const target = event.composedPath()[0];
       // a button is pressed by its own key
@@ -122,7 +122,7 @@ export type OptionList = {
 };
 
 /** `title`: the id of what the question is called, where the card's title is the question; else it is shown. `remark` follows it. */
-export function optionList(question: AskedQuestion, title: string | null, remark: Node, onChange: () => void): OptionList {
+export function optionList(question: AskedQuestion, title: string | null, remark: Node | null, onChange: () => void): OptionList {
   const id = title ?? freshId();
   const name = freshId();
   const type = question.several ? "checkbox" : "radio";
@@ -141,7 +141,7 @@ export function optionList(question: AskedQuestion, title: string | null, remark
   const node = element(
     "div",
     { class: "question", role: question.several ? "group" : "radiogroup", "aria-labelledby": id },
-    element("p", { class: "heading" }, element("span", { class: "chip" }, revealed(question.header)), ...asked, ...several, remark),
+    element("p", { class: "heading" }, element("span", { class: "chip" }, revealed(question.header)), ...asked, ...several, ...(remark ? [remark] : [])),
     ...boxes.map((box, index) => row(index + 1, box, optionText(question.options[index]))),
     row(question.options.length + 1, own, [text], "div"),
     ...previews.nodes,

@@ -65,9 +65,10 @@ class NotebookTrust:
         listed = "\n".join(f"  - {prompt}" for prompt in foreign.prompts)
         return TrustQuestion(
             about="notebook",
-            title=f"Let the notebook {foreign.notebook.name} ask Claude",
-            detail=f"Jupyter does not know it as yours: it came from elsewhere, or was changed outside Jupyter. It asks:\n"
-            f"{listed}\n(`jupyter trust {foreign.notebook.name}` in a terminal says that it is yours.)",
+            title=f"Let {foreign.notebook.name} ask Claude",
+            detail="Jupyter does not trust this notebook: it came from elsewhere, or was changed outside Jupyter. "
+            "Its prompts:\n"
+            f"{listed}\nTo trust it, run `jupyter trust {foreign.notebook.name}` in a terminal.",
             reason="Its prompts run with your key and your files, also under Run All. Read them first.",
             yes="Let it ask",
             no="Do not run it",

@@ -23,7 +23,7 @@ class CellEdit(Struct, frozen=True):
     """The notebook as an edit makes it.
 
     `before` and `after` are what the diff compares (None: there is no cell), `name` and `position` the cell's, then.
-    `changed` is its position before and after, as far as its content is new.
+    `changed` is its position before and after, as far as its content is new. The `title` names no notebook.
     """
 
     data: bytes
@@ -99,7 +99,7 @@ def insert_cell(notebook: Notebook, kind: CellType, source: str, to: CellPositio
         position=place.position,
         before=None,
         after=source,
-        title=f"Insert a {kind} cell {_seen_place(notebook, to)} in {display_path}",
+        title=f"Insert a {kind} cell {_seen_place(notebook, to)}",
         result=f"Inserted {kind} cell {name} {where} of {display_path}: {_at(place.position, count + 1)}.",
         changed=(None, place.position),
     )
@@ -115,7 +115,7 @@ def delete_cell(notebook: Notebook, at: int, display_path: str) -> CellEdit:
         position=at,
         before=notebook.text(at),
         after=None,
-        title=f"Delete {seen_cell(notebook, at)} in {display_path}",
+        title=f"Delete {seen_cell(notebook, at)}",
         result=f"Deleted {kind} cell {name}, which was cell {at + 1} of {count} in {display_path}."
         + (" The cells after it are now named by their new positions." if renamed else ""),
     )
@@ -142,7 +142,7 @@ def move_cell(notebook: Notebook, at: int, to: CellPosition, display_path: str) 
         position=now,
         before="\n".join(lines),
         after="\n".join(moved),
-        title=f"Move {seen_cell(notebook, at)} {_seen_place(notebook, to)} in {display_path}",
+        title=f"Move {seen_cell(notebook, at)} {_seen_place(notebook, to)}",
         result=result,
     )
 
@@ -173,7 +173,7 @@ def replace_cell(
     else:
         data, changed = notebook.data, None
         result = f"The source of {where} is exactly this already; nothing was written."
-    title = f"Edit {seen_cell(notebook, at)} in {display_path}"
+    title = f"Edit {seen_cell(notebook, at)}"
     return CellEdit(data, name, at, old_source, source, title, result, changed)
 
 

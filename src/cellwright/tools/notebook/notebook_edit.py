@@ -146,17 +146,22 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
     """
     opened = notebooks or NothingOpen()
 
+    def seen_in(input: NotebookEditInput) -> str:
+        path, own = cwd / input.notebook_path, opened.own()
+        # its user reads the title beside it
+        return "" if own is not None and own.path == real_path(path) else f" in {shown_path(cwd, path)}"
+
     def title(input: NotebookEditInput) -> str:
-        return _title(input, shown_path(cwd, cwd / input.notebook_path))
+        return _title(input) + seen_in(input)
 
     def plan(input: NotebookEditInput) -> Plan:
-        return lambda path, display_path: plan_notebook_edit(path, display_path, input, state)
+        return lambda path, display_path: plan_notebook_edit(path, display_path, input, state, seen_in(input))
 
     async def preview(input: NotebookEditInput) -> Preview:
         await opened.settled()
         path = cwd / input.notebook_path
         if (notebook := opened.at(real_path(path))) is not None:
-            return await preview_live_edit(notebook, shown_path(cwd, path), input, state, title(input))
+            return await preview_live_edit(notebook, shown_path(cwd, path), input, state, title(input), seen_in(input))
         if refusal := opened.refusal(real_path(path)):
             preview = Preview(title(input), kind="diff", path=shown_path(cwd, path))
             raise CannotBeDone(ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR), preview, [path])
@@ -199,7 +204,7 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         await opened.settled()
         path = resolve_path(cwd, input.notebook_path)
         if (notebook := opened.at(real_path(path))) is not None:
-            return await make_live_edit(notebook, shown_path(cwd, path), input, state)
+            return await make_live_edit(notebook, shown_path(cwd, path), input, state, seen_in(input))
         if refusal := opened.refusal(real_path(path)):
             raise ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR)
         made = await make_change(plan(input), input.notebook_path, cwd, state)
@@ -217,12 +222,12 @@ def _with_cell(made: ToolResult) -> ToolResult:
     return ToolResult(made.content, made.display, structured=whole)
 
 
-def _title(input: NotebookEditInput, display_path: str) -> str:
-    """Until the notebook is read: then the cell has its number."""
+def _title(input: NotebookEditInput) -> str:
+    """Until the notebook is read: then the cell has its number. It names no notebook."""
     verb = {"insert": "Insert", "move": "Move", "delete": "Delete"}.get(input.edit_mode, "Edit")
     place = input.place if input.edit_mode in ("insert", "move") else None
     beside = "" if place is None or place.anchor_id else f" {in_words(place)}"
-    return f"{verb} a cell{beside} in {display_path}"
+    return f"{verb} a cell{beside}"
 
 
 def _check_fields(input: NotebookEditInput) -> None:
@@ -299,8 +304,13 @@ class _OnDisk(Struct, frozen=True):
     stale: bool
 
 
-def plan_notebook_edit(path: Path, display_path: str, input: NotebookEditInput, state: FileState) -> Change:
-    """The notebook with one cell changed, valid by nbformat's schema, or not less valid than it was."""
+def plan_notebook_edit(
+    path: Path, display_path: str, input: NotebookEditInput, state: FileState, seen_in: str
+) -> Change:
+    """The notebook with one cell changed, valid by nbformat's schema, or not less valid than it was.
+
+    `seen_in` ends the title: " in analysis.ipynb", or nothing.
+    """
     real = real_path(path)
     _check_fields(input)
     old = _on_disk(path, real, display_path, state)
@@ -334,14 +344,14 @@ def plan_notebook_edit(path: Path, display_path: str, input: NotebookEditInput, 
         replacing=old.status,
         after=after,
         diff=edit.diff(display_path),
-        title=edit.title,
+        title=edit.title + seen_in,
         result=edit.result + note,
         whole=old.seen.whole and all_known,
         parts=parts,
         cells={} if edit.after is None else {edit.name: edit.after},
         moves_cells=input.edit_mode != "replace",
         about={
-            "title": edit.title,
+            "title": edit.title + seen_in,
             "cell_id": edit.name,
             "index": edit.position,
             "cell_sha256": _cell_states(old.notebook, edit),
@@ -443,11 +453,11 @@ def _without_prefix(header: str) -> str:
 
 
 async def preview_live_edit(
-    notebook: OpenNotebook, display_path: str, input: NotebookEditInput, state: FileState, title: str
+    notebook: OpenNotebook, display_path: str, input: NotebookEditInput, state: FileState, title: str, seen_in: str
 ) -> Preview:
     """Build what the user is asked: the diff against the live source, or why it cannot be done."""
     try:
-        planned = await plan_live_edit(notebook, display_path, input, state)
+        planned = await plan_live_edit(notebook, display_path, input, state, seen_in)
     except LiveConflict as conflict:
         warning = "Somebody changed this cell since Claude read it: nothing will be changed."
         return Preview(title, conflict.three_way(), "diff", path=display_path, warning=warning)
@@ -458,11 +468,11 @@ async def preview_live_edit(
 
 
 async def make_live_edit(
-    notebook: OpenNotebook, display_path: str, input: NotebookEditInput, state: FileState
+    notebook: OpenNotebook, display_path: str, input: NotebookEditInput, state: FileState, seen_in: str
 ) -> ToolResult:
     """Make the change in the front end. "Done" is said of what was read back."""
     try:
-        planned = await plan_live_edit(notebook, display_path, input, state)
+        planned = await plan_live_edit(notebook, display_path, input, state, seen_in)
         edit, change = planned.edit, planned.change
         if change is None:
             return ToolResult(edit.result, structured=NotebookEditOutput(summary=edit.title, files=()))
@@ -503,7 +513,7 @@ def _where_it_is(notebook: OpenNotebook) -> str:
 
 
 async def plan_live_edit(
-    notebook: OpenNotebook, display_path: str, input: NotebookEditInput, state: FileState
+    notebook: OpenNotebook, display_path: str, input: NotebookEditInput, state: FileState, seen_in: str
 ) -> LiveEdit:
     """Work the change out from the cells as they are now. Raises LiveConflict, and ToolError for what cannot be done."""
     _check_fields(input)
@@ -520,7 +530,7 @@ async def plan_live_edit(
         if input.cell_id is None or base is None or input.cell_id in parsed.ids():
             raise
         raise LiveConflict(display_path, input.cell_id, base, None, input.new_source) from error
-    return LiveEdit(edit, _change(parsed, cells, edit, input))
+    return LiveEdit(replace(edit, title=edit.title + seen_in), _change(parsed, cells, edit, input))
 
 
 def _check_known(cell: Cell, path: Path, display_path: str, input: NotebookEditInput, state: FileState) -> None:
