@@ -17,7 +17,7 @@ LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.m
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help programs-for-tests pictures reel example-recordings release release-build demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
+.PHONY: help programs-for-tests pictures moving-picture reel example-recordings release release-build demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
   check check-style check-types check-tests check-browser-side written fix build bench fuzz docs clean
 
 help:  ## this list
@@ -199,6 +199,9 @@ docs: $(VENV)/.docs  ## the documentation site, in docs/_build/html; whatever is
 
 pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser tests see the screen
 	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) tests/e2e -m "$(SCENES)" -q
+
+moving-picture: $(VENV)/.test build  ## the one at the top of the README alone, in light and dark
+	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) tests/e2e/test_moving_picture.py -q -s
 
 # REEL=folder; TESTS chooses some scenes
 reel: $(VENV)/.test build  ## every pictured scene in light and dark, at 1440x900, 1100x700 and 200 % zoom, in build/reel
