@@ -17,7 +17,7 @@ LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.m
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help programs-for-tests pictures reel example-recordings release release-build demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
+.PHONY: help programs-for-tests pictures moving-picture reel example-recordings release release-build demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
   check check-style check-types check-tests check-browser-side written fix build bench fuzz docs clean
 
 help:  ## this list
@@ -69,12 +69,13 @@ test-times: $(VENV)/.test build  ## a table by file of what the tests take; TEST
 # ---- legs: what depends on the version of something, or takes long; .ci/run runs one, chosen by the commit ----
 
 KERNELS = 6.29 7.1
-LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 notebook-7 jupyterhub wheel claude-code colab front-ends marimo collaboration containers thorough soak soak-browser
+PYTHONS = 3.13 3.14
+LEGS = $(KERNELS:%=ipykernel-%) $(PYTHONS:%=python-%) jupyterlab-4.4 notebook-7 jupyterhub wheel claude-code colab front-ends marimo collaboration containers thorough soak soak-browser
 
 legs:
 	@echo $(LEGS)
 
-leg:  ## LEG=name: one of ipykernel-6.29, ipykernel-7.1, jupyterlab-4.4, notebook-7, jupyterhub, wheel, claude-code, colab, front-ends, marimo, collaboration, containers, thorough, soak, soak-browser; with WHOLE=1 all its tests
+leg:  ## LEG=name: one of ipykernel-6.29, ipykernel-7.1, python-3.13, python-3.14, jupyterlab-4.4, notebook-7, jupyterhub, wheel, claude-code, colab, front-ends, marimo, collaboration, containers, thorough, soak, soak-browser; with WHOLE=1 all its tests
 	@test -n "$(filter $(LEG),$(LEGS))" || { echo "LEG must be one of: $(LEGS)"; exit 2; }
 	$(MAKE) --no-print-directory leg-$(LEG)
 
@@ -89,6 +90,16 @@ $(OTHER)/%: $(VENV)/.test
 leg-ipykernel-%: $(OTHER)/ipykernel-% build
 	PYTHONPATH=$(CURDIR)/$< CELLWRIGHT_EXPECT_IPYKERNEL=$* \
 	  $(PYTEST) -m "$(if $(WHOLE),kernel,kernel_version) and not slow" -q $(PARALLEL)
+
+# an interpreter of this version: one that runs, wherever it comes from; the shims of pyenv may lead to none
+interpreter_of = $(shell for each in python$(1) $(HOME)/.pyenv/versions/$(1).*/bin/python; do \
+  "$$each" -c 'import sys; print(sys.executable)' 2>/dev/null && break; done)
+
+# the plain part of the suite, in an environment of its own
+leg-python-%: build
+	@$(if $(call interpreter_of,$*),\
+	  $(MAKE) --no-print-directory VENV=$(VENV)/python-$* PYTHON="$(call interpreter_of,$*)" test-py,\
+	  echo "There is no Python $* on this machine: nothing was tested with it.")
 
 ON_LAB44 = PYTHONPATH=$(CURDIR)/$(OTHER)/jupyterlab-4.4 JUPYTERLAB_DIR=$(CURDIR)/$(OTHER)/jupyterlab-4.4/share/jupyter/lab \
   CELLWRIGHT_EXPECT_LAB=4.4 $(PYTEST) -q $(IN_BROWSER)
@@ -203,6 +214,9 @@ docs: $(VENV)/.docs  ## the documentation site, in docs/_build/html; whatever is
 
 pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser tests see the screen
 	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) tests/e2e -m "$(SCENES)" -q
+
+moving-picture: $(VENV)/.test build  ## the one at the top of the README alone, in light and dark
+	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) tests/e2e/test_moving_picture.py -q -s
 
 # REEL=folder; TESTS chooses some scenes
 reel: $(VENV)/.test build  ## every pictured scene in light and dark, at 1440x900, 1100x700 and 200 % zoom, in build/reel

@@ -59,11 +59,31 @@ AT_THE_TOP = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "reporting.md", "CO
 """Files of the repository's top, by their pages among the generated ones."""
 
 
+PICTURE = re.compile(r"(?s)<picture>\n(.*?)</picture>\n")
+SOURCE_OF_PICTURE = re.compile(r'media="([^"]*)" srcset="([^"]*)"')
+
+
+def _in_both_themes(found: re.Match[str]) -> str:
+    """A picture that has sources, as one image for each: the site has a switch of its own between light and dark."""
+    shown = re.search(r'alt="([^"]*)" src="([^"]*)"', found[1])
+    assert shown
+    sources = [(shown[2], ""), *((path, media) for media, path in SOURCE_OF_PICTURE.findall(found[1]))]
+    return (
+        "\n".join(
+            f"![{shown[1]}]({path})"
+            f"{{.only-{'dark' if 'dark' in media else 'light'} .{'still' if 'reduced-motion' in media else 'moving'}-picture}}"
+            for path, media in sources
+        )
+        + "\n"
+    )
+
+
 def _read(_app: Any, name: str, source: list[str]) -> None:
     """Keep the pages plain Markdown: what only the site needs is added as they are read."""
     depth = "../" * name.count("/")
     for file, page in AT_THE_TOP.items():
         source[0] = source[0].replace(f"](../{depth}{file})", f"]({depth or './'}reference/{page})")
+    source[0] = PICTURE.sub(_in_both_themes, source[0])
     if name == "examples/README":
         source[0] = re.sub(r"\[`?([^]`]+)`?\]\(([^)]+/[^)]+\.md)\)", r"{download}`\1 <\2>`", source[0])
     source[0] += toctrees(name)

@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 _ONLY_HERE = re.compile(r"(?s)<!-- in the repository -->.*?<!-- everywhere -->\n")
 _MARKS = re.compile(r"<!-- (?:in the repository|everywhere) -->\n")
 _PICTURE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)#]*)\)")
+_PICTURE_BLOCK = re.compile(r"<picture>(?s:.*?)</picture>\n")
+_PICTURE_SOURCE = re.compile(r'(\bsrc(?:set)?=")(?!https?:)([^"]*)"')
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
 _NOT_RUN = re.compile(r' not-run="[^"]*"')
 
@@ -85,10 +87,11 @@ class Home:
         if self.repository:
             text = _MARKS.sub("", text)
             text = _PICTURE.sub(lambda found: f"![{found[1]}]({self.of_picture(found[2])})", text)
+            text = _PICTURE_SOURCE.sub(lambda found: f'{found[1]}{self.of_picture(found[2])}"', text)
             return _LINK.sub(lambda found: f"[{found[1]}]({self.of_link(found[2], found[3] or '')})", text)
         text = _ONLY_HERE.sub("", text)
         text = re.sub(r"\s\(\[[^\]]*\]\((?!https?:)[^)]*\)\)", "", text)
-        text = re.sub(_PICTURE.pattern + r"\n+", "", text)
+        text = re.sub(f"(?:{_PICTURE.pattern}|{_PICTURE_BLOCK.pattern})\\n+", "", text)
         return _LINK.sub(r"\1", text)
 
 

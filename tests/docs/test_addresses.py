@@ -47,6 +47,7 @@ def test_nothing_is_said_until_it_is_filled() -> None:
     page = home().index_page((ROOT / "README.md").read_text("utf-8"))
     assert "](" not in page.replace("](http", "")
     assert "make demo" not in page, "commands of a clone"
+    assert "<picture>" not in page
 
 
 def test_all_addresses_are_made_from_it() -> None:
@@ -66,10 +67,11 @@ def test_an_index_keeps_every_picture_and_link_of_the_readme() -> None:
     page = home(**HOME).index_page(readme)
     assert page.count("](") == readme.count("](")
     assert "](" not in page.replace("](https://", "")
-    assert "](https://code.example/o/n/raw/v1.2.3/docs/images/permission-card.png)" in page
+    assert "](https://code.example/o/n/raw/v1.2.3/docs/images/proposals.png)" in page
+    assert page.count('="https://code.example/o/n/raw/v1.2.3/docs/images/error-fix-run-') == 4
     assert "](https://docs.example/en/permissions.html)" in page
     assert "](https://code.example/o/n/blob/v1.2.3/docs/decisions/README.md)" in page
-    for path in re.findall(r"/(?:raw|blob)/v1\.2\.3/([^)#]*)", page):
+    for path in re.findall(r"/(?:raw|blob)/v1\.2\.3/([^)#\"]*)", page):
         assert (ROOT / path).exists(), path
 
 

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))  # `make written` runs this as a program
 
 from cellwright.commands.registry import COMMANDS
 from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.prompts.mcp.connections import FIRST_WAIT_SECONDS
-from cellwright.conversation.resolve_options import ALIASES, DEFAULT_MODEL
+from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.resolve_options import ALIASES, DEFAULT_MODEL, SMALL_WINDOW
+from cellwright.conversation.tools.toolset import EVERYDAY
+from cellwright.events import CHARS_PER_TOKEN
 from cellwright.model.retry import RetryPolicy
+from cellwright.sessions.transcripts.transcript_line import encode_json
 from cellwright.tools.files.read import TOKENS
+from cellwright.tools.search.tool_search import with_tool_search
 from cellwright.tools.shell.bash import DEFAULT_MS, MAX_MS
+from declared_tools import declared
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -80,7 +89,31 @@ def _in_a_line(room: str) -> str:
     return " ".join(found[1].split()).replace("|", "\\|")
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"faq": limits, "architecture": rooms}
+def before_the_first_word() -> str:
+    """The table of costs: the tools that a new session is told of and their tokens, by the address that is asked.
+
+    Tokens are in hundreds, since each word of a tool's description changes them.
+    """
+    whole = [tool for name, tool in declared().items() if name not in TASK_TOOLS]
+    searched = with_tool_search(whole)
+    shown = {
+        "Anthropic's own": searched,
+        "a gateway, a cloud, or Haiku": whole,
+        f"another maker's model, window below {SMALL_WINDOW:,}": [tool for tool in whole if tool.name in EVERYDAY],
+    }
+    lines = ["| address | tools told | of tools | of the system prompt | together |", "|---|--:|--:|--:|--:|"]
+    for address, tools in shown.items():
+        told = [tool.to_param() for tool in tools if not tool.defer_loading]
+        sizes = [round(len(encode_json(part)) / CHARS_PER_TOKEN, -2) for part in (told, system_blocks(tools))]
+        cells = [str(len(told)), *(f"{size:,.0f}" for size in (*sizes, sum(sizes)))]
+        lines.append(f"| {address} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+TASK_TOOLS = ("TaskCreate", "TaskGet", "TaskList", "TaskUpdate")
+"""In the place of TodoWrite in some sessions."""
+
+PAGES: Mapping[str, Callable[[], str]] = {"faq": limits, "architecture": rooms, "costs": before_the_first_word}
 
 
 def written(page: str, write: Callable[[], str]) -> str:

@@ -1,7 +1,7 @@
 /** What runs, waits and asks in every kernel of the server, as this page knows it. It draws nothing. */
 
 /** The Jupyter event that says that something has changed. */
-export const OVERVIEW_EVENT = "https://events.cellwright.dev/overview/v1";
+export const OVERVIEW_EVENT = "urn:cellwright:events:overview:v1";
 /** The server watches its kernels for longer than this after a page has asked. */
 export const RENEW_MS = 60_000;
 /** While somebody looks on: an event that was lost is made up for. */

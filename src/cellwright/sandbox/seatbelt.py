@@ -6,7 +6,6 @@ this was written: the canary of `mechanisms.py` decides whether it is used.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from cellwright.sandbox.resolved_bounds import Bounds
@@ -76,6 +75,10 @@ def _between(path: str, top: str) -> Iterable[str]:
 
 
 def _rule(action: str, paths: Iterable[str], kind: str = "subpath") -> str:
-    # strings of the profile's language are written as JSON's are, without its escapes for other alphabets
-    named = " ".join(f"({kind} {json.dumps(path, ensure_ascii=False)})" for path in paths)
+    named = " ".join(f"({kind} {_string(path)})" for path in paths)
     return f"({action} {named})\n" if named else ""
+
+
+def _string(text: str) -> str:
+    """A string of the profile's language, which has not all escapes of JSON: what is no quote stands as it is."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

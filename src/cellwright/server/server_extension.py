@@ -70,7 +70,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         "Jupyter's own authentication and under the permission rules of the settings (`cellwright docs mcp`).",
     ).tag(config=True)
     report_runs = Bool(
-        False, help="Report runs to Jupyter's event system, without content (https://events.cellwright.dev/run/v1)."
+        False, help="Report runs to Jupyter's event system, without content (urn:cellwright:events:run:v1)."
     ).tag(config=True)
 
     runs: ClientRuns | None = None

@@ -18,6 +18,7 @@ import hmac
 import json
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -186,6 +187,8 @@ def _matches(structured: Mapping[str, Any]) -> int | None:
 
 
 def _rss_kb() -> int | None:
+    if sys.platform == "win32":
+        return None
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):  # Linux alone tells it at no cost

@@ -218,7 +218,9 @@ def parse(argv: Sequence[str], program: str = "cellwright") -> argparse.Namespac
     words, remarks = translated(argv, as_claude=as_claude)
     options = made.parse_intermixed_args(words)
     options.as_claude, options.remarks = as_claude, remarks
-    if len(options.prompt) == 1 and "--" not in argv:
+    # scripts for Claude Code send `claude -p "Continue" --resume …`; its commands come first in the line
+    is_scripts_prompt = as_claude and options.print
+    if len(options.prompt) == 1 and "--" not in argv and not is_scripts_prompt:
         refuse_command_word(options.prompt[0])
     options.prompt = "" if options.prompt == ["-"] else " ".join(options.prompt)
     options.allow, options.deny = split_rules(options.allow), split_rules(options.deny)

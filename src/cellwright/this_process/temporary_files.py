@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -187,7 +188,7 @@ def _is_ours(path: Path) -> bool:
         status = path.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(status.st_mode) and (os.name != "posix" or status.st_uid == os.geteuid())
+    return stat.S_ISDIR(status.st_mode) and (sys.platform == "win32" or status.st_uid == os.geteuid())
 
 
 def _remove_if_abandoned(entry: os.DirEntry[str]) -> None:
@@ -203,10 +204,10 @@ def _remove_if_abandoned(entry: os.DirEntry[str]) -> None:
 
 def _take(lock: int) -> bool:
     """Lock a file for as long as it is open; False when somebody else has, or where nothing can be locked so."""
-    try:
-        import fcntl  # not on Windows
-    except ImportError:
+    if sys.platform == "win32":
         return False
+    import fcntl  # not on Windows
+
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -12,7 +12,7 @@ from cellwright.testing import MessagesServer, say, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(120)]
 
-EVENT = "https://events.cellwright.dev/overview/v1"
+EVENT = "urn:cellwright:events:overview:v1"
 
 
 def kernels(server: JupyterServer) -> dict[str, dict]:

@@ -214,7 +214,7 @@ def _with_folders(word: str) -> str:
 def _digest_of(place: str) -> str | None:
     """The digest of the file at `place`; None if it is no file, or cannot be read."""
     try:
-        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except PermissionError:  # it may still run
         return f"facts:{':'.join(map(str, facts_of(place) or ()))}"
     except OSError:

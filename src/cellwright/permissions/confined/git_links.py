@@ -26,7 +26,7 @@ def read_briefly(path: str, longest: int = LONGEST) -> str:
     A named pipe or a device would keep the reader forever.
     """
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except (OSError, ValueError):
         return ""
     try:

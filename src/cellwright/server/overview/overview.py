@@ -17,7 +17,7 @@ from cellwright.server.api_error import RouteError
 from cellwright.server.overview.kernel_watch import KernelWatch
 
 SCHEMA = Path(__file__).with_name("overview_events.yaml")
-SCHEMA_ID = "https://events.cellwright.dev/overview/v1"
+SCHEMA_ID = "urn:cellwright:events:overview:v1"
 
 LEASE_SECONDS = 180.0
 """Kernels are watched for so long after a page has asked."""

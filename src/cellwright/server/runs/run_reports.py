@@ -13,7 +13,7 @@ from typing import Any
 from cellwright.server.runs.run import ClientRun
 
 SCHEMA = Path(__file__).with_name("run_events.yaml")
-SCHEMA_ID = "https://events.cellwright.dev/run/v1"
+SCHEMA_ID = "urn:cellwright:events:run:v1"
 
 
 class RunReports:

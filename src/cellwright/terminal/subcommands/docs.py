@@ -23,6 +23,7 @@ NOT_FOR_USERS = ("decisions", "protocol", "reference", "examples")
 FIRST = ("faq", "troubleshooting", "get-started")
 """Pages that answer questions: of pages that fit as well, they come first."""
 
+_PICTURE = lazy_pattern(r"(?s)<picture>.*?</picture>\n")  # pictures are not installed
 _HEADING = lazy_pattern(r"^#+ +(.*)$", re.MULTILINE)
 
 
@@ -67,7 +68,7 @@ def read_pages(folder: Path) -> dict[str, str]:
     """Read the pages in `folder`: their texts by their names, which have no ending."""
     names = {path: path.relative_to(folder).with_suffix("").as_posix() for path in sorted(folder.rglob("*.md"))}
     return {
-        name: path.read_text("utf-8")
+        name: _PICTURE.sub("", path.read_text("utf-8"))
         for path, name in names.items()
         if name.partition("/")[0] not in (*NOT_FOR_USERS, "site", "_build", "images")
     }

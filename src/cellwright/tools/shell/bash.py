@@ -9,6 +9,7 @@ import contextlib
 import functools
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -103,6 +104,8 @@ def _memory_mb(setting: str) -> int | None:
 
 
 def _machine_bytes() -> int | None:
+    if sys.platform == "win32":
+        return None
     try:
         found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, ValueError, OSError):  # not on every system

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -197,7 +198,7 @@ def copy_attributes(path: Path, descriptor: int, status: os.stat_result) -> None
                 os.fchown(descriptor, status.st_uid, status.st_gid)
     if hasattr(os, "fchmod"):
         os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
-    if hasattr(os, "listxattr"):
+    if sys.platform == "linux":
         # access lists of shared folders live here; file systems may know none, and some only root may set
         with suppress(OSError):
             for name in os.listxattr(path, follow_symlinks=False):

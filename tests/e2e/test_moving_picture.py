@@ -1,0 +1,68 @@
+"""The picture at the top of the README: a cell fails, Alt-F, Claude's change waits at the cell, Enter, and it runs."""
+
+import pytest
+from lab_notebook import IMAGES, TAKE_PICTURES
+from lab_tab import DARK, LIGHT
+from moving_picture import MovingPicture
+from playwright.sync_api import expect
+
+from cellwright.testing import say, turn, use
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+TIDES = """tides = [
+    {"harbour": "Esbjerg", "level_m": 1.42},
+    {"harbour": "Hvide Sande", "level_m": 0.77},
+    {"harbour": "Hirtshals", "level_m": 0.38},
+]"""
+FAILING = """import matplotlib.pyplot as plt
+harbours = [tide["harbour"] for tide in tides]
+levels = [tide["level"] for tide in tides]
+plt.figure(figsize=(7.5, 1.9))
+plt.barh(harbours, levels, color="seagreen")
+plt.title("High tide, m");"""
+FIXED = FAILING.replace('"level"', '"level_m"')
+SIZE = {"width": 1000, "height": 720}
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK] if TAKE_PICTURES else [LIGHT])
+def test_an_error_is_fixed_with_two_keys(notebook, model, page, tab, theme):
+    book = notebook(TIDES, FAILING)
+    if theme != LIGHT:
+        tab.choose_theme(theme)
+    page.set_viewport_size(SIZE)
+    page.keyboard.press("Control+b")  # the file browser makes room
+    book.run(0)
+    book.wait_done(0)
+    book.edit(1)
+    place = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer").bounding_box()
+    film = MovingPicture(page, {**place, "height": min(place["height"], 590)})
+    film.hold(1_800)
+    model.add(
+        turn(use("NotebookRead", notebook_path="notebook.ipynb")),
+        turn(
+            say("The key is called `level_m`, not `level`."),
+            use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-1", new_source=FIXED),
+        ),
+        turn(say("The levels are in `level_m`.")),
+    )
+    film.press("Shift Enter", "Shift+Enter")
+    fix = book.cell(1).get_by_role("button", name="Fix with Claude")
+    film.until(fix.is_visible)
+    fix.wait_for()
+    book.wait_done(1)
+    film.hold(3_200)
+    film.press("Alt F", "Alt+f")
+    card = book.cell(1).locator(".cellwright-proposal .ask[data-ready]")
+    film.until(lambda: card.count() > 0)
+    expect(card).to_be_focused()
+    film.hold_still(4_200)
+    film.press("Enter", "Enter")
+    strip = book.cell(1).locator(".cellwright-strip")
+    film.until(lambda: strip.count() == 0 and fix.count() == 0)
+    expect(book.output(1).locator("img")).to_be_visible()
+    expect(fix).to_have_count(0)
+    expect(strip).to_have_count(0)
+    film.hold(5_000)
+    film.save(IMAGES / f"error-fix-run-{theme.split()[-1].lower()}.webp")
+    assert "".join(book.save()["cells"][1]["source"]) == FIXED
