@@ -44,7 +44,7 @@ programs-for-tests:
 	@.ci/needs programs
 
 test-py: $(VENV)/.test build | programs-for-tests
-	$(PYTEST) -m "$(PLAIN)" $(PARALLEL)
+	$(PYTEST) -m "$(PLAIN)" $(PARALLEL) $(TESTS)
 
 # apart: the browser's driver keeps an event loop running in its thread
 # a worker has a Chromium and a JupyterLab of its own; pictures of what failed are in .failed-scenes
@@ -95,10 +95,11 @@ leg-ipykernel-%: $(OTHER)/ipykernel-% build
 interpreter_of = $(shell for each in python$(1) $(HOME)/.pyenv/versions/$(1).*/bin/python; do \
   "$$each" -c 'import sys; print(sys.executable)' 2>/dev/null && break; done)
 
-# the plain part of the suite, in an environment of its own
+# the plain part of the suite in an environment of its own: what reads code, runs it and forks, where versions of Python differ most; with WHOLE=1 all of it
+BY_PYTHON = tests/kernel/branches tests/kernel/execute tests/kernel/namespace tests/agent/calls tests/tools/code
 leg-python-%: build
 	@$(if $(call interpreter_of,$*),\
-	  $(MAKE) --no-print-directory VENV=$(VENV)/python-$* PYTHON="$(call interpreter_of,$*)" test-py,\
+	  $(MAKE) --no-print-directory VENV=$(VENV)/python-$* PYTHON="$(call interpreter_of,$*)" test-py $(if $(WHOLE),,TESTS="$(BY_PYTHON)"),\
 	  echo "There is no Python $* on this machine: nothing was tested with it.")
 
 ON_LAB44 = PYTHONPATH=$(CURDIR)/$(OTHER)/jupyterlab-4.4 JUPYTERLAB_DIR=$(CURDIR)/$(OTHER)/jupyterlab-4.4/share/jupyter/lab \

@@ -68,14 +68,12 @@ def _in_both_themes(found: re.Match[str]) -> str:
     shown = re.search(r'alt="([^"]*)" src="([^"]*)"', found[1])
     assert shown
     sources = [(shown[2], ""), *((path, media) for media, path in SOURCE_OF_PICTURE.findall(found[1]))]
-    return (
-        "\n".join(
-            f"![{shown[1]}]({path})"
-            f"{{.only-{'dark' if 'dark' in media else 'light'} .{'still' if 'reduced-motion' in media else 'moving'}-picture}}"
-            for path, media in sources
-        )
-        + "\n"
-    )
+    shown_in = []
+    for path, media in sources:
+        theme = "dark" if "dark" in media else "light"
+        kind = "still" if "reduced-motion" in media else "moving"
+        shown_in.append(f"![{shown[1]}]({path}){{.only-{theme} .{kind}-picture}}\n")
+    return "".join(shown_in)
 
 
 def _read(_app: Any, name: str, source: list[str]) -> None:

@@ -51,7 +51,7 @@ def places(folder: Path) -> Sequence[ToolEnvironment]:
     )
     environ = {**os.environ, "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS": "777", "CLAUDE_CODE_GLOB_TIMEOUT_SECONDS": "3"}
     other = ToolEnvironment(
-        cwd=folder, settings=settings, environ=environ, provider=NOTHING, load_skill=NOTHING, start_agent=NOTHING
+        cwd=folder, settings=settings, environ=environ, side_request=NOTHING, load_skill=NOTHING, start_agent=NOTHING
     )
     return plain, other
 

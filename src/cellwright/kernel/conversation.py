@@ -26,7 +26,7 @@ from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
-from cellwright.features.branches.feature import ForkedKernel, KernelCopies
+from cellwright.features.branches.feature import KernelCopies
 from cellwright.features.branches.preview import PreviewKernel, TurnPreview
 from cellwright.features.branches.reruns import KernelCode, Stability
 from cellwright.features.branches.variables import KernelVariables, Turn, UndoneVariables
