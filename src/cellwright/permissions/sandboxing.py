@@ -30,6 +30,14 @@ class SandboxAbilities(Struct, frozen=True, kw_only=True):
     why_not: Callable[[Confinement], str] = _enforces_all
 
 
+class ContainerSetting(Struct, frozen=True):
+    """A container as the settings say it; `problem` says why there is none, `notices` what of its file is not used."""
+
+    container: Container | None = None
+    problem: str = ""
+    notices: tuple[str, ...] = ()
+
+
 FindAbilities = Callable[[], SandboxAbilities | None]
 """Finds what the sandbox of this machine can enforce, None where there is none; the same each time."""
 

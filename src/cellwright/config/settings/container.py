@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.calls.confinement import Container
-from cellwright.config.settings.sandbox import ContainerSetting
+from cellwright.permissions.sandboxing import ContainerSetting
 from cellwright.text import lazy_pattern
 
 PROGRAMS = ("podman", "docker", "bubblewrap")

@@ -12,10 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.agent.calls.confinement import Container
 from cellwright.config.settings.known_settings import KEYS, a_path, host
 from cellwright.config.settings.layers import Merged, SettingsEntry
-from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
+from cellwright.permissions.sandboxing import NO_SANDBOX, ContainerSetting, SandboxRules
 
 SANDBOX = "sandbox"
 CONTAINER = (SANDBOX, "container")
@@ -41,14 +40,6 @@ _INSTEAD = {
     "socatPath": "it is not needed",
 }
 """The settings of Claude Code's that cannot be used here, each with what holds instead."""
-
-
-class ContainerSetting(Struct, frozen=True):
-    """A container as the settings say it; `problem` says why there is none, `notices` what of its file is not used."""
-
-    container: Container | None = None
-    problem: str = ""
-    notices: tuple[str, ...] = ()
 
 
 class SandboxSettings(Struct, frozen=True, kw_only=True):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cellwright.errors import ToolError
-from cellwright.features.branches.reruns import CannotRerun, Ran
-from cellwright.kernel.branches.reruns import error_in, output_text
+from cellwright.features.stability.copies import CannotRerun, Ran
 from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh
 from cellwright.kernel.cells.notebook_verify import named_kernel
+from cellwright.kernel.execute.output_text import error_in, output_text
 from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
