@@ -144,13 +144,12 @@ def _plan(choice: Choice, wish: Wish, copies: str) -> str:
 
 
 def page_of(report: StabilityReport) -> CommandPage:
-    """Return the page: a row for each number, then what could not be tested, and why."""
+    """Return the page: a row for each number, what could not be tested and why, and how the test was done."""
     rows = report.rows
-    sections = [Section("Stability", rows if len(rows) > 1 else (), report.summary)]
+    sections = [Section("Stability", rows if len(rows) > 1 else (), report.headline)]
     untested = [each for each in report.numbers if each.verdict == "not_followed"]
     if untested:
         why = [(each.text, each.source, each.words) for each in untested]
         sections.append(Section("Not tested", [("number", "source", "why"), *why]))
-    if report.notes:
-        sections.append(Section("Notes", text="\n".join(report.notes)))
+    sections.append(Section("How it was tested", text="\n".join([*report.how, *report.notes])))
     return CommandPage(sections)

@@ -53,7 +53,7 @@ class StabilityReport(Struct, frozen=True):
             and not (kind == "seed" and self.seeds_change_nothing)
             and not (kind == "leave_out" and self.no_tenth_matters)
         ]
-        rows: list[tuple[str, ...]] = [("number", "what it says", *(heads[kind] for kind in columns))]
+        rows: list[tuple[str, ...]] = [("number", "verdict", *(heads[kind] for kind in columns))]
         for each in self.numbers:
             if each.verdict != "not_followed":
                 mark = " (!)" if each.verdict in ("no_signal", "changed", "reseeded") else ""
@@ -74,8 +74,22 @@ class StabilityReport(Struct, frozen=True):
         return bool(both) and all(wide.low <= left_out.low and left_out.high <= wide.high for wide, left_out in both)
 
     @property
-    def summary(self) -> str:
-        """The runs that were done, as sentences, and how to read the table."""
+    def headline(self) -> str:
+        """The answer to the question whether the numbers hold, in a sentence or two."""
+        if len(self.rows) == 1:
+            return "None of the numbers could be tested."
+        stand = sum(each.verdict == "signal" for each in self.numbers)
+        sentences = [
+            f"No signal: a permuted {self.label} gives as much as {', '.join(each.text for each in self.no_signal)}."
+            if self.no_signal
+            else "",
+            f"{counted(stand, 'number')} beyond what a permuted {self.label} gives." if stand else "",
+        ]
+        return " ".join(filter(None, sentences)) or "How far each number moves on other rows:"
+
+    @property
+    def how(self) -> list[str]:
+        """The runs that were done, and how to read the table, a line each."""
         words: dict[Kind, str] = {
             "bootstrap": f"resamples of its {self.unit}",
             "leave_out": "samples without a tenth",
@@ -88,18 +102,21 @@ class StabilityReport(Struct, frozen=True):
             for kind, what in words.items()
             if self.planned[kind]
         ]
-        sentences = [
-            f"{self.frame} ({self.rows_of_frame:,} rows): {', '.join(did)}; seed {self.seed}; "
-            f"{self.seconds:g} s in {self.copies}.",
-            "The time ran out: seconds=N gives more." if short else "",
-            "" if self.label else "No label was permuted: label=COLUMN names one.",
-            f"Run again: {', '.join(self.ran)}.",
-            "A range holds 95 % of the runs." if len(self.rows) > 1 else "None of the numbers could be tested.",
-            f"{counted(len(self.no_signal), 'number')} without signal." if self.no_signal else "",
-            "Without any tenth of the rows they stay within the resampled ranges." if self.no_tenth_matters else "",
-            "Another seed changes none of them." if self.seeds_change_nothing else "",
+        same = [
+            "without any tenth of the rows, the numbers stay within the resampled ranges"
+            if self.no_tenth_matters
+            else "",
+            "another seed changes none of them" if self.seeds_change_nothing else "",
         ]
-        return " ".join(filter(None, sentences))
+        stable = "; ".join(filter(None, same))
+        lines = [
+            f"{self.frame} ({self.rows_of_frame:,} rows): {', '.join(did)}. A range holds 95 % of the runs.",
+            "The time ran out: seconds=N gives more runs." if short else "",
+            "" if self.label else "No label was permuted: label=COLUMN names one.",
+            f"{stable[0].upper()}{stable[1:]}." if stable else "",
+            f"Code that ran again: {', '.join(self.ran)}; seed {self.seed}; {self.seconds:g} s in {self.copies}.",
+        ]
+        return list(filter(None, lines))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain data, with the ends of each range, for JSON."""
@@ -114,4 +131,4 @@ class StabilityReport(Struct, frozen=True):
         head, *rows = [" | ".join(map(escaped, row)) for row in self.rows]
         rule = " | ".join(["---"] * len(self.rows[0]))
         table = "".join(f"| {row} |\n" for row in (head, rule, *rows)) if rows else ""
-        return f"{table}\n{escaped(self.summary)}"
+        return "\n\n".join(filter(None, [escaped(self.headline), table, *map(escaped, self.how)]))

@@ -1,0 +1,58 @@
+"""A report on numbers: its sentence, its table and the runs that were done."""
+
+from __future__ import annotations
+
+import json
+
+from cellwright.features.stability.report import StabilityReport
+from cellwright.features.stability.spreads import NumberStability, Spread, Stated, judged, not_followed
+
+RESAMPLED = Spread("bootstrap", tuple(14 + step / 10 for step in range(20)))
+TENTHS = Spread("leave_out", (14.5, 15.0))
+
+
+def number(text: str, value: float, null: tuple[float, ...]) -> NumberStability:
+    stated = Stated(text, value, 0.1, "Branch, call 1", value)
+    return judged(stated, value, (RESAMPLED, TENTHS, Spread("permuted", null)), "df", "arm")
+
+
+SIGNAL = number("14.9", 14.9, tuple(step / 10 for step in range(20)))
+NOISE = number("0.4", 0.4, tuple(step / 10 for step in range(-10, 10)))
+
+
+def report(*numbers: NumberStability, done: int = 20) -> StabilityReport:
+    planned = {"bootstrap": 20, "permuted": 20, "leave_out": 2, "seed": 0}
+    ran = ("Branch, call 1",)
+    return StabilityReport(
+        "df", 1_300, "arm", "", numbers, planned | {"bootstrap": done}, planned, 1, 3.5, "confined copies", ran=ran
+    )
+
+
+def test_the_sentence_says_first_what_is_no_signal() -> None:
+    found = report(SIGNAL, NOISE)
+    assert (
+        found.headline == "No signal: a permuted arm gives as much as 0.4. 1 number beyond what a permuted arm gives."
+    )
+    assert [row[0] for row in found.rows] == ["number", "14.9", "0.4"]
+    assert found.rows[0][2:] == ("resampled", "arm permuted")
+    assert found.rows[2][1].endswith("(!)")
+
+
+def test_the_runs_are_said_and_those_that_the_time_did_not_allow() -> None:
+    assert "20 resamples of its rows, 2 samples without a tenth, 20 permutations of arm" in report(SIGNAL).how[0]
+    short = " ".join(report(SIGNAL, done=7).how)
+    assert "7 of 20 resamples" in short
+    assert "seconds=N" in short
+
+
+def test_where_no_number_was_tested_there_is_no_table() -> None:
+    found = report(not_followed("3", "cell [2]", "why"))
+    assert len(found.rows) == 1
+    assert found.headline == "None of the numbers could be tested."
+    assert "|" not in found._repr_markdown_()
+
+
+def test_as_data_it_has_the_ends_of_each_range() -> None:
+    data = json.loads(json.dumps(report(SIGNAL).as_dict()))
+    assert data["numbers"][0]["verdict"] == "signal"
+    assert {"low", "high", "values"} <= set(data["numbers"][0]["spreads"][0])
