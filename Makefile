@@ -217,7 +217,7 @@ pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser te
 	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) tests/e2e -m "$(SCENES)" -q
 
 moving-picture: $(VENV)/.test build  ## the one at the top of the README alone, in light and dark
-	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) tests/e2e/test_moving_picture.py -q -s
+	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) tests/e2e/notebook/test_moving_picture.py -q -s
 
 # REEL=folder; TESTS chooses some scenes
 reel: $(VENV)/.test build  ## every pictured scene in light and dark, at 1440x900, 1100x700 and 200 % zoom, in build/reel

@@ -58,7 +58,7 @@ ABILITIES: Mapping[str, Ability] = {
     "thinking": Ability("Thinking", False, "No thinking is shown. Models that are not Claude are not asked for it."),
     "images": Ability("Pictures", False, "A prompt or a result with a picture is refused. Leave pictures out."),
     "count_tokens": Ability("Counts tokens", False, "Sizes are estimated from the last answer's counts."),
-    "caching": Ability("Caches", False, "Each request is read anew as a whole: long sessions become slow."),
+    "caching": Ability("Caches", False, "The server reads each request from the start: long sessions become slow."),
     "window": Ability(
         "Names its context window",
         False,

@@ -52,7 +52,7 @@ Rules = Sequence[str | Rule]
 NOTHING_DECLARED = ToolAccess()
 IN_CONTAINER = ("shell", "tests")
 FRESH_KERNEL = "NotebookVerify"
-"""What runs in the container, where there is one: commands, tests and fresh kernels. Other programs run on this machine."""
+"""With `IN_CONTAINER`, all that runs in the container, if there is one. Other programs run on this machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ FIELDS = {
     "more folders": ("add_dirs", "FOLDER"),
     "calls that need permission": ("on_denied", "skip"),
     "branches of the kernel": ("branches", "ask"),
+    "a preview": ("preview", True),
     "fallback models": ("fallback_models", ("claude-sonnet-5-5",)),
     "the agent that works": ("agent", "planner"),
     "the only tools": ("tool_names", ("Read", "Grep")),

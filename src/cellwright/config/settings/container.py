@@ -25,15 +25,15 @@ _IMAGE = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,254}")
 _MEMORY = lazy_pattern(r"[1-9][0-9]{0,15}[bkmgBKMG]?")
 _VARIABLE = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _USER = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?")
-_COMMENTS = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_COMMAS = re.compile(r'("(?:\\.|[^"\\\n])*")|,(?=\s*[}\]])')
-_PLACEHOLDER = re.compile(r"\$\{(\w+)(?::[^}]*)?\}")
+_COMMENTS = lazy_pattern(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMAS = lazy_pattern(r'("(?:\\.|[^"\\\n])*")|,(?=\s*[}\]])')
+_PLACEHOLDER = lazy_pattern(r"\$\{(\w+)(?::[^}]*)?\}")
 
 _DEVCONTAINERS = frozenset(
     {"name", "image", "build", "dockerFile", "context", "workspaceFolder", "containerEnv", "remoteEnv", "containerUser"}
     | {"remoteUser", "postCreateCommand", "customizations", "$schema", "updateRemoteUserUID"}
 )
-"""What of a devcontainer.json is used, or says nothing about commands. What it would run on this machine never is."""
+"""The keys of a devcontainer.json that are used or do not matter to commands. None that runs on this machine is used."""
 
 
 class _Wrong(Exception):

@@ -150,7 +150,7 @@ def variables_tool(
 
 
 class _InBranch(Struct, frozen=True):
-    """What a branch answers: what the tool gives back, or `problem`."""
+    """The answer of a branch: the result of the tool, or `problem`."""
 
     text: str = ""
     names: tuple[str, ...] = ()

@@ -75,7 +75,7 @@ class ContainedProcess(ConfinedProcess):
 
 
 def _written(file: Path) -> bytes:
-    """What the command has written to a file of its own; what else it has put in its place says nothing. Raises OSError."""
+    """Return what the command has written to a file of its own; b"" of anything else in its place. Raises OSError."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as opened:
         return opened.read(MOST_REPORTED) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""

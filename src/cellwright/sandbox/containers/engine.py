@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Container
 from cellwright.sandbox.resolved_bounds import ConfinementError
+from cellwright.text import lazy_pattern
 
 PROGRAMS = ("podman", "docker")
 PLACES = ("/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin", "/snap/bin")
@@ -33,7 +34,7 @@ LABEL = "cellwright"
 _OWN_VARIABLES = ("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "CONTAINER_HOST")
 _NEEDED = ("HOME", "PATH", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "LANG")
 _DOCKERS = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY")
-_LOCAL = re.compile(r"unix://|npipe://")
+_LOCAL = lazy_pattern(r"unix://|npipe://")
 
 _STAYS = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
 """A container's first process: it does nothing, and takes leave of those whose parents are gone."""

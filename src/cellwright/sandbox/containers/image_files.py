@@ -261,7 +261,7 @@ def _remove(path: str) -> None:
 
 
 def _inside(root: str, path: str) -> str:
-    """Where `path` leads with `root` as its top: links are followed as they are in the container, never out of it."""
+    """Return the file that `path` names with `root` as its top: links are followed as in the container, never out of it."""
     here, names, links = root, [name for name in path.split("/") if name], 0
     while names:
         name = names.pop(0)

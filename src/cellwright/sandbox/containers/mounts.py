@@ -17,7 +17,7 @@ MOST_MOUNTS = 200
 
 
 class ContainerMounts(Struct, frozen=True):
-    """What a container shows of this machine, outermost first; equal ones are the same container."""
+    """The places of this machine that a container shows, outermost first; equal ones are the same container."""
 
     mounts: tuple[Mount, ...]
 

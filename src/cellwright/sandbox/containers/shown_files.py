@@ -19,7 +19,7 @@ from cellwright.this_process.temporary_files import new_folder
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OWN = ("proc", "dev", "sys", "tmp")
-"""What of a root is never the image's."""
+"""The folders of a root that are never the image's."""
 
 
 def files_of(container: Container) -> ImageFiles:

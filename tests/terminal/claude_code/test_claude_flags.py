@@ -21,7 +21,7 @@ Server = Callable[..., MessagesServer]
 For = Callable[..., Any]
 Done = CompletedProcess[str]
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "coming-from-claude-code.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "coming-from-claude-code.md"
 TOUCH = use("Bash", command="touch made")
 HELLO = say("Hello.")
 
@@ -96,7 +96,7 @@ class Play:
     code: int = 0
 
 
-SERVER = Path(__file__).parents[1] / "shared" / "mcp_servers" / "plain_server.py"
+SERVER = Path(__file__).parents[2] / "shared" / "mcp_servers" / "plain_server.py"
 PLAIN = {"command": sys.executable, "args": [str(SERVER), "--answers"]}
 ID = "7f3c1a52-98d4-4c55-9a3e-0a4f1d2b6c11"
 MESSAGES = "".join(
