@@ -323,7 +323,6 @@ class NotebookConversation:
             runner,
             setting=lambda: branches.setting,
             seconds=self.conversation.in_force.settings.python_timeout,
-            on_main=self._jobs.call,
             before_code=None if variables is None else variables.before_code,
         )
 

@@ -112,13 +112,21 @@ def test_parts_are_accepted_and_undone(
         use("Write", file_path=str(project / "new.txt"), content="new\n"),
         use("Read", file_path="keep.txt"),
         use("Edit", file_path="keep.txt", old_string="kept", new_string="lost"),
-        use("Python", code="df = pd.concat([df, df])\nother.append(2)\narr = np.arange(3)\nmodel = object()"),
+        use(
+            "Python",
+            code="df = pd.concat([df, df])\nother.append(2)\narr = np.arange(3)\nmodel = object()\n"
+            "total, b = df.a.sum(), df.b",
+        ),
     ]
-    cell, asked = answered(kernel, page, model, calls, ["new.txt", "`df`", "`arr`"])
+    cell, asked = answered(kernel, page, model, calls, ["new.txt", "`df`", "`arr`", "`total`", "`b`"])
     assert cell.status == "ok", cell.error
     labels = [option["label"] for option in asked["options"]]
     assert any("`df`: 5 rows → 10" in label for label in labels), labels
     assert not any("`model`" in label for label in labels), labels
+    assert "`model`: new, object (object is no frame" in next(
+        o["preview"] for o in asked["options"] if "code" in o["label"]
+    )
+    assert kernel.value("int(total), b.tolist() == list('vwxyz') * 2") == "(20, True)"
     assert (project / "new.txt").read_text() == "new\n"
     assert (project / "keep.txt").read_text() == "kept\n"
     assert kernel.value("len(df), list(df.columns), other, arr.tolist(), 'model' in globals()") == (
