@@ -309,9 +309,13 @@ class KernelBranches:
         try:
             value = await self.value(owner, name)
             # a cell may have run meanwhile
-            await self.bind({new_name: value}, before=lambda: self._refuse_name(new_name))
+            binding = self.bind({new_name: value}, before=lambda: self._refuse_name(new_name))
+            await asyncio.wait_for(binding, TAKE_SECONDS)
         except NoBranch as error:
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, error.reason) from error
+        except TimeoutError:
+            message = f"{name} was not taken: a cell of yours is running. Take it when that has ended."
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message) from None
         return extent(value)
 
     async def value(self, owner: str, name: str) -> Any:
@@ -329,17 +333,13 @@ class KernelBranches:
                 await branch.rest()
 
     async def bind(self, values: Mapping[str, Any], *, before: Callable[[], None] = lambda: None) -> None:
-        """Bind `values` in the kernel between two cells, after `before`. Raises what that raises, and `NoBranch`."""
+        """Bind `values` in the kernel after `before`, as soon as no cell runs. Raises what that raises."""
 
         def bound() -> None:
             before()
             self._shell.user_ns.update(values)
 
-        try:
-            await asyncio.wait_for(self._on_main(bound), TAKE_SECONDS)
-        except TimeoutError:
-            message = f"{', '.join(values)}: not taken, since a cell of yours is running. Take it when that has ended."
-            raise NoBranch(message) from None
+        await self._on_main(bound)
 
     def _refuse_name(self, name: str) -> None:
         if name in self._shell.user_ns or hasattr(builtins, name):

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.namespace.types.description import is_exactly, is_of, short_name
+from cellwright.kernel.namespace.types.numpy import shape_words
 from cellwright.text import counted
 
 if TYPE_CHECKING:
@@ -477,7 +478,7 @@ def extent(value: Any) -> str:
     ('dict with 1 item', 'str')
     """
     if is_exactly(value, "numpy", "ndarray"):
-        return f"array of {' × '.join(f'{each:,}' for each in value.shape) or 'one number'}, {value.dtype}"
+        return f"array of {shape_words(value.shape) if value.shape else 'one number'}, {value.dtype}"
     shape: tuple[int, ...] = getattr(value, "shape", ())
     if len(shape) == 2:
         return f"{counted(shape[0], 'row')} × {counted(shape[1], 'column')}"

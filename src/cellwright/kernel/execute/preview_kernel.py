@@ -234,7 +234,7 @@ class KernelOfPreview:
                 return ()
 
     async def take(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Give the kernel the values of `names`, as data; by name, why one did not come."""
+        """Give the kernel the values of `names`, as data, once no cell of the user's runs; by name, why one did not come."""
         problems: dict[str, str] = {}
         values: dict[str, Any] = {}
         async with self._lock:
@@ -244,12 +244,9 @@ class KernelOfPreview:
                 except NoBranch as error:
                     problems[name] = error.reason.rstrip(".")
         if values:
-            try:
-                if self._before_code is not None:
-                    await self._before_code("\n".join(f"{name} = ..." for name in values))
-                await self._kernel.bind(values)
-            except NoBranch as error:
-                problems |= dict.fromkeys(values, error.reason.rstrip("."))
+            if self._before_code is not None:
+                await self._before_code("\n".join(f"{name} = ..." for name in values))
+            await self._kernel.bind(values)
         return problems
 
     async def close(self) -> None:
