@@ -28,7 +28,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.features.branches.feature import KernelCopies
 from cellwright.features.branches.preview import PreviewKernel, TurnPreview
-from cellwright.features.branches.reruns import KernelCode, Stability
+from cellwright.features.branches.reruns import Stability
 from cellwright.features.branches.variables import KernelVariables, Turn, UndoneVariables
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
     from cellwright.conversation.runs.run import Run
     from cellwright.doctor.check import Check
+    from cellwright.features.stability.copies import KernelCode
     from cellwright.kernel.branches.kernel_branches import KernelBranches
     from cellwright.kernel.magic.config import Claude
     from cellwright.kernel.magic.fix import Fix

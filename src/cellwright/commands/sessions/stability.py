@@ -14,7 +14,8 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Notice
-from cellwright.features.branches.reruns import CannotRerun, Stability
+from cellwright.features.branches.reruns import Stability
+from cellwright.features.stability.copies import CannotRerun
 from cellwright.features.stability.report import StabilityReport
 from cellwright.features.stability.rerun import (
     MOST_RESAMPLES,

@@ -19,12 +19,12 @@ from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Number
-from cellwright.features.branches.reruns import CannotRerun, Copies, KernelCode, Ran
 from cellwright.features.numbers.places import lines_of
 from cellwright.features.numbers.seen import SeenNumbers
 from cellwright.features.numbers.sources import Source
 from cellwright.features.numbers.trace import trace
 from cellwright.features.stability import perturb
+from cellwright.features.stability.copies import CannotRerun, Copies, KernelCode, Ran
 from cellwright.features.stability.follow import Followed, Texts, follow
 from cellwright.features.stability.report import StabilityReport
 from cellwright.features.stability.spreads import (

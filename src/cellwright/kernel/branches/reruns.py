@@ -6,19 +6,18 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, cast
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.conversation.runs.policy_in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.features.branches.reruns import CannotRerun, Copies, Ran
+from cellwright.features.stability.copies import CannotRerun, Copies, Ran
 from cellwright.features.stability.steps import Step
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.kernel.branches.snapshot import NoBranch
-from cellwright.kernel.execute.branch_tool import take_output
-from cellwright.kernel.execute.captured_output import CapturedOutput
 from cellwright.kernel.execute.python_tool import kernel_folder
+from cellwright.kernel.execute.rerun_output import ran_with
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -132,7 +131,7 @@ class BranchCopies:
             deadline = time.monotonic() + seconds
             for code in codes:
                 result = await branch.run(code, timeout=max(0.5, deadline - time.monotonic()))
-                ran.append(Ran(await output_text(result.outputs), result.text or error_in(result.outputs)))
+                ran.append(await ran_with(result.outputs, result.text))
                 if result.status not in ("ok", "error"):
                     break
         except NoBranch as error:
@@ -142,24 +141,3 @@ class BranchCopies:
                 await making  # one that is made after all is ended, too
             await self._kernel.end(owner)
         return ran
-
-
-async def output_text(outputs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the text of outputs (nbformat) as Claude gets it."""
-    captured = CapturedOutput(asyncio.get_running_loop(), _unseen)
-    for output in outputs:
-        take_output(captured, "stability-", output)
-    content = await captured.content()
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(block.get("text", "")) for block in content)
-
-
-def error_in(outputs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the error that ended the code, on one line; "" if there is none."""
-    errors = [output for output in outputs if output.get("output_type") == "error"]
-    return f"{errors[-1].get('ename')}: {errors[-1].get('evalue')}"[:200].split("\n")[0] if errors else ""
-
-
-def _unseen(*_: object, **__: object) -> None:
-    """Nobody looks on: thousands of outputs come."""
