@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
 import signal
@@ -34,7 +33,7 @@ def read(write: Callable[[io.FileIO], Offered]) -> Any:
     with taken_values._sealable_file() as number:
         with open(os.dup(number), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
             offered = write(file)
-        fcntl.fcntl(number, fcntl.F_ADD_SEALS, taken_values._SEALS)
+        taken_values._seal(number)
         return taken_values._read(offered, number)
 
 
@@ -140,7 +139,7 @@ def test_frames_of_polars_come_over_in_a_copy_without_its_threads() -> None:
             with open(os.dup(number), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
                 os._exit(0 if why_not(frame) == "" and taken_values._written(frame, file).kind == "polars" else 1)
         assert os.waitpid(pid, 0)[1] == 0
-        fcntl.fcntl(number, fcntl.F_ADD_SEALS, taken_values._SEALS)
+        taken_values._seal(number)
         assert taken_values._read(Offered("polars"), number).equals(frame)
     series = polars.Series("k", ["a", "b", "a"], dtype=polars.Categorical)
     assert taken(series).equals(series)

@@ -8,7 +8,6 @@ and so is what would come back as something else than it was.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib
 import io
 import json
@@ -44,7 +43,6 @@ _LEAST_ARROW = (14, 0, 1)
 """Older ones unpickle what the type of a column says, before anybody can look at it."""
 
 _EXTENSION = b"ARROW:extension"
-_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _EXACT_DTYPES = re.compile(
     r"U?Int(8|16|32|64)|Float(32|64)|boolean|string|str|object|(u?int(8|16|32|64)|float|double|bool|string)\[pyarrow\]"
 )
@@ -269,7 +267,7 @@ async def take_from(branch: Branch, name: str) -> Any:
         if offered.problem:
             raise NoBranch(offered.problem[:500])
         try:
-            fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
+            _seal(file)
             return _read(offered, file)
         except CannotTake as why:
             message = f"{name} was not taken: {why}."
@@ -286,6 +284,15 @@ def _sealable_file() -> Iterator[int]:
         yield file
     finally:
         os.close(file)
+
+
+def _seal(file: int) -> None:
+    """From now on nobody can change `file`."""
+    import fcntl  # only Linux has branches
+
+    fcntl.fcntl(
+        file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    )
 
 
 def _read(offered: Offered, file: int) -> Any:
