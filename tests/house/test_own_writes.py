@@ -57,7 +57,7 @@ this_process/temporary_files.py
 sandbox/programs/git_configuration.py
 server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py terminal/interactive/interact.py
 tools/code/project_programs.py tools/code/unittest_reporter.py
-features/preview/staged_tree.py kernel/branches/preview_values.py
+features/preview/staged_tree.py
 """
 """Folders that we made for the purpose."""
 

@@ -50,7 +50,6 @@ from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.tools.built_in_tools import never_unsaved, no_live_definition
 from cellwright.conversation.tools.thinking_time import ThinkingTime
 from cellwright.conversation.tools.toolset import ConversationTools, ToolMaker
-from cellwright.doctor.check import Check
 from cellwright.events import Event
 from cellwright.model.provider import Provider
 from cellwright.redaction.redaction import Redaction, secret_values
@@ -60,6 +59,7 @@ from cellwright.tools.notebook.open_notebook import OpenNotebooks
 if TYPE_CHECKING:
     from cellwright.checkpoints.undo import Undo
     from cellwright.config.hooks.mcp import CallMcpTool
+    from cellwright.doctor.check import Check
     from cellwright.tools.agents.agent import StartAgent
     from cellwright.tools.shell.task_stop import StopAgent
     from cellwright.tools.skills.skill import LoadSkill
@@ -73,7 +73,7 @@ class Host(Struct, frozen=True, kw_only=True):
     `more_tools` makes the tools that this process adds to the built-in ones (the kernel's `Python`). `is_unsaved` says
     of a file whether an editor holds changes of it; `open_notebooks` are the notebooks that are open in its front ends;
     `live_definitions` says of a name what this process itself has by it, `has_name` whether it has a variable, or a table
-    with a column, of the name; `checks` are what `/doctor` looks at besides
+    with a column, of the name; `checks` gives what `/doctor` looks at besides
     the usual; `find_sandbox` says what can confine commands, and is asked with the first run; `notebook` is the file
     that this process runs, if it runs one; `features` makes those that only this process has.
     """
@@ -90,7 +90,7 @@ class Host(Struct, frozen=True, kw_only=True):
     open_notebooks: OpenNotebooks | None = None
     live_definitions: Callable[[str], str] = no_live_definition
     has_name: Callable[[str], bool] = lambda _name: False
-    checks: Sequence[Check] = ()
+    checks: Callable[[], Sequence[Check]] = tuple
     find_sandbox: FindSandbox = look_for_sandbox
     notebook: Callable[[], Path | None] = lambda: None
     features: Callable[[SettingsInForce], Sequence[Feature]] = lambda _in_force: ()

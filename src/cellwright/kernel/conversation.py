@@ -61,7 +61,6 @@ from cellwright.kernel.run.cell_run import (
 from cellwright.kernel.run.cell_surface import CellSurface, cell_surface
 from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.idle_kernel import work_between_cells
-from cellwright.kernel.run.kernel_checks import kernel_checks
 from cellwright.kernel.run.notebook_sessions import NotebookSessions
 from cellwright.kernel.run.notebook_trust import NotebookTrust
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
@@ -76,6 +75,7 @@ if TYPE_CHECKING:
 
     from cellwright.agent.prompt import ContextProvider
     from cellwright.conversation.runs.run import Run
+    from cellwright.doctor.check import Check
     from cellwright.features.stability.copies import KernelCode
     from cellwright.kernel.branches.kernel_branches import KernelBranches
     from cellwright.kernel.magic.config import Claude
@@ -124,7 +124,7 @@ class NotebookConversation:
                 open_notebooks=self.notebooks,
                 live_definitions=live_definitions(shell, start_folder(os.environ)),
                 has_name=has_name(shell),
-                checks=kernel_checks(self._kernel, pages),
+                checks=self._checks,
                 notebook=self._notebook,
                 features=self._features,
             ),
@@ -290,6 +290,11 @@ class NotebookConversation:
             before_code=None if self._variables is None else self._variables.before_code,
         )
 
+    def _checks(self) -> Sequence[Check]:
+        from cellwright.kernel.run.kernel_checks import kernel_checks  # few ask
+
+        return kernel_checks(self._kernel, self.pages)
+
     def _features(self, in_force: SettingsInForce) -> Sequence[Feature]:
         if self._in_kernel and sys.platform == "linux":
             self.branches = KernelCopies(in_force, self._fork)
@@ -324,7 +329,6 @@ class NotebookConversation:
             runner,
             setting=lambda: branches.setting,
             seconds=self.conversation.in_force.settings.python_timeout,
-            on_main=self._jobs.call,
             before_code=None if variables is None else variables.before_code,
         )
 

@@ -25,7 +25,6 @@ from cellwright.sandbox.confined_process import ConfinedProcess
 from cellwright.sandbox.kernel import process_mark
 from cellwright.sandbox.kernel.kernel_files import KNOB
 from cellwright.sandbox.mounts import bubblewrap, staging
-from cellwright.sandbox.network.proxy_socket import WayOut, proxied, proxy_environment
 from cellwright.sandbox.paths import Places, below
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment, home_folder
@@ -131,6 +130,8 @@ class Sandbox(Struct, frozen=True):
             raise ConfinementError(message)
         if bounds.network == "hosts" and proxy_port is not None:
             # the address that the command was given has its secret in it
+            from cellwright.sandbox.network.proxy_socket import proxy_environment  # few commands may reach hosts
+
             own = {**proxy_environment(proxy_port), **own}
         if self.seatbelt:
             return ConfinedProcess(start([*seatbelt.arguments(bounds, proxy_port), *arguments], own, ()))
@@ -151,6 +152,8 @@ class Sandbox(Struct, frozen=True):
                 bounds = bubblewrap.with_placeholders(bounds, held)
             command, inherited = list(arguments), []
             if bounds.network == "hosts" and proxy_port is not None:
+                from cellwright.sandbox.network.proxy_socket import WayOut, proxied  # as above
+
                 way_out = held.enter_context(contextlib.closing(WayOut(proxy_port)))
                 meanwhile.callback(way_out.started)
                 inherited.append(way_out.theirs.fileno())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from cellwright.kernel.branches import taken_values
-from cellwright.kernel.branches.taken_values import CannotTake, Offered, extent
+from cellwright.kernel.branches.taken_values import CannotTake, Offered, extent, why_not
 
 np = pytest.importorskip("numpy")
 pd = pytest.importorskip("pandas")
@@ -33,8 +33,20 @@ def read(write: Callable[[io.FileIO], Offered]) -> Any:
     with taken_values._sealable_file() as number:
         with open(os.dup(number), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
             offered = write(file)
-        fcntl.fcntl(number, fcntl.F_ADD_SEALS, taken_values._SEALS)
+        taken_values._seal(number)
         return taken_values._read(offered, number)
+
+
+def with_attrs(value: object) -> Any:
+    frame = pd.DataFrame({"a": [1]})
+    frame.attrs["of"] = value
+    return frame
+
+
+def nested() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
 
 
 FRAMES = {
@@ -50,6 +62,8 @@ FRAMES = {
     ),
     "categories": pd.DataFrame({"c": pd.Categorical(["a", None, "b"], categories=["b", "a"], ordered=True)}),
     "objects": pd.DataFrame({"o": np.array(["a", None], dtype=object)}),
+    "objects that are numbers": pd.DataFrame({"o": np.array([1, 2], dtype=object)}),
+    "Arrow's own types": pd.DataFrame({"a": pd.array([1, None], dtype="int64[pyarrow]")}),
     "nothing": pd.DataFrame({"a": np.array([], dtype="float32")}),
     "no columns": pd.DataFrame(index=pd.RangeIndex(3)),
 }
@@ -89,12 +103,47 @@ def test_series_arrays_and_plain_values_are_the_same() -> None:
         pd.DataFrame({"p": pd.period_range("2026-01", periods=2, freq="M")}),
         pd.DataFrame({"c": [1 + 2j]}),
         pd.DataFrame({pd.Timestamp("2026-01-01"): [1]}),
+        pd.DataFrame({"lists": [[1], [2]]}),
+        pd.DataFrame({"dicts": [{"a": 1}, {"b": 1}]}),
+        np.ma.masked_array([1, 2], mask=[True, False]),
+        type("Mine", (pd.DataFrame,), {})({"a": [1]}),
+        with_attrs(object()),
+        nested(),
+        10**5000,
     ],
-    ids=["object", "tuple", "keys", "array", "period", "complex", "label"],
+    ids=[
+        *("object", "tuple", "keys", "array", "period", "complex", "label", "lists", "dicts", "masked", "subclass"),
+        *("attrs", "nested", "long"),
+    ],
 )
 def test_what_is_no_data_is_named(value: Any) -> None:
-    with pytest.raises(CannotTake):
+    with pytest.raises(CannotTake) as refused:
         taken(value)
+    assert why_not(value) == str(refused.value)
+
+
+def test_what_can_be_taken_is_told_without_taking_it() -> None:
+    for value in (*FRAMES.values(), FRAMES["numbers"]["a"], np.eye(3), np.float64(1), pa.table({"a": [1]}), {"a": [1]}):
+        assert why_not(value) == ""
+    assert taken(with_attrs("survey")).attrs == {"of": "survey"}
+
+
+def test_frames_of_polars_come_over_in_a_copy_without_its_threads() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None], "c": [0.5, 1.5, 2.5]})
+    frame.group_by("b").agg(polars.col("a").sum())  # its threads are there now, and not in the child
+    with taken_values._sealable_file() as number:
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)
+            with open(os.dup(number), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+                os._exit(0 if why_not(frame) == "" and taken_values._written(frame, file).kind == "polars" else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        taken_values._seal(number)
+        assert taken_values._read(Offered("polars"), number).equals(frame)
+    series = polars.Series("k", ["a", "b", "a"], dtype=polars.Categorical)
+    assert taken(series).equals(series)
+    assert "its column o of Object" in why_not(polars.DataFrame({"o": polars.Series([object()], dtype=polars.Object)}))
 
 
 def test_what_a_branch_writes_instead_is_refused() -> None:

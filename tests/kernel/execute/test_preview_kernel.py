@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_panel import ChatPanel
 from notebook_kernel import Cell, NotebookKernel, Page, model_of, running_kernel
 from notebook_page import NotebookPage
 
@@ -112,13 +113,21 @@ def test_parts_are_accepted_and_undone(
         use("Write", file_path=str(project / "new.txt"), content="new\n"),
         use("Read", file_path="keep.txt"),
         use("Edit", file_path="keep.txt", old_string="kept", new_string="lost"),
-        use("Python", code="df = pd.concat([df, df])\nother.append(2)\narr = np.arange(3)\nmodel = object()"),
+        use(
+            "Python",
+            code="df = pd.concat([df, df])\nother.append(2)\narr = np.arange(3)\nmodel = object()\n"
+            "total, b = df.a.sum(), df.b",
+        ),
     ]
-    cell, asked = answered(kernel, page, model, calls, ["new.txt", "`df`", "`arr`"])
+    cell, asked = answered(kernel, page, model, calls, ["new.txt", "`df`", "`arr`", "`total`", "`b`"])
     assert cell.status == "ok", cell.error
     labels = [option["label"] for option in asked["options"]]
     assert any("`df`: 5 rows → 10" in label for label in labels), labels
     assert not any("`model`" in label for label in labels), labels
+    assert "`model`: new, object (object is no frame" in next(
+        o["preview"] for o in asked["options"] if "code" in o["label"]
+    )
+    assert kernel.value("int(total), b.tolist() == list('vwxyz') * 2") == "(20, True)"
     assert (project / "new.txt").read_text() == "new\n"
     assert (project / "keep.txt").read_text() == "kept\n"
     assert kernel.value("len(df), list(df.columns), other, arr.tolist(), 'model' in globals()") == (
@@ -289,3 +298,50 @@ def test_without_copies_the_user_chooses_a_turn_without_a_preview(
     assert (project / "plain.txt").read_text() == "p\n"
     assert "<preview>" not in str(model.requests[-1].body["messages"])
     (project / "plain.txt").unlink()
+
+
+WAITS = "import os, time\nprint('[begun]', flush=True)\nwhile not os.path.exists({!r}): time.sleep(0.01)"
+
+
+def test_while_a_cell_runs_it_is_said_before_anything_is_sent(
+    kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer, project: Path
+) -> None:
+    gate, sent, before = project / "go-on", len(model.requests), tree_hash(project)
+    busy = kernel.begin(WAITS.format(str(gate)))
+    kernel.wait_for(lambda _: "[begun]" in busy.stdout, busy)
+    for answer in ("deny", "allow"):
+        if answer == "allow":
+            model.add(say("Without one."))
+        run = panel.prompt("go", options={"branch": True})
+        question = panel.wait_for_op(run, "ask")
+        assert question["title"] == "Run without a preview"
+        assert "A cell of the user's is running" in question["reason"], question
+        assert len(model.requests) == sent
+        panel.answer(question["question"], answer)
+        panel.wait_for_end(run)
+        assert len(model.requests) == sent + (answer == "allow")
+    assert "This turn cannot be a preview: A cell of the user's is running" in str(panel.ops)
+    assert panel.text(run) == "Without one."
+    gate.touch()
+    assert kernel.finish(busy).status == "ok"
+    gate.unlink()
+    assert tree_hash(project) == before
+
+
+def test_what_is_accepted_while_a_cell_runs_waits_for_its_end(
+    kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer, project: Path
+) -> None:
+    model.add(use("Python", code="late = [1, 2]"), say("Done."))
+    run = panel.prompt("go", options={"branch": True})
+    question = panel.wait_for_op(run, "ask")
+    gate = project / "go-on"
+    busy = kernel.begin(WAITS.format(str(gate)) + "\nprint('late' in globals())")
+    kernel.wait_for(lambda _: "[begun]" in busy.stdout, busy)
+    [asked] = question["input"]["questions"]
+    answers = {asked["question"]: "All of it"}
+    panel.answer(question["question"], "allow", input={"answers": answers, "annotations": {}})
+    gate.touch()
+    panel.wait_for_end(run)
+    assert kernel.finish(busy).stdout.endswith("False\n")
+    assert kernel.value("late") == "[1, 2]"
+    gate.unlink()

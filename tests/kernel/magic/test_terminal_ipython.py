@@ -152,3 +152,16 @@ def test_a_question_has_the_screen_for_itself(drawing_ipython: Any, model: Messa
     drawing_ipython.expect_exact("In [3]: ")
     drawing_ipython.sendline("typed")
     drawing_ipython.expect_exact("42")
+
+
+def test_a_preview_is_refused_before_anything_is_sent(ipython: Any, model: MessagesServer):
+    for line in ("%%claude --branch", "change it", "", ""):
+        ipython.sendline(line)
+    ipython.expect_exact("A preview needs the kernel of a notebook on Linux. Nothing was sent.")
+    ipython.expect_exact("In [3]: ")
+    ipython.sendline("%claude /preview accept all")
+    ipython.expect_exact(
+        "No preview waits. `%%claude --branch` and a prompt make one, in a notebook's kernel on Linux."
+    )
+    ipython.expect_exact("In [4]: ")
+    assert model.requests == []

@@ -65,7 +65,7 @@ def issue_address(title: str) -> str:
 def _report(conversation: Conversation, title: str, *, with_messages: bool) -> str:
     in_force = conversation.in_force
     examined = ExaminedEnvironment(conversation.cwd, in_force.environ, in_force.settings)
-    findings = examine(examined, offline=True, more=tuple(conversation.checks)).findings
+    findings = examine(examined, offline=True, more=tuple(conversation.checks())).findings
     errors = [line for line in last_lines(LOG_LINES) if any(f" {level} " in line for level in _LEVELS)]
     parts = [
         f"# {title or 'A report about Cellwright'}",

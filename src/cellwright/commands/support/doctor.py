@@ -21,7 +21,7 @@ async def doctor_page(call: CommandCall) -> CommandPage:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     conversation = call.conversation
     patient = ExaminedEnvironment(conversation.cwd, conversation.in_force.environ, conversation.in_force.settings)
-    checks = tuple(conversation.checks)
+    checks = tuple(conversation.checks())
     examination = await asyncio.to_thread(examine, patient, offline=call.text != "", more=checks)
     return page_of(examination)
 

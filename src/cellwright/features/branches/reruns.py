@@ -1,7 +1,4 @@
-"""The feature of `/stability`: the code behind an answer's numbers, run again in copies of the kernel.
-
-The test itself (`features/stability`) is imported when it is asked for.
-"""
+"""The feature of `/stability`. The test itself (`features/stability`) is imported when it is asked for."""
 
 from __future__ import annotations
 

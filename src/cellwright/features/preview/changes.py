@@ -60,14 +60,14 @@ class Item(Struct, frozen=True):
 
 
 class Variable(Protocol):
-    """A variable that the preview's code has changed (`kernel/branches/preview_values.py`)."""
+    """A variable that the preview's code has changed (`kernel/branches/changed_variables.py`)."""
 
     @property
     def name(self) -> str: ...
     @property
     def text(self) -> str: ...
     @property
-    def format(self) -> str: ...
+    def why_not(self) -> str: ...
 
 
 class CellOutputsKept(Protocol):
@@ -92,9 +92,9 @@ def items_of(
             continue
         add("file", *_file_words(change, conflict=not tree.is_as_copied(change.name)), file=change)
     for variable in variables:
-        if variable.format:
+        if not variable.why_not:
             add("variable", variable.text, "", name=variable.name)
-    others = [variable.text for variable in variables if not variable.format]
+    others = [f"{variable.text} ({variable.why_not})" for variable in variables if variable.why_not]
     if codes and variables:
         title = (
             f"run the turn's code in your kernel ({counted(len(codes), 'call')}), instead of taking single variables"

@@ -53,16 +53,12 @@ class _Copied(Struct, frozen=True):
 
 
 class StagedTree(Struct):
-    """A copy of `project`, in `root`. `data` is a folder beside it for the values of variables.
-
-    `given` is the project's path as others spell it.
-    """
+    """A copy of `project`, in `root`. `given` is the project's path as others spell it."""
 
     given: Path
     project: Path
     folder: Path
     root: Path
-    data: Path
     copied: dict[str, _Copied] = field(default_factory=dict)
     on_disk: dict[str, _Copied] = field(default_factory=dict)
     replaced: dict[str, bytes] = field(default_factory=dict)
@@ -71,10 +67,9 @@ class StagedTree(Struct):
     def make(cls, project: Path, may_read: Callable[[str], bool]) -> StagedTree:
         """Copy what of `project` may be read. Raises TreeTooLarge and OSError; nothing is left then."""
         folder = new_folder("preview")
-        tree = cls(project, Path(os.path.realpath(project)), folder, folder / "files", folder / "values")
+        tree = cls(project, Path(os.path.realpath(project)), folder, folder / "files")
         try:
             tree.root.mkdir(mode=0o700)
-            tree.data.mkdir(mode=0o700)
             tree._copy(may_read)
         except BaseException:
             remove(folder)

@@ -1,4 +1,4 @@
-"""Code that ran before, again in copies of the kernel: what a host gives for it."""
+"""What a host gives for code that runs again: copies of its kernel, and the cells that ran there."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -301,34 +301,45 @@ class KernelBranches:
     async def take(self, owner: str, name: str, new_name: str) -> str:
         """Give the kernel the variable `name` of `owner`'s branch as `new_name`; return how large it is.
 
-        It comes as data (`taken_values.py`). Raises CellwrightError EXECUTION_ERROR if it cannot, or the kernel has such a
-        variable.
+        Raises CellwrightError EXECUTION_ERROR if it cannot, or the kernel has such a variable.
         """
-        from cellwright.kernel.branches.taken_values import extent, take_from  # most results are only looked at
+        from cellwright.kernel.branches.taken_values import extent  # most results are only looked at
 
-        branch = self._branches.get(owner)
-        if branch is None or not branch.alive:
-            raise CellwrightError(ErrorCode.EXECUTION_ERROR, NO_BRANCH_LEFT)
         self._refuse_name(new_name)
-        rested = branch.rests
         try:
-            value = await take_from(branch, name)
+            value = await self.value(owner, name)
+            # a cell may have run meanwhile
+            binding = self.bind({new_name: value}, before=lambda: self._refuse_name(new_name))
+            await asyncio.wait_for(binding, TAKE_SECONDS)
         except NoBranch as error:
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, error.reason) from error
-        finally:
-            if rested and branch.alive:
-                await branch.rest()
-
-        def bind() -> None:
-            self._refuse_name(new_name)  # a cell may have run meanwhile
-            self._shell.user_ns[new_name] = value
-
-        try:
-            await asyncio.wait_for(self._on_main(bind), TAKE_SECONDS)
         except TimeoutError:
             message = f"{name} was not taken: a cell of yours is running. Take it when that has ended."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message) from None
         return extent(value)
+
+    async def value(self, owner: str, name: str) -> Any:
+        """The variable `name` of `owner`'s branch, made anew of data (`taken_values.py`). Raises `NoBranch`."""
+        from cellwright.kernel.branches.taken_values import take_from  # as above
+
+        branch = self._branches.get(owner)
+        if branch is None or not branch.alive:
+            raise NoBranch(NO_BRANCH_LEFT)
+        rested = branch.rests
+        try:
+            return await take_from(branch, name)
+        finally:
+            if rested and branch.alive:
+                await branch.rest()
+
+    async def bind(self, values: Mapping[str, Any], *, before: Callable[[], None] = lambda: None) -> None:
+        """Bind `values` in the kernel after `before`, as soon as no cell runs. Raises what that raises."""
+
+        def bound() -> None:
+            before()
+            self._shell.user_ns.update(values)
+
+        await self._on_main(bound)
 
     def _refuse_name(self, name: str) -> None:
         if name in self._shell.user_ns or hasattr(builtins, name):

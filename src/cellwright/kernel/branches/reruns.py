@@ -16,8 +16,8 @@ from cellwright.features.stability.copies import CannotRerun, Copies, Ran
 from cellwright.features.stability.steps import Step
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.kernel.branches.snapshot import NoBranch
-from cellwright.kernel.execute.output_text import error_in, output_text
 from cellwright.kernel.execute.python_tool import kernel_folder
+from cellwright.kernel.execute.rerun_output import ran_with
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -131,7 +131,7 @@ class BranchCopies:
             deadline = time.monotonic() + seconds
             for code in codes:
                 result = await branch.run(code, timeout=max(0.5, deadline - time.monotonic()))
-                ran.append(Ran(await output_text(result.outputs), result.text or error_in(result.outputs)))
+                ran.append(await ran_with(result.outputs, result.text))
                 if result.status not in ("ok", "error"):
                     break
         except NoBranch as error:

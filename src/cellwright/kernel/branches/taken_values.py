@@ -1,13 +1,13 @@
 """A variable of a branch as data: written there into memory, read in the kernel, where nothing of it is believed.
 
 Frames go as Arrow's stream, arrays as npy without pickles, plain values as JSON. A pickle would run what its writer wants,
-and so would Arrow's extension types; compressed buffers could be far larger than what was sent. All of these are refused.
+and so would Arrow's extension types; compressed buffers could be far larger than what was sent. All of these are refused,
+and so is what would come back as something else than it was.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib
 import io
 import json
@@ -16,13 +16,15 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from cellwright.kernel.branches.snapshot import NoBranch
-from cellwright.kernel.namespace.types.description import count_of, short_name
+from cellwright.kernel.namespace.types.description import is_exactly, is_of, short_name
+from cellwright.kernel.namespace.types.numpy import shape_words
+from cellwright.text import counted
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -31,14 +33,19 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 2 << 30
 MOST_PLAIN_BYTES = 8 << 20
+MOST_NESTED = 50
 OFFER_SECONDS = 60.0
+
+_TRIED_ROWS = 1000
+"""Rows of a pandas frame that are written and read once in the branch, to see that they come back as they are."""
 
 _LEAST_ARROW = (14, 0, 1)
 """Older ones unpickle what the type of a column says, before anybody can look at it."""
 
 _EXTENSION = b"ARROW:extension"
-_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-_EXACT_DTYPES = re.compile(r"U?Int(8|16|32|64)|Float(32|64)|boolean|string|str|object")
+_EXACT_DTYPES = re.compile(
+    r"U?Int(8|16|32|64)|Float(32|64)|boolean|string|str|object|(u?int(8|16|32|64)|float|double|bool|string)\[pyarrow\]"
+)
 """The dtypes of pandas that a column of Arrow's does not say by itself."""
 
 Scalar = str | int | float | bool | None
@@ -50,7 +57,7 @@ class Offered(Struct, frozen=True):
     """What a branch says of the value that it has written. `problem`: it has written none, a sentence.
 
     Of a pandas frame: `columns` and `dtypes` of its columns, `index` the names of the levels that are the last columns, and
-    `steps` the start, stop and step of an index that is a range.
+    `steps` the start, stop and step of an index that is a range. `attrs` are plain values.
     """
 
     kind: Literal["pandas", "pandas series", "polars", "polars series", "arrow", "array", "scalar", "plain"] = "plain"
@@ -58,6 +65,7 @@ class Offered(Struct, frozen=True):
     dtypes: list[str] = []
     index: list[Label] = []
     steps: tuple[int, int, int] | None = None
+    attrs: dict[str, Any] = {}
     problem: str = ""
 
 
@@ -81,29 +89,55 @@ def offer(shell: InteractiveShell, name: str, descriptors: Sequence[int]) -> obj
         return {"problem": f"{name} was not taken: it is too large ({error.strerror})."}
 
 
-def _written(value: Any, file: io.FileIO) -> Offered:
-    if _is(value, "pandas", "DataFrame"):
-        return _write_pandas(value, "pandas", file)
-    if _is(value, "pandas", "Series"):
-        return _write_pandas(value.to_frame(name=value.name), "pandas series", file)
-    if _is(value, "polars", "DataFrame"):
-        return _write_table(value.to_arrow(), "polars", file)
-    if _is(value, "polars", "Series"):
-        return _write_table(value.to_frame().to_arrow(), "polars series", file)
-    if _is(value, "pyarrow", "Table"):
+def why_not(value: Any) -> str:
+    """Say why `value` is no data that can be taken; "" if it is, as far as its type and its first rows show."""
+    if is_exactly(value, "numpy", "ndarray"):
+        value = value.flat[:0]
+    elif is_exactly(value, "pandas", "DataFrame") or is_exactly(value, "pandas", "Series"):
+        value = value.iloc[:_TRIED_ROWS]
+    elif is_exactly(value, "polars", "DataFrame") or is_exactly(value, "polars", "Series"):
+        value = value.head(0)
+    elif is_exactly(value, "pyarrow", "Table"):
+        value = value.slice(0, 0)
+    try:
+        _written(value, io.BytesIO())
+    except CannotTake as why:
+        return str(why)
+    return ""
+
+
+def _written(value: Any, file: IO[bytes]) -> Offered:
+    if is_exactly(value, "pandas", "DataFrame"):
+        return _write_pandas(_returning(value), "pandas", file)
+    if is_exactly(value, "pandas", "Series"):
+        return _write_pandas(_returning(value.to_frame(name=value.name)), "pandas series", file)
+    if is_exactly(value, "polars", "DataFrame"):
+        return _write_table(_table_of_polars(value), "polars", file)
+    if is_exactly(value, "polars", "Series"):
+        return _write_table(_table_of_polars(value.to_frame()), "polars series", file)
+    if is_exactly(value, "pyarrow", "Table"):
         return _write_table(value, "arrow", file)
-    if _is(value, "numpy", "ndarray") or _is(value, "numpy", "generic"):
+    is_array = is_exactly(value, "numpy", "ndarray")
+    if is_array or (is_of(value, "numpy", "generic") and type(value).__module__ == "numpy"):
         import numpy as np
 
         if value.dtype.hasobject:
             message = f"an array of {value.dtype} holds Python's objects, which are no data"
             raise CannotTake(message)
-        np.lib.format.write_array(file, np.asanyarray(value), allow_pickle=False)
-        return Offered("array" if _is(value, "numpy", "ndarray") else "scalar")
+        np.lib.format.write_array(file, np.asarray(value), allow_pickle=False)
+        return Offered("array" if is_array else "scalar")
+    return _write_plain(value, file)
+
+
+def _write_plain(value: Any, file: IO[bytes]) -> Offered:
     if not _is_plain(value):
         message = f"{short_name(type(value))} is no frame, no array and no plain value; run its code in your kernel"
         raise CannotTake(message)
-    data = json.dumps(value).encode()
+    try:
+        data = json.dumps(value).encode()
+    except ValueError:  # an integer of thousands of digits
+        message = "it holds a number that is too long"
+        raise CannotTake(message) from None
     if len(data) > MOST_PLAIN_BYTES:
         message = f"as a plain value it may have {MOST_PLAIN_BYTES >> 20} MB"
         raise CannotTake(message)
@@ -111,18 +145,59 @@ def _written(value: Any, file: io.FileIO) -> Offered:
     return Offered("plain")
 
 
-def _is_plain(value: object) -> bool:
+def _is_plain(value: object, depth: int = 0) -> bool:
     """Return whether `value` is the same again when it was written as JSON."""
+    if depth > MOST_NESTED:
+        return False
     if type(value) is dict:
-        return all(type(key) is str and _is_plain(each) for key, each in value.items())
+        return all(type(key) is str and _is_plain(each, depth + 1) for key, each in value.items())
     if type(value) is list:
-        return all(map(_is_plain, value))
+        return all(_is_plain(each, depth + 1) for each in value)
     return type(value) in (str, int, float, bool, type(None))
 
 
-def _write_pandas(frame: Any, kind: Literal["pandas", "pandas series"], file: io.FileIO) -> Offered:
+def _table_of_polars(frame: Any) -> Any:
+    """The table of a polars frame: column by column, since only that needs none of the threads which a branch has not."""
+    polars: Any = sys.modules["polars"]
+    arrays = []
+    for column in frame.get_columns():
+        try:
+            array = column.to_arrow()
+            is_same = polars.from_arrow(array.slice(0, 0)).dtype == column.dtype
+        except Exception:  # noqa: BLE001 - a panic of polars is an exception of its own
+            is_same = False
+        if not is_same:
+            raise CannotTake(_no_data(column.name, column.dtype))
+        arrays.append(array)
+    return _arrow().table(arrays, names=frame.columns)
+
+
+def _returning(frame: Any) -> Any:
+    """Give `frame` if its first rows come back as they are."""
+    head = frame.iloc[:_TRIED_ROWS]
+    file = io.BytesIO()
+    offered = msgspec.json.decode(msgspec.json.encode(_write_pandas(head, "pandas", file)), type=Offered)
+    data = bytearray(file.getvalue())
+    found = _as_pandas(_read_table(data), offered, data)
+    if not (found.index.equals(head.index) and found.columns.equals(head.columns) and found.attrs == head.attrs):
+        message = "its index, its columns' names or its attrs do not come back as they are; reset or rename them first"
+        raise CannotTake(message)
+    for number, name in enumerate(head.columns):
+        if not found.iloc[:, number].equals(head.iloc[:, number]):
+            raise CannotTake(_no_data(name, f"{head.dtypes.iloc[number]}, with what it holds,"))
+    return frame
+
+
+def _no_data(column: object, kind: object) -> str:
+    return f"its column {column} of {kind} does not go as data; convert or drop it first"
+
+
+def _write_pandas(frame: Any, kind: Literal["pandas", "pandas series"], file: IO[bytes]) -> Offered:
     import pandas as pd
 
+    if not _is_plain(frame.attrs):
+        message = "its attrs hold more than plain values; drop them first"
+        raise CannotTake(message)
     index = frame.index
     is_range = type(index) is pd.RangeIndex
     levels = [] if is_range else [index.get_level_values(number) for number in range(index.nlevels)]
@@ -136,6 +211,7 @@ def _write_pandas(frame: Any, kind: Literal["pandas", "pandas series"], file: io
         [str(each.dtype) for each in parts],
         [_label(each) for each in index.names],
         (index.start, index.stop, index.step) if is_range else None,
+        frame.attrs,
     )
     arrow = _arrow()
     arrays = []
@@ -143,8 +219,7 @@ def _write_pandas(frame: Any, kind: Literal["pandas", "pandas series"], file: io
         try:
             arrays.append(arrow.array(part))
         except (arrow.ArrowException, TypeError, ValueError, OverflowError):
-            message = f"its column {name} of {part.dtype} does not go as data; convert or drop it first"
-            raise CannotTake(message) from None
+            raise CannotTake(_no_data(name, part.dtype)) from None
     return _write_table(arrow.table(arrays, [str(number) for number in range(len(arrays))]), offered, file)
 
 
@@ -160,14 +235,13 @@ def _scalar(name: object) -> Scalar:
     raise CannotTake(message)
 
 
-def _write_table(table: Any, offered: Any, file: io.FileIO) -> Offered:
+def _write_table(table: Any, offered: Any, file: IO[bytes]) -> Offered:
     arrow = _arrow()
     told = offered if isinstance(offered, Offered) else Offered(offered)
     for field in table.schema:
         if (problem := _unfit(arrow, field.type)) is not None:
             column = told.columns[int(field.name)] if told.columns and field.name.isdigit() else field.name
-            message = f"its column {column} of {problem} does not go as data; convert or drop it first"
-            raise CannotTake(message)
+            raise CannotTake(_no_data(column, problem))
     table = table.replace_schema_metadata(None)
     if table.nbytes > MOST_BYTES:
         message = f"it has {table.nbytes / 1e9:.1f} GB, and at most {MOST_BYTES / 1e9:.1f} GB are taken"
@@ -193,7 +267,7 @@ async def take_from(branch: Branch, name: str) -> Any:
         if offered.problem:
             raise NoBranch(offered.problem[:500])
         try:
-            fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
+            _seal(file)
             return _read(offered, file)
         except CannotTake as why:
             message = f"{name} was not taken: {why}."
@@ -210,6 +284,15 @@ def _sealable_file() -> Iterator[int]:
         yield file
     finally:
         os.close(file)
+
+
+def _seal(file: int) -> None:
+    """From now on nobody can change `file`."""
+    import fcntl  # only Linux has branches
+
+    fcntl.fcntl(
+        file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    )
 
 
 def _read(offered: Offered, file: int) -> Any:
@@ -261,7 +344,7 @@ def _read_array(data: mmap.mmap) -> Any:
     return array.reshape(shape, order="F" if by_columns else "C")
 
 
-def _read_table(data: mmap.mmap) -> Any:
+def _read_table(data: mmap.mmap | bytearray) -> Any:
     """The table of Arrow's stream in `data`, checked before and after it is read."""
     arrow = _arrow()
     if data[:4] != b"\xff\xff\xff\xff" or _EXTENSION in data[8 : 8 + int.from_bytes(data[4:8], "little")]:
@@ -299,7 +382,7 @@ def _field(message: bytes, table: int, number: int) -> int | None:
     return place + int.from_bytes(message[place : place + 4], "little") if offset else None
 
 
-def _as_pandas(table: Any, offered: Offered, data: mmap.mmap) -> Any:
+def _as_pandas(table: Any, offered: Offered, data: mmap.mmap | bytearray) -> Any:
     import pandas as pd
 
     if len(offered.columns) > table.num_columns or len(offered.dtypes) != table.num_columns:
@@ -310,11 +393,12 @@ def _as_pandas(table: Any, offered: Offered, data: mmap.mmap) -> Any:
         exact: Any = pd.api.types.pandas_dtype(dtype) if _EXACT_DTYPES.fullmatch(dtype) else None
         if hasattr(exact, "__from_arrow__"):
             parts.append(pd.Series(exact.__from_arrow__(column)))
-        elif (numbers := _numbers_in(data, column)) is not None:
+        elif dtype != "object" and (numbers := _numbers_in(data, column)) is not None:
             parts.append(pd.Series(numbers, copy=False))
         else:
             # copied: what is Arrow's own memory cannot be written
-            parts.append(pd.Series(column.to_pandas(), dtype=exact, copy=True))
+            values = column.to_pandas(integer_object_nulls=dtype == "object")
+            parts.append(pd.Series(values, dtype=exact, copy=True))
     count = len(offered.columns)
     if offered.steps is not None:
         index: Any = pd.RangeIndex(*offered.steps, name=_named(offered.index[0]))
@@ -328,10 +412,11 @@ def _as_pandas(table: Any, offered: Offered, data: mmap.mmap) -> Any:
     frame.index = index
     labels = [_named(each) for each in offered.columns]
     frame.columns = pd.MultiIndex.from_tuples(labels) if labels and all(map(_is_tuple, labels)) else pd.Index(labels)
+    frame.attrs = offered.attrs
     return frame if offered.kind == "pandas" else frame.iloc[:, 0]
 
 
-def _numbers_in(data: mmap.mmap, column: Any) -> Any:
+def _numbers_in(data: mmap.mmap | bytearray, column: Any) -> Any:
     """The array that a column of plain numbers is in `data`; None for other columns, and those with gaps."""
     import numpy as np
 
@@ -393,25 +478,19 @@ def _unfit(arrow: Any, kind: Any) -> str | None:
     return None if fits else str(kind)
 
 
-def _is(value: Any, module: str, name: str) -> bool:
-    """Return whether `value` is of a class of a library that is imported."""
-    found = getattr(sys.modules.get(module), name, None)
-    return isinstance(found, type) and isinstance(value, found)
-
-
 def extent(value: Any) -> str:
     """Say how large a value is that was taken.
 
     >>> extent({"a": 1}), extent("abc")
     ('dict with 1 item', 'str')
     """
-    if _is(value, "numpy", "ndarray"):
-        return f"array of {' × '.join(f'{each:,}' for each in value.shape) or 'one number'}, {value.dtype}"
+    if is_exactly(value, "numpy", "ndarray"):
+        return f"array of {shape_words(value.shape) if value.shape else 'one number'}, {value.dtype}"
     shape: tuple[int, ...] = getattr(value, "shape", ())
     if len(shape) == 2:
-        return f"{count_of(shape[0], 'row')} × {count_of(shape[1], 'column')}"
+        return f"{counted(shape[0], 'row')} × {counted(shape[1], 'column')}"
     if len(shape) == 1:
-        return count_of(shape[0], "row")
+        return counted(shape[0], "row")
     if type(value) in (list, dict):
-        return f"{type(value).__name__} with {count_of(len(value), 'item')}"
+        return f"{type(value).__name__} with {counted(len(value), 'item')}"
     return short_name(type(value))

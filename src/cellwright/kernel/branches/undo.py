@@ -26,6 +26,7 @@ from cellwright.kernel.branches.undo_values import (
     Value,
     Wanted,
     ask,
+    difference,
     look_at,
     restore,
 )
@@ -251,13 +252,5 @@ def _words(name: str, was: Value | None, is_now: Value | None) -> str:
         return f"`{name}`: new, will be removed"
     if is_now is None:
         return f"`{name}`: was deleted, will be back"
-    if was.text and is_now.text:
-        return f"`{name}`: {is_now.text} → {was.text} as before"
-    if was.kind != is_now.kind:
-        return f"`{name}`: {is_now.kind} → {was.kind} as before"
-    if was.rows != is_now.rows:
-        unit = "rows" if was.columns >= 0 else "items"
-        return f"`{name}`: {is_now.rows:,} {unit} → {was.rows:,} as before"
-    if was.columns != is_now.columns:
-        return f"`{name}`: {is_now.columns:,} columns → {was.columns:,} as before"
-    return f"`{name}`: as before"
+    words = difference(is_now, was)
+    return f"`{name}`: {words} as before" if words else f"`{name}`: as before"

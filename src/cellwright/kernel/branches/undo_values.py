@@ -26,7 +26,8 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.kernel.branches.forked.resets import end_with_parent
-from cellwright.kernel.namespace.types.description import short_name
+from cellwright.kernel.namespace.types.description import is_exactly, short_name
+from cellwright.text import counted
 
 MOST_OBJECTS = 200_000
 """Objects that are looked through to find which variables share parts; what lies beyond is not known to be shared."""
@@ -56,6 +57,29 @@ class Value(Struct, frozen=True):
     text: str = ""
     in_place: bool = False
     plain: bool = False
+
+
+def difference(was: Value, value: Value) -> str:
+    """Say by what two values of a variable differ; "" if only by what they hold.
+
+    >>> table = Value(1, "x", "DataFrame", rows=68846, columns=3)
+    >>> difference(table, Value(2, "y", "DataFrame", rows=70112, columns=3))
+    '68,846 rows → 70,112'
+    """
+    if was.text and value.text:
+        return f"{was.text} → {value.text}"
+    if was.kind != value.kind:
+        return f"{was.kind} → {value.kind}"
+    if was.rows != value.rows and min(was.rows, value.rows) >= 0:
+        return f"{size_of(was)} → {value.rows:,}"
+    if was.columns != value.columns and min(was.columns, value.columns) >= 0:
+        return f"{counted(was.columns, 'column')} → {value.columns:,}"
+    return ""
+
+
+def size_of(value: Value) -> str:
+    """Say how many rows or items a value has; "" if it has none."""
+    return counted(value.rows, "row" if value.columns >= 0 else "item") if value.rows >= 0 else ""
 
 
 class CannotReturn(Exception):
@@ -121,9 +145,9 @@ def _can_change_in_place(value: Any) -> bool:
     kind = type(value)
     if kind in (list, dict, set, bytearray):
         return True
-    if _is(value, "numpy", "ndarray"):
+    if is_exactly(value, "numpy", "ndarray"):
         return bool(value.flags.writeable and not value.dtype.hasobject)
-    if _is(value, "pandas", "DataFrame") or _is(value, "pandas", "Series"):
+    if is_exactly(value, "pandas", "DataFrame") or is_exactly(value, "pandas", "Series"):
         return True
     return kind.__module__ == "__main__" and hasattr(value, "__dict__") and not hasattr(kind, "__slots__")
 
@@ -289,9 +313,9 @@ def _contents(value: Any) -> Any:
     """The contents of an object that stays: a shallow copy, or its variables."""
     if type(value) in (list, dict, set, bytearray):
         return type(value)(value)
-    if _is(value, "numpy", "ndarray"):
+    if is_exactly(value, "numpy", "ndarray"):
         return value.view()
-    if _is(value, "pandas", "DataFrame") or _is(value, "pandas", "Series"):
+    if is_exactly(value, "pandas", "DataFrame") or is_exactly(value, "pandas", "Series"):
         return value.copy(deep=False)
     return dict(vars(value))
 
@@ -299,7 +323,7 @@ def _contents(value: Any) -> Any:
 def _fits(value: Any, contents: Any, address: int) -> bool:
     if id(value) != address:
         return False
-    if _is(value, "numpy", "ndarray"):
+    if is_exactly(value, "numpy", "ndarray"):
         return bool(value.shape == contents.shape and value.dtype == contents.dtype)
     return type(value) is type(contents) or isinstance(contents, dict)
 
@@ -310,19 +334,14 @@ def _put_back(value: Any, contents: Any) -> None:
     elif type(value) in (dict, set):
         value.clear()
         value.update(contents)
-    elif _is(value, "numpy", "ndarray"):
+    elif is_exactly(value, "numpy", "ndarray"):
         value[...] = contents
-    elif _is(value, "pandas", "DataFrame") or _is(value, "pandas", "Series"):
+    elif is_exactly(value, "pandas", "DataFrame") or is_exactly(value, "pandas", "Series"):
         value._update_inplace(contents)  # as pandas itself does for `inplace=True`
         value.attrs = contents.attrs
     else:
         vars(value).clear()
         vars(value).update(contents)
-
-
-def _is(value: Any, module: str, name: str) -> bool:
-    """Return whether `value` is of exactly that class of a library that is imported."""
-    return type(value) is getattr(sys.modules.get(module), name, type)
 
 
 # ---------------------------------------------------------------- between the two processes

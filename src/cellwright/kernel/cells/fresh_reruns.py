@@ -11,7 +11,7 @@ from cellwright.errors import ToolError
 from cellwright.features.stability.copies import CannotRerun, Ran
 from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh
 from cellwright.kernel.cells.notebook_verify import named_kernel
-from cellwright.kernel.execute.output_text import error_in, output_text
+from cellwright.kernel.execute.rerun_output import ran_with
 from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
@@ -60,7 +60,7 @@ class FreshCopies(Struct, frozen=True):
             cell = f"cell {self.cells[failed].position + 1} of {self.path.name}"
             return [Ran("", f"The notebook does not run in a fresh kernel: {cell} does not come to its end.")]
         ran = [result.outputs.get(len(before) + index) for index in range(len(codes))]
-        return [Ran(await output_text(outputs), error_in(outputs)) for outputs in ran if outputs is not None]
+        return [await ran_with(outputs) for outputs in ran if outputs is not None]
 
 
 async def fresh_copies(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,8 @@ from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext, ToolRe
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.features.branches.feature import UsedBranch
 from cellwright.kernel.branches.bounds import branches_enforced
+from cellwright.kernel.branches.changed_variables import ChangedVariable, reported
 from cellwright.kernel.branches.kernel_branches import KernelBranches, unsupported
-from cellwright.kernel.branches.preview_values import ChangedVariable, NotCarried, read, reported
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.cells.notebook_run import Runner, chosen_cells, notebook_run_tool
 from cellwright.kernel.execute.branch_tool import branch_tool, passive_outputs
@@ -30,7 +29,7 @@ from cellwright.tools.paths import real_path, resolve_path
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
     from cellwright.features.preview.staged_tree import StagedTree
-    from cellwright.kernel.branches.branch import Branch, BranchResult
+    from cellwright.kernel.branches.branch import Branch
     from cellwright.kernel.cells.notebook_run import NotebookRunInput
 
 OWNER = "preview"
@@ -40,13 +39,11 @@ SECONDS = 120.0
 WORDS = "Preview: a copy of your kernel"
 BEGAN_ANEW = "The preview's copy of the kernel had ended, so this is a new one: variables of earlier calls are gone"
 
-_VALUES = "__import__('cellwright.kernel.branches.preview_values', fromlist=['x'])"
-
 
 class KernelOfPreview:
     """The copy of the kernel for one preview. `setting` is that of `cellwright.branches`.
 
-    `on_main` runs a function on the main thread; `before_code` is awaited before a variable of the kernel changes.
+    `before_code` is awaited before a variable of the kernel changes.
     """
 
     def __init__(
@@ -56,13 +53,11 @@ class KernelOfPreview:
         *,
         setting: Callable[[], str],
         seconds: float | None,
-        on_main: Callable[[Callable[[], Any]], Awaitable[Any]],
         before_code: Callable[[str], Awaitable[None]] | None,
     ) -> None:
         self._kernel = kernel
         self._runner = runner
         self._setting = setting
-        self._on_main = on_main
         self._before_code = before_code
         self._tree: StagedTree | None = None
         self._lock = asyncio.Lock()
@@ -115,14 +110,13 @@ class KernelOfPreview:
         if confinement is None:
             reason = "A preview runs code only where the system confines it."
             raise NoBranch(reason)
-        writable = (str(self._tree.root), str(self._tree.data))
-        branch = await self._kernel.branch(OWNER, confinement, writable)
+        branch = await self._kernel.branch(OWNER, confinement, (str(self._tree.root),))
         words = WORDS
         if branch is not self._branch:
             if self._began:
                 words, self.codes[:] = BEGAN_ANEW, []
             self._branch, self._began = branch, True
-            await self._said(branch, f"begin(get_ipython(), {str(self._folder())!r})")
+            await branch.ask(f"{reported.__module__}:begin", str(self._folder()), timeout=SECONDS)
         return branch, words
 
     def _folder(self) -> Path:
@@ -130,16 +124,6 @@ class KernelOfPreview:
         assert self._tree is not None
         place = self._tree.staged(Path.cwd())
         return place if place is not None and place.is_dir() else self._tree.root
-
-    async def _said(self, branch: Branch, call: str) -> BranchResult:
-        result = await branch.run(f"{_VALUES}.{call}", timeout=SECONDS)
-        if result.status != "ok":
-            why = result.text or next(
-                (str(each.get("evalue")) for each in result.outputs if each.get("output_type") == "error"),
-                result.status,
-            )
-            raise NoBranch(f"The preview's copy of the kernel could not be looked at: {why}.")
-        return result
 
     def _noting(self, branch: Tool) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult | Content]]:
         async def call(given: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
@@ -244,31 +228,25 @@ class KernelOfPreview:
             if self._branch is None:
                 return ()
             try:
-                return reported((await self._said(self._branch, "report(get_ipython())")).outputs)
-            except (NoBranch, NotCarried) as error:
+                return reported(await self._branch.ask(f"{reported.__module__}:report", None, timeout=SECONDS))
+            except NoBranch as error:
                 self.problem = f"Its variables are lost: {error}"
                 return ()
 
     async def take(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Give the kernel the values of `names`, as data; by name, why one did not come."""
-        forms = {each.name: each.format for each in await self.variables()}
+        """Give the kernel the values of `names`, as data, once no cell of the user's runs; by name, why one did not come."""
         problems: dict[str, str] = {}
         values: dict[str, Any] = {}
-        assert self._tree is not None
         async with self._lock:
-            for number, name in enumerate(names):
-                path = self._tree.data / f"{number}"
+            for name in names:
                 try:
-                    if self._branch is None or not forms.get(name):
-                        raise NotCarried("the copy of the kernel has it no longer")
-                    await self._said(self._branch, f"carry(get_ipython(), {name!r}, {str(path)!r})")
-                    values[name] = await asyncio.to_thread(read, path, forms[name])
-                except (NoBranch, NotCarried) as error:
-                    problems[name] = str(error)
+                    values[name] = await self._kernel.value(OWNER, name)
+                except NoBranch as error:
+                    problems[name] = error.reason.rstrip(".")
         if values:
             if self._before_code is not None:
                 await self._before_code("\n".join(f"{name} = ..." for name in values))
-            await self._on_main(functools.partial(self._runner.shell.user_ns.update, values))
+            await self._kernel.bind(values)
         return problems
 
     async def close(self) -> None:

@@ -19,7 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.kernel.namespace.cell_files import cell_of_file
-from cellwright.kernel.namespace.types.description import classes, count_of, own_vars
+from cellwright.kernel.namespace.types.description import classes, own_vars
+from cellwright.text import counted
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -155,7 +156,7 @@ def _message(error: BaseException) -> str:
     if _place_of(error) is not None:
         args = args[:1]
     elif BaseExceptionGroup in classes(error):
-        args = (f"{_plainly(args[0])} ({count_of(len(_of(BaseExceptionGroup, 'exceptions', error)), 'error')})",)
+        args = (f"{_plainly(args[0])} ({counted(len(_of(BaseExceptionGroup, 'exceptions', error)), 'error')})",)
     message = ", ".join(map(repr if type(error) is KeyError and _all_plain(args) else _plainly, args))
     if OSError in classes(error) and type(file := _of(OSError, "filename", error)) is str:
         message += f": {file!r}"

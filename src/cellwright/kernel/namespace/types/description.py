@@ -33,11 +33,6 @@ class Description(Struct, frozen=True):
         return f"<{self.type} {self.shape}>" if self.shape else f"<{self.type}>"
 
 
-def count_of(number: int, word: str) -> str:
-    """`1 row`, `2,000 rows`."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
-
-
 def bytes_in_words(size: int) -> str:
     """A size as people read it: `1.2 MB`."""
     if size < 1_000:
@@ -131,6 +126,11 @@ def library_class(module: str, name: str) -> type:
 def is_of(value: object, module: str, name: str) -> bool:
     """Return whether a value is of the library's class, or of one that comes from it."""
     return library_class(module, name) in classes(value)
+
+
+def is_exactly(value: object, module: str, name: str) -> bool:
+    """Return whether a value is of the library's class itself."""
+    return type(value) is library_class(module, name)
 
 
 def _dict_of(value: object) -> Any:

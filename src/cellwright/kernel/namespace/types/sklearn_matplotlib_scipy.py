@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from cellwright.kernel.namespace.types.description import Description, count_of, is_of, own_vars, short_name, type_name
+from cellwright.kernel.namespace.types.description import Description, is_of, own_vars, short_name, type_name
 from cellwright.kernel.namespace.types.numpy import shape_words
 from cellwright.kernel.namespace.types.objects import attribute_lines
 from cellwright.kernel.namespace.types.plain_values import brief, named
+from cellwright.text import counted
 
 
 def describe(value: Any) -> Description | None:
@@ -18,13 +19,13 @@ def describe(value: Any) -> Description | None:
         return _estimator(value)
     if is_of(value, "matplotlib.figure", "Figure"):
         width, height = value.get_size_inches()
-        words = f"{width:g} × {height:g} in at {value.dpi:g} dpi, {count_of(len(value.axes), 'plot')}"
+        words = f"{width:g} × {height:g} in at {value.dpi:g} dpi, {counted(len(value.axes), 'plot')}"
         return Description(type_name(type(value)), summary=words, more=lambda: _plots(value.axes))
     if is_of(value, "matplotlib.axes", "Axes"):
         return Description(type_name(type(value)), summary=next(iter(_plots([value])), ""))
     if is_of(value, "scipy.sparse", "sparray") or is_of(value, "scipy.sparse", "spmatrix"):
         shape = shape_words(tuple(value.shape))
-        return Description(type_name(type(value)), shape, f"{value.dtype}, {count_of(value.nnz, 'stored value')}")
+        return Description(type_name(type(value)), shape, f"{value.dtype}, {counted(value.nnz, 'stored value')}")
     return None
 
 
@@ -52,7 +53,7 @@ def _plots(axes: list[Any]) -> Iterator[str]:
     for plot in axes[:12]:
         words = [f"{word} {brief(text, 60)}" for word, text in _labels(plot) if text]
         drawn = [(len(plot.lines), "line"), (len(plot.collections), "collection"), (len(plot.patches), "patch")]
-        words += [count_of(number, word) for number, word in drawn if number]
+        words += [counted(number, word) for number, word in drawn if number]
         yield f"plot: {', '.join(words) or 'empty'}"
 
 
