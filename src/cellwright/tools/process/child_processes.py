@@ -572,9 +572,10 @@ def _entered(command: Command) -> Iterator[str]:
 
 def _arguments(command: Command, limit_mark: int) -> Sequence[str]:
     """Build the arguments that start `command` with its memory bounded, and marked. Raises OSError if it is not found."""
-    if command.memory_mb is None or command.read_only or os.name != "posix":
-        return command.arguments
     inside = command.confinement is not None and command.confinement.container is not None
+    memory_mb = _memory_mb(command)
+    if memory_mb is None or (command.read_only and not inside) or os.name != "posix":
+        return command.arguments
     if not inside:
         _check_program(command)  # the shell in between would tell by its exit code alone
     # a shell drops the variables that could not be its own
@@ -584,8 +585,16 @@ def _arguments(command: Command, limit_mark: int) -> Sequence[str]:
         else [f"{name}={value}" for name, value in command.whole_environ.items() if not _SHELL_NAME.fullmatch(name)]
     )
     restored = ["/usr/bin/env", "--", *dropped] if dropped else []
-    bounds = [str(command.memory_mb * 1024), str(limit_mark // 1024)]
+    bounds = [str(memory_mb * 1024), str(limit_mark // 1024)]
     return ["/bin/sh", "-c", _BOUND_MEMORY, *bounds, *restored, *command.arguments]
+
+
+def _memory_mb(command: Command) -> int | None:
+    """The memory of each process of `command`, in MiB: its own bound, or its container's if only bubblewrap holds that."""
+    container = None if command.confinement is None else command.confinement.container
+    if container is None or container.program != "bubblewrap":
+        return command.memory_mb
+    return min((each for each in (command.memory_mb, container.memory_mb) if each is not None), default=None)
 
 
 def _bound_memory(pid: int, memory_mb: int) -> None:
