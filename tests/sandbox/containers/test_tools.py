@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from nbformat import v4
 
 from cellwright.agent.calls.confinement import Confinement, Container
 from cellwright.agent.tool import ToolContext
+from cellwright.events import Notice
 from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh
 from cellwright.kernel.cells.verify_command import verify
 from cellwright.tools.code.run_tests import run_tests_tool
 from cellwright.tools.process.child_processes import child_processes
+from cellwright.tools.shell.bash import bash_tool
 from confined import sandbox_by
 from processes.container_images import archive, go_without, make_root, runs, settings_for_podman
 
@@ -112,3 +115,22 @@ def test_a_run_of_the_users_own_is_in_it_too(
         in_container(wrong)
         assert verify(["--run", "there.ipynb"]) == 2, wrong
         assert capsys.readouterr().err.startswith("there.ipynb: ")
+
+
+def test_what_is_protected_and_new_is_kept_back_or_said(inside: Mapping[str, Any], root: Path) -> None:
+    (root / ".git").mkdir()
+    hooks = root / ".git/hooks"
+    events: list[Any] = []
+    confinement = replace(bounds(root, inside), protected=(str(hooks), str(root / ".claude")))
+    context = ToolContext("toolu_1", lambda **_: None, confinement=confinement, emit=events.append)
+    bash = bash_tool(root, environ=os.environ)
+    result = asyncio.run(bash.call({"command": "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit; true"}, context))
+    notices = [event.message for event in events if isinstance(event, Notice)]
+    if inside["program"] == "bubblewrap":
+        assert (hooks.exists(), notices) == (False, [])
+        return
+    assert f"It made {hooks}." in str(result.content)
+    assert [str(hooks) in notice for notice in notices] == [True]
+    again = asyncio.run(bash.call({"command": "echo y > .git/hooks/pre-push"}, context))
+    assert "Read-only file system" in str(again.content)
+    assert len(events) == 1

@@ -130,12 +130,13 @@ class ContainerPool:
                 cwd=str(cwd),
                 environ={**self._variables(running, environ, own_variables), **dict([mark.split("=", 1)])},
             )
+            missing = tuple(container_mounts.missing(bounds))
             process = start(whole, running.engine.environment(), ())
         except BaseException:
             for descriptor in handed.values():
                 os.close(descriptor)
             raise
-        return ContainedProcess(process, report, lambda: self._end(running, mark), handed)
+        return ContainedProcess(process, report, lambda: self._end(running, mark), handed, missing)
 
     def close(self) -> None:
         """Remove the containers, or stop those that are kept."""

@@ -199,6 +199,11 @@ class Child:
         return "" if self._confined is None else self._confined.told
 
     @property
+    def made_protected(self) -> tuple[str, ...]:
+        """What is protected and was made by it in a container, once it has ended."""
+        return () if self._confined is None else self._confined.made_protected
+
+    @property
     def ended_rest(self) -> bool:
         """True if what the command left running was ended, so that its changes could be made."""
         return self._confined is not None and self._confined.ended_rest

@@ -187,6 +187,11 @@ class RunningProgram:
         return self._child.told
 
     @property
+    def made_protected(self) -> tuple[str, ...]:
+        """What is protected and was made by it in a container, once it has ended."""
+        return self._child.made_protected
+
+    @property
     def ended_rest(self) -> bool:
         """True if what the command left running was ended, so that its changes could be made."""
         return self._child.ended_rest

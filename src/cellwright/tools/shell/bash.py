@@ -21,7 +21,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.events import Preview
+from cellwright.events import Notice, Preview
 from cellwright.text import lazy_pattern, purposeful, unseen_characters, visible, visible_line
 from cellwright.tools.process.child_processes import ChildProcesses, FolderId, child_processes, folder_id
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
@@ -431,6 +431,14 @@ async def _follow(
         return structs.replace(_result(run, endings, limits, ctx.confinement), refused=refused)
     moved = shell.folder.moved(run.folder) if input.working_directory is None else ""
     notes = [moved, refused_hosts(access), _refused(run, ctx.confinement, trial=ctx.trial), *endings]
+    if run.made_protected:
+        made = ", ".join(visible_line(path, 300) for path in run.made_protected)
+        text = (
+            f"It made {made}. Such a file is run or read as settings later, and no container can keep a new one back."
+        )
+        shown = visible_line(input.command, 80)
+        ctx.emit(Notice(f"`{shown}` ran in the container. {text} Look at it, or delete it.", level="warning"))
+        notes.append(f"[{text} Tell the user what it does.]")
     return _result(run, notes, limits, ctx.confinement)
 
 

@@ -114,6 +114,11 @@ class ShellRun:
         return self._program.left_behind
 
     @property
+    def made_protected(self) -> tuple[str, ...]:
+        """What is protected and was made by it in a container, once it has ended."""
+        return self._program.made_protected
+
+    @property
     def refused(self) -> tuple[str, ...]:
         """The needs of a trial that its bounds refused; empty if it had all that it needed. Once it has ended."""
         return self._withheld or self._refused(self.returncode)
