@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
 from collections.abc import Callable
@@ -33,7 +32,7 @@ def read(write: Callable[[io.FileIO], Offered]) -> Any:
     with taken_values._sealable_file() as number:
         with open(os.dup(number), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
             offered = write(file)
-        fcntl.fcntl(number, fcntl.F_ADD_SEALS, taken_values._SEALS)
+        taken_values.seal(number)
         return taken_values._read(offered, number)
 
 

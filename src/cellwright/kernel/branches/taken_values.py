@@ -7,7 +7,6 @@ and so would Arrow's extension types; compressed buffers could be far larger tha
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib
 import io
 import json
@@ -37,7 +36,6 @@ _LEAST_ARROW = (14, 0, 1)
 """Older ones unpickle what the type of a column says, before anybody can look at it."""
 
 _EXTENSION = b"ARROW:extension"
-_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _EXACT_DTYPES = re.compile(r"U?Int(8|16|32|64)|Float(32|64)|boolean|string|str|object")
 """The dtypes of pandas that a column of Arrow's does not say by itself."""
 
@@ -180,6 +178,14 @@ def _write_table(table: Any, offered: Any, file: io.FileIO) -> Offered:
 # ---------------------------------------------------------------- in the kernel
 
 
+def seal(file: int) -> None:
+    """Let nobody change the file in memory any more, nor its size. Raises OSError."""
+    import fcntl  # not on Windows
+
+    seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
+
+
 async def take_from(branch: Branch, name: str) -> Any:
     """The variable `name` of `branch`, made anew here of data. Raises `NoBranch` with why it was not taken."""
     with _sealable_file() as file:
@@ -193,7 +199,7 @@ async def take_from(branch: Branch, name: str) -> Any:
         if offered.problem:
             raise NoBranch(offered.problem[:500])
         try:
-            fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
+            seal(file)
             return _read(offered, file)
         except CannotTake as why:
             message = f"{name} was not taken: {why}."
