@@ -25,7 +25,9 @@ SECTIONS = {
         "notebooks", "panel", "permissions", "branches", "context", "undo", "sessions", "costs", "background",
         "cell-actions", "typed-answers", "numbers", "verify", "replay", "completion", "code-intelligence",
     ),
-    "Your own ways": ("memory", "skills", "agents", "hooks", "mcp", "plugins", "output-styles", "examples/README"),
+    "Your own ways": (
+        "memory", "skills", "agents", "hooks", "mcp", "mcp-github-gitlab", "plugins", "output-styles", "examples/README",
+    ),
     "Without a notebook": (
         "terminal", "headless", "many-prompts", "testing", "coming-from-claude-agent-sdk", "streaming-events", "server",
     ),

@@ -173,6 +173,18 @@ class PermissionPolicy:
 
         return allowed(self._book)
 
+    def decide_on_own_kernel(self) -> Decision:
+        """Decide about a fresh kernel that the user starts: no question, and in the container, if there is one.
+
+        Where the container cannot enforce its bounds the decision is no "allow": nothing is run outside instead.
+        """
+        started = Decision("allow", "You started it.")
+        if self.sandbox.in_container is None:
+            return started
+        from cellwright.permissions.confined.bounds import within_allowed  # where there is no sandbox nobody needs it
+
+        return within_allowed(replace(self._book.for_one_decision(), sandbox=self.sandbox.in_container), started)
+
     def decide(self, tool: Tool | str, tool_input: Mapping[str, Any]) -> Decision:
         """Decide whether `tool` may run with `tool_input`, by the access that it declares and the rules about it.
 

@@ -33,6 +33,8 @@ class ConfinedProcess:
         self.process = process
         self.told = ""
         self.ended_rest = False
+        self.made_protected: tuple[str, ...] = ()
+        """What is protected and was made by it although nothing could keep it from that; known at its end."""
         self.keeps: Callable[[int], bool] | None = None
         """Says with the exit code whether what it changed is made, if that was staged; None: it is."""
         self._finish = finish

@@ -93,3 +93,11 @@ def test_a_file_that_says_nothing_is_no_way_to_run_without(at_desk: Callable[...
     with pytest.raises(CellwrightError, match=r"not-there\.json cannot be read"):
         desk.run()
     assert desk.server.requests == []
+
+
+def test_a_command_without_memory_says_whose_bound_it_met(at_desk: Callable[..., Desk], tmp_path: Path) -> None:
+    files = make_root(tmp_path / "files")
+    desk = at_desk({"files": str(files), "memory": "100m"}, {"command": "x=$(seq 100000000 130000000)"})
+    desk.run()
+    assert "The container has 100 MiB of memory" in desk.results[0]
+    assert "`memory` of `sandbox.container`" in desk.results[0]

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.tools.process.child_processes import ChildProcesses
+from cellwright.tools.process.child_processes import ChildProcesses, Command
+from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import OutputHead, RunningProgram
+from eventual import eventually
 from processes.container_images import IMAGE
 from processes.containers_at_work import bounds, engine_of, ours, run
+
+BUILD_SECONDS = 600 + os.getpid()
+"""Of a build that never comes to its end: a number that no other process sleeps."""
 
 pytestmark = pytest.mark.containers
 
@@ -69,3 +78,47 @@ def test_an_image_that_is_not_there_says_so(engine_kind: str, root: Path, childr
 def test_an_image_that_would_be_an_option_is_not_tried(engine_kind: str, root: Path, children: ChildProcesses) -> None:
     with pytest.raises(OSError, match="is not the name of an image"):
         run("true", root, children, made_of(bounds(root, engine_kind), image="--privileged"))
+
+
+def test_a_build_is_shown_and_an_interrupt_ends_it(engine_kind: str, root: Path, children: ChildProcesses) -> None:
+    file = root / "Dockerfile"
+    file.write_text(f"FROM {IMAGE}\nRUN echo it is built here; sleep {BUILD_SECONDS}\n")
+    inside = made_of(bounds(root, engine_kind), image="", dockerfile=str(file), context=str(root))
+
+    async def play() -> None:
+        said: asyncio.Queue[str] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        command = Command(
+            arguments=["/usr/bin/bash", "-c", "true"],
+            cwd=root,
+            environ=child_environment(os.environ),
+            confinement=inside,
+            says=lambda line: loop.call_soon_threadsafe(said.put_nowait, line),
+        )
+        output = OutputHead(1_000)
+
+        def start() -> asyncio.Task[RunningProgram]:
+            return asyncio.create_task(RunningProgram.started(command, output=output.take, children=children))
+
+        building = start()
+        while "it is built here" not in (line := await said.get()) or "STEP" in line:
+            assert line.startswith(f"{engine_kind} build: ")
+        waiting = start()  # for the one that builds
+        for task in (waiting, building):
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(asyncio.wait_for(play(), 120))
+    assert ours(engine_kind, root) == []
+    assert run("true", root, children, bounds(root, engine_kind))[0] == 0, "another command can run"
+    eventually(_sleeping, lambda found: not found)
+
+
+def _sleeping() -> list[str]:
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if file.read_bytes() == b"sleep\0%d\0" % BUILD_SECONDS:
+                found.append(file.parent.name)
+    return found

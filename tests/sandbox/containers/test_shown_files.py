@@ -66,6 +66,19 @@ def test_a_command_sees_the_files_and_the_project(image_files: Path, root: Path,
     assert (root / "b.txt").read_text() == "made\n"
 
 
+@pytest.mark.parametrize(
+    ("memory", "of_the_command", "holds"), [("100m", 4096, 100), ("4g", 64, 64), ("200m", None, 200)]
+)
+def test_memory_holds_for_each_process(
+    image_files: Path, root: Path, children: ChildProcesses, memory: str, of_the_command: int | None, holds: int
+) -> None:
+    inside = bounds(root, image_files, memory=memory)
+    for script in ("ulimit -d", "/usr/bin/bash -c 'ulimit -d'"):
+        assert run(script, root, children, inside, memory_mb=of_the_command) == (0, f"{holds * 1024}\n")
+    code, output = run("x=$(seq 100000000 130000000)", root, children, inside, memory_mb=of_the_command)
+    assert (code != 0, "cannot allocate" in output) == (True, True)
+
+
 def test_a_folder_of_files_is_never_changed(image_files: Path, root: Path, children: ChildProcesses) -> None:
     before = sorted(str(path) for path in image_files.rglob("*"))
     _, output = run("echo x > /usr/bin/x; echo x > /etc/x", root, children, bounds(root, image_files))

@@ -44,6 +44,15 @@ class Container:
         """Its name for people: the image's, or the file's that it is made of."""
         return self.image or self.dockerfile or self.files
 
+    @property
+    def memory_mb(self) -> int | None:
+        """`memory` in MiB, at least 1; None if it is not set."""
+        if not self.memory:
+            return None
+        number = self.memory.rstrip("bkmgBKMG")
+        unit = self.memory[len(number) :].lower()
+        return max(1, int(number) * {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30}[unit] // 2**20)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:

@@ -24,7 +24,7 @@ from msgspec import Struct
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.namespace.types.description import is_exactly, is_of, short_name
 from cellwright.kernel.namespace.types.numpy import shape_words
-from cellwright.text import counted
+from cellwright.text import counted, lazy_pattern
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -43,7 +43,7 @@ _LEAST_ARROW = (14, 0, 1)
 """Older ones unpickle what the type of a column says, before anybody can look at it."""
 
 _EXTENSION = b"ARROW:extension"
-_EXACT_DTYPES = re.compile(
+_EXACT_DTYPES = lazy_pattern(
     r"U?Int(8|16|32|64)|Float(32|64)|boolean|string|str|object|(u?int(8|16|32|64)|float|double|bool|string)\[pyarrow\]"
 )
 """The dtypes of pandas that a column of Arrow's does not say by itself."""
@@ -54,7 +54,7 @@ Label = Scalar | list[Scalar]
 
 
 class Offered(Struct, frozen=True):
-    """What a branch says of the value that it has written. `problem`: it has written none, a sentence.
+    """The description of the value that a branch has written. `problem`: it has written none, a sentence.
 
     Of a pandas frame: `columns` and `dtypes` of its columns, `index` the names of the levels that are the last columns, and
     `steps` the start, stop and step of an index that is a range. `attrs` are plain values.

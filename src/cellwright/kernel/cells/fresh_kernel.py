@@ -14,8 +14,10 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.agent.calls.confinement import Confinement, also_writing, in_engine, without_hosts
-from cellwright.errors import ErrorCode, ToolError
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.cells import fresh_kernel_main as fresh_kernel
+from cellwright.permissions.sandboxing import FindAbilities
 from cellwright.this_process import late_imports
 from cellwright.this_process.temporary_files import scratch_folder
 from cellwright.tools.process.child_processes import Command
@@ -43,6 +45,29 @@ class FreshResult(Struct):
     stopped: int | None = None
     why: str = ""
     begun: bool = False
+
+
+def own_confinement(in_force: SettingsInForce, means: FindAbilities) -> Confinement | None:
+    """The bounds of a fresh kernel that the user starts: those of the container that the settings name; None for no bounds.
+
+    `means` is what this machine can confine by. Raises ToolError if the container cannot be used.
+    """
+    from cellwright.conversation.resolve_options import policy_of  # most fresh kernels are Claude's
+    from cellwright.conversation.runs.run_options import RunOptions
+
+    broken = [notice for notice in in_force.settings.notices if "sandbox.container" in notice]
+    if broken and in_force.settings.sandbox.container.container is None:
+        # a setting of the wrong form is left out elsewhere; here nobody is asked before the code runs outside
+        raise ToolError(f"{' '.join(broken)} Nothing was run.", code=ErrorCode.CONFIG_INVALID)
+    try:
+        decision = policy_of(
+            RunOptions(), in_force.settings, in_force.cwd, in_force.environ, means
+        ).decide_on_own_kernel()
+    except CellwrightError as error:
+        raise ToolError(error.message, code=error.code) from None
+    if decision.behavior != "allow":
+        raise ToolError(f"{decision.reason} Nothing was run.", code=ErrorCode.CONFIG_INVALID)
+    return decision.confinement
 
 
 async def run_fresh(

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from cellwright.errors import ToolError
 from cellwright.features.stability.copies import CannotRerun, Ran
-from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh
+from cellwright.kernel.cells.fresh_kernel import FreshCell, own_confinement, run_fresh
 from cellwright.kernel.cells.notebook_verify import named_kernel
 from cellwright.kernel.execute.rerun_output import ran_with
 from cellwright.kernel.magic.input_rewrite import asks_claude
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.agent.calls.confinement import Confinement
     from cellwright.conversation.conversation import Conversation
     from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
 
@@ -29,13 +30,14 @@ START_SECONDS = 60.0
 
 
 class FreshCopies(Struct, frozen=True):
-    """Fresh kernels for one notebook. `asks` says what running it may do."""
+    """Fresh kernels for one notebook. `asks` says what running it may do; `confinement` holds it (None: nothing does)."""
 
     path: Path
     kernel: str
     cells: Sequence[Cell]
     conversation: Conversation
     asks: str
+    confinement: Confinement | None = None
     words: str = "fresh kernels that run the notebook first"
 
     async def run(self, codes: Sequence[str], seconds: float) -> list[Ran]:
@@ -50,6 +52,7 @@ class FreshCopies(Struct, frozen=True):
                 cell_seconds=START_SECONDS,
                 seconds=START_SECONDS + seconds,
                 begins=lambda _: None,
+                confinement=self.confinement,
             )
         except ToolError as error:
             raise CannotRerun(str(error)) from None
@@ -79,8 +82,18 @@ async def fresh_copies(
     )
     cells = [cell for cell in code if cell.id not in prompts]
     kernel = await in_thread(lambda _: named_kernel(notebook.path))
+    try:
+        confinement = await in_thread(lambda _: own_confinement(conversation.in_force, conversation.sandbox.abilities))
+    except ToolError as error:
+        raise CannotRerun(str(error)) from None
+    container = None if confinement is None else confinement.container
+    bounds = (
+        "Code can do anything you can there; nothing confines it."
+        if container is None
+        else f"They run in the container {container.name}."
+    )
     asks = (
         f"{why} Instead, {counted(len(cells), 'cell')} of {notebook.path.name} and the code below run in fresh kernels, "
-        "many times over. Code can do anything you can there; nothing confines it."
+        f"many times over. {bounds}"
     )
-    return FreshCopies(notebook.path, kernel, cells, conversation, asks)
+    return FreshCopies(notebook.path, kernel, cells, conversation, asks, confinement)

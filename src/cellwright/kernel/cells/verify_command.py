@@ -13,6 +13,8 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.config.settings.settings_files import start_folder
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.features.numbers.in_notebook import NotebookNumbers, finding_line, notebook_numbers
 from cellwright.kernel.cells.notebook_verify import CELL_SECONDS, SECONDS, Verification, named_kernel, run_and_compare
@@ -56,7 +58,9 @@ def verify(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="cellwright verify", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("notebooks", metavar="NOTEBOOK", nargs="+", type=Path)
     parser.add_argument(
-        "--run", action="store_true", help="run a copy from the top in a fresh kernel, and compare with its outputs"
+        "--run",
+        action="store_true",
+        help="run a copy from the top in a fresh kernel (in `sandbox.container`, if set), and compare with its outputs",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a notebook and line, for programs")
     parser.add_argument(
@@ -103,6 +107,7 @@ async def _verified(path: Path, options: argparse.Namespace) -> _Verified:
     if not options.run:
         return _Verified(path, notebook_numbers(cells, folder=real.parent))
     code = [cell for cell in cells if cell.cell_type == "code" and cell.source.strip()]
+    confinement = _confinement(real)
     run = await run_and_compare(
         str(path),
         [cell for cell in code if not _ASKS_CLAUDE.search(cell.source)],
@@ -113,8 +118,26 @@ async def _verified(path: Path, options: argparse.Namespace) -> _Verified:
         cell_seconds=options.cell_timeout,
         seconds=options.timeout,
         begins=_progress(code) if sys.stderr.isatty() else lambda _: None,
+        confinement=confinement,
     )
     return _Verified(path, notebook_numbers(cells, folder=real.parent, fresh=run.fresh), run)
+
+
+def _confinement(notebook: Path) -> Confinement | None:
+    """The bounds of the run, by the settings of the folder that we are in, or of the notebook's if it lies elsewhere.
+
+    Raises ToolError if they name a container that cannot be used.
+    """
+    from cellwright.config.settings.settings_in_force import SettingsInForce  # for a run only
+    from cellwright.conversation.runs.sandbox_lookup import look_for_sandbox
+    from cellwright.kernel.cells.fresh_kernel import own_confinement
+
+    here = start_folder(os.environ).resolve()
+    in_force = SettingsInForce(here if notebook.is_relative_to(here) else notebook.parent, os.environ)
+    if in_force.question() is not None:
+        text = f"You have not trusted what {in_force.cwd} brings along yet, so its settings (a container, too) are not used."
+        print(text, file=sys.stderr)
+    return own_confinement(in_force, lambda: look_for_sandbox().abilities)
 
 
 def _progress(cells: Sequence[Cell]) -> Callable[[int], object]:

@@ -6,10 +6,11 @@ import contextlib
 import os
 import stat
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cellwright.sandbox.confined_process import ConfinedProcess
+from cellwright.sandbox.paths import exists
 
 MOST_REPORTED = 64 * 1024
 
@@ -34,7 +35,7 @@ class ContainedProcess(ConfinedProcess):
     """The client of a command that runs in a container. `report` is where the command's shell writes its exit code.
 
     `end_inside` ends what runs there; `handed` are files that the command writes, each with the descriptor of ours that is
-    to get what is in it.
+    to get what is in it. `missing` is what is protected and was not there at its start: no mount covers that.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class ContainedProcess(ConfinedProcess):
         report: Path,
         end_inside: Callable[[], None],
         handed: Mapping[Path, int],
+        missing: Sequence[str] = (),
     ) -> None:
         super().__init__(process)
         self._report = report
         self._end_inside = end_inside
         self._handed = dict(handed)
+        self._missing = tuple(missing)
 
     def wait(self) -> int:
         """Wait for the command's end, and end it where its client is gone first; its exit code."""
@@ -60,6 +63,7 @@ class ContainedProcess(ConfinedProcess):
             with contextlib.suppress(OSError):
                 os.write(descriptor, _written(file))
             file.unlink(missing_ok=True)
+        self.made_protected = tuple(path for path in self._missing if exists(path))
         self._give_back()
         self._report.unlink(missing_ok=True)
         return code

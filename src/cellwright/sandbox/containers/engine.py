@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import csv
 import functools
-import hashlib
 import io
 import os
-import re
 import subprocess
 import sys
 import time
@@ -27,9 +25,6 @@ PLACES = ("/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/run/current-syste
 
 TRY_SECONDS = 30.0
 TRY_AGAIN_SECONDS = 10
-MAKE_SECONDS = 1_800.0
-"""An image may have to be fetched or built first."""
-
 LABEL = "cellwright"
 _OWN_VARIABLES = ("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "CONTAINER_HOST")
 _NEEDED = ("HOME", "PATH", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "LANG")
@@ -180,56 +175,10 @@ def exec_arguments(
 
 def build_arguments(container: Container, tag: str) -> list[str]:
     """Build the arguments that make the image `tag` of the container's Dockerfile."""
-    built = ["build", "--quiet", "--tag", tag, "--file", container.dockerfile]
+    built = ["build", "--tag", tag, "--file", container.dockerfile]
     for name, value in container.build_arguments:
         built += ["--build-arg", f"{name}={value}"]
     return [*built, "--label", f"{LABEL}=1", container.context or str(Path(container.dockerfile).parent)]
-
-
-def image_of(engine: Engine, container: Container) -> str:
-    """The image of `container`, made or fetched if it is not here. Raises ConfinementError, ValueError."""
-    if container.image:
-        check_name(container.image)
-        with contextlib.suppress(ConfinementError):
-            engine.ask("image", "inspect", "--format", "{{.Id}}", container.image)
-            return container.image
-        engine.ask("pull", "--quiet", container.image, seconds=MAKE_SECONDS)
-        return container.image
-    if container.dockerfile:
-        try:
-            content = Path(container.dockerfile).read_bytes()
-        except OSError as error:
-            message = f"the Dockerfile cannot be read: {error}"
-            raise ConfinementError(message) from error
-        made_of = repr((container.dockerfile, container.context, container.build_arguments)).encode() + content
-        tag = f"localhost/cellwright:{hashlib.sha256(made_of).hexdigest()[:16]}"
-        # its layers are kept by the program: what has not changed costs a moment
-        engine.ask(*build_arguments(container, tag), seconds=MAKE_SECONDS)
-        return tag
-    return _loaded(engine, container.files)
-
-
-def _loaded(engine: Engine, file: str) -> str:
-    """Have the program take an archive of an image, or of its files; its name or number."""
-    path = Path(file)
-    if path.is_dir() and not (path / "oci-layout").exists():
-        message = (
-            f"{file} is a folder with files, which bubblewrap shows; {engine.kind} takes an archive (`podman save`)"
-        )
-        raise ConfinementError(message)
-    said = engine.ask("load", "--input", file, seconds=MAKE_SECONDS)
-    found = re.findall(r"Loaded image(?:\(s\)| ID)?: *(\S+)", said)
-    if not found:
-        message = f"`{engine.kind} load` did not say which image {file} holds"
-        raise ConfinementError(message)
-    return str(found[-1])
-
-
-def check_name(image: str) -> None:
-    """Raise ConfinementError for the name of an image that a program would take for an option, or cannot take."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,254}", image):
-        message = f"{image!r} is not the name of an image"
-        raise ConfinementError(message)
 
 
 def _user(engine: Engine, container: Container) -> str:

@@ -53,9 +53,9 @@ def why_not(confinement: Confinement, bounds: Bounds) -> str:
         return "a container's changes reach the project at once, so that they cannot be judged before they are made"
     if bounds.network == "hosts":
         return "a container reaches every host or none"
-    missing = next(_missing(bounds), "")
-    if missing and not confinement.keeps_installed:
-        return f"{missing} is protected and does not exist yet, which no mount of a container can protect"
+    first = next(missing(bounds), "")
+    if first and not confinement.keeps_installed:
+        return f"{first} is protected and does not exist yet, which no mount of a container can protect"
     count = len(bounds.hidden) + len(bounds.protected)
     return f"{count:,} places are hidden or protected, and {MOST_MOUNTS} can be" if count > MOST_MOUNTS else ""
 
@@ -66,5 +66,6 @@ def check(confinement: Confinement, bounds: Bounds) -> None:
         raise ConfinementError(why)
 
 
-def _missing(bounds: Bounds) -> Iterator[str]:
+def missing(bounds: Bounds) -> Iterator[str]:
+    """What of `bounds` is protected and does not exist yet."""
     return (path for path in bounds.protected if not exists(path))

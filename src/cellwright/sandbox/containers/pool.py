@@ -15,7 +15,7 @@ import shlex
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -28,11 +28,11 @@ from cellwright.sandbox.containers.engine import (
     Engine,
     exec_arguments,
     find_engine,
-    image_of,
     run_arguments,
     why_no_engine,
 )
 from cellwright.sandbox.containers.left_over import is_alive, labels_of, owner, remove_left_over
+from cellwright.sandbox.containers.making import Making, image_of
 from cellwright.sandbox.containers.mounts import ContainerMounts, mounts_of
 from cellwright.sandbox.containers.variables import inside_variables
 from cellwright.sandbox.private_folder import PrivateFolder
@@ -98,10 +98,12 @@ class ContainerPool:
         memory_mb: int | None,
         mark: str,
         inherited: Sequence[int] = (),
+        making: Making | None = None,
     ) -> ContainedProcess:
         """Have `start` start the client that runs `arguments` in the container of `confinement`.
 
-        `mark` is a variable, with its value, by which all that it starts is found. Raises ConfinementError if there is no
+        `mark` is a variable, with its value, by which all that it starts is found; `making` is told of an image that has to
+        be fetched or built first, and stops that. Raises ConfinementError if there is no
         such container or it cannot enforce `confinement`, and what `start` raises.
         """
         container = confinement.container
@@ -115,7 +117,8 @@ class ContainerPool:
         if not mounts.shows(str(cwd)):
             message = f"the folder {cwd} is not shown in the container"
             raise ConfinementError(message)
-        running = self._running(container, mounts, confinement, network=bounds.network == "any")
+        with self._held(making := Making() if making is None else making):
+            running = self._running(container, mounts, confinement, making, network=bounds.network == "any")
         report = Path(shared, f"exit-{secrets.token_hex(6)}")
         handed = {Path(f"{report}.{number}"): os.dup(number) for number in inherited}
         try:
@@ -130,12 +133,13 @@ class ContainerPool:
                 cwd=str(cwd),
                 environ={**self._variables(running, environ, own_variables), **dict([mark.split("=", 1)])},
             )
+            missing = tuple(container_mounts.missing(bounds))
             process = start(whole, running.engine.environment(), ())
         except BaseException:
             for descriptor in handed.values():
                 os.close(descriptor)
             raise
-        return ContainedProcess(process, report, lambda: self._end(running, mark), handed)
+        return ContainedProcess(process, report, lambda: self._end(running, mark), handed, missing)
 
     def close(self) -> None:
         """Remove the containers, or stop those that are kept."""
@@ -157,29 +161,38 @@ class ContainerPool:
     def _is_kept(self, running: Running) -> bool:
         return running.container.keep and running.name == kept_name(running.container)
 
-    def _running(
-        self, container: Container, mounts: ContainerMounts, confinement: Confinement, *, network: bool
-    ) -> Running:
-        with self._lock:
-            if not confinement.keeps_installed:
-                return self._for_reading(container, mounts, network=network)
-            key = (container, tuple(mount.target for mount in mounts.mounts if mount.writable))
-            known = self._working.get(key)
-            if known is not None and known.mounts == mounts and self._is_there(known):
-                return known
-            image = ""
-            if known is not None:
-                del self._working[key]
-                image = self._replaced(known)
-            made = self._make(container, mounts, image=image, keeps_installed=True, network=network)
-            self._working[key] = made
-            return made
+    @contextlib.contextmanager
+    def _held(self, making: Making) -> Iterator[None]:
+        """Hold the lock; who waits for another's image can be stopped."""
+        while not self._lock.acquire(timeout=0.1):
+            making.check()
+        try:
+            yield
+        finally:
+            self._lock.release()
 
-    def _for_reading(self, container: Container, mounts: ContainerMounts, *, network: bool) -> Running:
+    def _running(
+        self, container: Container, mounts: ContainerMounts, confinement: Confinement, making: Making, *, network: bool
+    ) -> Running:
+        if not confinement.keeps_installed:
+            return self._for_reading(container, mounts, making, network=network)
+        key = (container, tuple(mount.target for mount in mounts.mounts if mount.writable))
+        known = self._working.get(key)
+        if known is not None and known.mounts == mounts and self._is_there(known):
+            return known
+        image = ""
+        if known is not None:
+            del self._working[key]
+            image = self._replaced(known)
+        made = self._make(container, mounts, making, image=image, keeps_installed=True, network=network)
+        self._working[key] = made
+        return made
+
+    def _for_reading(self, container: Container, mounts: ContainerMounts, making: Making, *, network: bool) -> Running:
         key = (container, mounts, network)
         known = self._reading.pop(key, None)
         if known is None or not self._is_there(known):
-            known = self._make(container, mounts, keeps_installed=False, network=network)
+            known = self._make(container, mounts, making, keeps_installed=False, network=network)
         self._reading[key] = known
         while len(self._reading) > MOST_READING:
             oldest = self._reading.pop(next(iter(self._reading)))
@@ -215,6 +228,7 @@ class ContainerPool:
         self,
         container: Container,
         mounts: ContainerMounts,
+        making: Making,
         *,
         image: str = "",
         keeps_installed: bool,
@@ -239,7 +253,7 @@ class ContainerPool:
                 image = self._of_kept(engine, kept, found)
         ours = image
         if not image:
-            image = self._image(engine, container, mounts, network=network)
+            image = self._image(engine, container, mounts, making, network=network)
         self._removing(_removal(engine, name, keep=labels["keep"] == "yes"))
         arguments = run_arguments(
             engine,
@@ -271,9 +285,11 @@ class ContainerPool:
         engine.ask("rm", "--force", name)
         return image
 
-    def _image(self, engine: Engine, container: Container, mounts: ContainerMounts, *, network: bool) -> str:
+    def _image(
+        self, engine: Engine, container: Container, mounts: ContainerMounts, making: Making, *, network: bool
+    ) -> str:
         """The image of `container`, with what its commands have made of it when they ran once."""
-        image = image_of(engine, container)
+        image = image_of(engine, container, making)
         if not container.after_making:
             return image
         if known := self._made.get(container, ""):
@@ -296,7 +312,7 @@ class ContainerPool:
         )
         try:
             for command in container.after_making:
-                engine.ask("exec", "--workdir", container.workspace or container.project, name, *command, seconds=1_800)
+                making.run(engine, "exec", "--workdir", container.workspace or container.project, name, *command)
             made = f"localhost/cellwright:{secrets.token_hex(8)}"
             engine.ask("commit", name, made, seconds=300)
         finally:

@@ -61,6 +61,7 @@ async def run_program(
         environ={**child_environment(environ), "PWD": str(cwd)},
         memory_mb=MEMORY_MB,
         confinement=without_hosts(confinement if scratch is None else _with(confinement, scratch)),
+        says=lambda line: progress(message=line),
     )
     name = Path(arguments[0]).name
     with contextlib.ExitStack() as until_its_end:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_NOT_ALLOWED = (401, 403)
 ConnectionState = Literal["connecting", "connected", "failed", "lost", "needs sign-in", "closed"]
 
 T = TypeVar("T")
@@ -388,6 +389,9 @@ class ServerConnection:
                 self.log.extend(way.errors)
         if way is not None and way.errors:
             problem = f"{problem}; it wrote: {_last_words(way.errors)}"
+        # the package's own words do not say that it was the token
+        if way is not None and not stood and not self._wants_user and way.statuses and way.statuses[-1] in _NOT_ALLOWED:
+            problem = f"HTTP {way.statuses[-1]}: it does not accept the token or header that it was sent. Renew it."
         self.problem = problem
         self._ended.set()
         return problem, stood

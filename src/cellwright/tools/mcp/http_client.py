@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import httpx2  # heavy: this module is imported where a connection is made
@@ -30,13 +30,23 @@ class TooMuch(httpx2.StreamError):
     """An answer that is larger than anybody here takes, or compressed although nobody asked for that."""
 
 
-def http_client(headers: Mapping[str, str], auth: Auth | None = None) -> httpx2.AsyncClient:
-    """A client that sends `headers` and what `auth` says with each request, and follows no redirect by itself."""
+def http_client(
+    headers: Mapping[str, str], auth: Auth | None = None, answered: Callable[[int], object] | None = None
+) -> httpx2.AsyncClient:
+    """A client that sends `headers` and what `auth` says with each request, and follows no redirect by itself.
+
+    `answered` is called with the status of each answer.
+    """
+
+    async def note_status(response: Response) -> None:
+        if answered is not None:
+            answered(response.status_code)
+
     return httpx2.AsyncClient(
         headers={**headers, "accept-encoding": "identity"},
         timeout=httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS),
         auth=auth,
-        event_hooks={"response": [_bound]},
+        event_hooks={"response": [note_status, _bound]},
     )
 
 

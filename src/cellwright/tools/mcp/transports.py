@@ -61,11 +61,15 @@ _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWor
 
 
 class Way(Struct, kw_only=True):
-    """An open way to a server. `lost` is set when it has ended; `errors` are the last lines a program wrote beside."""
+    """An open way to a server. `lost` is set when it has ended; `errors` are the last lines a program wrote beside.
+
+    `statuses` are the last ones of an address's answers.
+    """
 
     streams: TransportStreams
     lost: asyncio.Event
     errors: deque[str] = field(default_factory=deque)
+    statuses: deque[int] = field(default_factory=deque)
 
 
 @contextlib.asynccontextmanager
@@ -78,13 +82,14 @@ async def open_way(
     """
     lost: asyncio.Event = asyncio.Event()
     errors: deque[str] = deque(maxlen=ERROR_LINES)
+    statuses: deque[int] = deque(maxlen=1)
     async with contextlib.AsyncExitStack() as stack:
         program = entry.transport == "stdio"
         requests = _Requests()
-        opened = _program(entry, environ, confinement, errors, requests) if program else _address(entry, auth)
+        opened = _program(entry, environ, confinement, errors, requests) if program else _address(entry, auth, statuses)
         read, write = await stack.enter_async_context(opened)
         streams = (_Incoming(read, lost, requests), _Outgoing(write, requests))
-        yield Way(streams=streams, lost=lost, errors=errors)
+        yield Way(streams=streams, lost=lost, errors=errors, statuses=statuses)
 
 
 def server_environment(entry: ServerEntry, environ: Mapping[str, str], project: Path) -> dict[str, str]:
@@ -97,7 +102,7 @@ def server_environment(entry: ServerEntry, environ: Mapping[str, str], project: 
 
 
 @contextlib.asynccontextmanager
-async def _address(entry: ServerEntry, auth: Auth | None) -> AsyncIterator[TransportStreams]:
+async def _address(entry: ServerEntry, auth: Auth | None, statuses: deque[int]) -> AsyncIterator[TransportStreams]:
     from cellwright.tools.mcp.http_client import MAX_BODY_BYTES, http_client
 
     if entry.transport == "sse":
@@ -105,7 +110,7 @@ async def _address(entry: ServerEntry, auth: Auth | None) -> AsyncIterator[Trans
             from mcp.client.sse import sse_client
 
         def factory(headers: Any = None, timeout: Any = None, auth: Auth | None = None) -> Any:
-            return http_client(headers or {}, auth)
+            return http_client(headers or {}, auth, statuses.append)
 
         async with sse_client(entry.url, dict(entry.headers), httpx_client_factory=factory, auth=auth) as streams:
             yield streams
@@ -114,7 +119,7 @@ async def _address(entry: ServerEntry, auth: Auth | None) -> AsyncIterator[Trans
         from mcp.client.streamable_http import streamable_http_client
 
     async with (
-        http_client(entry.headers, auth) as client,
+        http_client(entry.headers, auth, statuses.append) as client,
         streamable_http_client(entry.url, http_client=client, max_sse_event_size=MAX_BODY_BYTES) as streams,
     ):
         yield streams

@@ -42,6 +42,7 @@ from cellwright.this_process.temporary_files import process_folder
 
 if TYPE_CHECKING:
     from cellwright.sandbox.confined_process import ConfinedProcess
+    from cellwright.sandbox.containers.making import Making
     from cellwright.sandbox.containers.pool import ContainerPool
     from cellwright.sandbox.mechanisms import Sandbox, Start
     from cellwright.sandbox.private_folder import PrivateFolder
@@ -123,6 +124,7 @@ class Command(Struct, frozen=True, kw_only=True):
     code whether changes that were staged are made (None: they are). `proxy_port` is where the proxy listens by which a
     confined program reaches the hosts that it may reach. `folder_id` is the identity that the folder `cwd` must still
     have: another one in its place is not entered (None: whichever is there).
+    `says` gets, from any thread, what is shown while an image for its container is fetched or built.
 
     What a child may do is said here and enforced by `ChildProcesses.start`, and nowhere else: a limit or a sandbox then
     holds alike for shell commands, hooks, searches, git, tests, linters and fresh kernels.
@@ -138,6 +140,7 @@ class Command(Struct, frozen=True, kw_only=True):
     proxy_port: int | None = None
     folder_id: FolderId | None = None
     keeps_changes: Callable[[int], bool] | None = None
+    says: Callable[[str], object] | None = None
 
     @property
     def whole_environ(self) -> dict[str, str]:
@@ -197,6 +200,11 @@ class Child:
     def told(self) -> str:
         """The reason why a sandbox has not made what it changed, once it has ended; "" where there is none."""
         return "" if self._confined is None else self._confined.told
+
+    @property
+    def made_protected(self) -> tuple[str, ...]:
+        """What is protected and was made by it in a container, once it has ended."""
+        return () if self._confined is None else self._confined.made_protected
 
     @property
     def ended_rest(self) -> bool:
@@ -310,8 +318,12 @@ class ChildProcesses:
         errors: int | None = None,
         source: int = subprocess.DEVNULL,
         inherited: Sequence[int] = (),
+        making: Making | None = None,
     ) -> Launched:
-        """The first half of `start`, from any thread; `adopt` must follow. Raises what `start` raises."""
+        """The first half of `start`, from any thread; `adopt` must follow. Raises what `start` raises.
+
+        `making` is told of an image that a container needs first, and can stop that.
+        """
         with self._lock:
             self._count += 1
             mark = f"{self._mark}.{self._count}"
@@ -341,7 +353,9 @@ class ChildProcesses:
             if command.confinement is None:
                 process = start(_arguments(command, limit_mark), command.whole_environ)
             else:
-                confined = self._start_confined(command, command.confinement, start, limit_mark, mark, inherited)
+                confined = self._start_confined(
+                    command, command.confinement, start, limit_mark, mark, inherited, making
+                )
                 confined.keeps = command.keeps_changes
                 process = confined.process
         if command.read_only and command.memory_mb is not None:
@@ -368,6 +382,7 @@ class ChildProcesses:
         limit_mark: int,
         mark: str,
         inherited: Sequence[int],
+        making: Making | None,
     ) -> ConfinedProcess:
         """Start `command` by `start` in the sandbox. Raises ConfinementError, an OSError, where it would not be confined."""
         from cellwright.sandbox.kernel.plain_commands import may_look_at_processes
@@ -378,7 +393,7 @@ class ChildProcesses:
 
             command = replace(command, arguments=called_inside(command.arguments, confinement))
         if in_engine(confinement):
-            return self._start_in_container(command, confinement, start, mark, inherited)
+            return self._start_in_container(command, confinement, start, mark, inherited, making)
         if confinement.container is None:
             _check_program(command)  # the sandbox would tell by its exit code alone
         sandbox = (self._find_sandbox or find_sandbox)()
@@ -400,7 +415,13 @@ class ChildProcesses:
         )
 
     def _start_in_container(
-        self, command: Command, confinement: Confinement, start: Start, mark: str, inherited: Sequence[int]
+        self,
+        command: Command,
+        confinement: Confinement,
+        start: Start,
+        mark: str,
+        inherited: Sequence[int],
+        making: Making | None,
     ) -> ConfinedProcess:
         from cellwright.sandbox.containers.pool import ContainerPool  # few sessions have one
 
@@ -418,6 +439,7 @@ class ChildProcesses:
             memory_mb=command.memory_mb,
             mark=f"{MARK_NAME}={mark}",
             inherited=inherited,
+            making=making,
         )
 
     def _private_folder(self) -> PrivateFolder:
@@ -572,9 +594,10 @@ def _entered(command: Command) -> Iterator[str]:
 
 def _arguments(command: Command, limit_mark: int) -> Sequence[str]:
     """Build the arguments that start `command` with its memory bounded, and marked. Raises OSError if it is not found."""
-    if command.memory_mb is None or command.read_only or os.name != "posix":
-        return command.arguments
     inside = command.confinement is not None and command.confinement.container is not None
+    memory_mb = _memory_mb(command)
+    if memory_mb is None or (command.read_only and not inside) or os.name != "posix":
+        return command.arguments
     if not inside:
         _check_program(command)  # the shell in between would tell by its exit code alone
     # a shell drops the variables that could not be its own
@@ -584,8 +607,16 @@ def _arguments(command: Command, limit_mark: int) -> Sequence[str]:
         else [f"{name}={value}" for name, value in command.whole_environ.items() if not _SHELL_NAME.fullmatch(name)]
     )
     restored = ["/usr/bin/env", "--", *dropped] if dropped else []
-    bounds = [str(command.memory_mb * 1024), str(limit_mark // 1024)]
+    bounds = [str(memory_mb * 1024), str(limit_mark // 1024)]
     return ["/bin/sh", "-c", _BOUND_MEMORY, *bounds, *restored, *command.arguments]
+
+
+def _memory_mb(command: Command) -> int | None:
+    """The memory of each process of `command`, in MiB: its own bound, or its container's if only bubblewrap holds that."""
+    container = None if command.confinement is None else command.confinement.container
+    if container is None or container.program != "bubblewrap":
+        return command.memory_mb
+    return min((each for each in (command.memory_mb, container.memory_mb) if each is not None), default=None)
 
 
 def _bound_memory(pid: int, memory_mb: int) -> None:

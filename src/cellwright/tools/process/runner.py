@@ -119,11 +119,18 @@ class RunningProgram:
         self._begin(children, at_end)
         with contextlib.ExitStack() as pipes:
             ends = self._open(pipes, output, errors, source, keeps_input_open=False)
-            launch = functools.partial(self._children.launch, command, **ends, inherited=inherited)
+            making = None
+            if command.confinement.container is not None:
+                from cellwright.sandbox.containers.making import Making  # few sessions have one
+
+                making = Making(command.says)
+            launch = functools.partial(self._children.launch, command, **ends, inherited=inherited, making=making)
             launching = self._loop.run_in_executor(None, launch)
             try:
                 launched = await asyncio.shield(launching)
             except asyncio.CancelledError:
+                if making is not None:
+                    making.stop()
                 await asyncio.wait({launching})
                 if launching.exception() is None:
                     self._children.adopt(launching.result()).kill()
@@ -185,6 +192,11 @@ class RunningProgram:
     def told(self) -> str:
         """The reason why a sandbox has not made what it changed, once it has ended; "" where there is none."""
         return self._child.told
+
+    @property
+    def made_protected(self) -> tuple[str, ...]:
+        """What is protected and was made by it in a container, once it has ended."""
+        return self._child.made_protected
 
     @property
     def ended_rest(self) -> bool:

@@ -21,7 +21,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.events import Preview
+from cellwright.events import Notice, Preview
 from cellwright.text import lazy_pattern, purposeful, unseen_characters, visible, visible_line
 from cellwright.tools.process.child_processes import ChildProcesses, FolderId, child_processes, folder_id
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
@@ -134,7 +134,9 @@ is then in a file that Read can open, and TaskStop ends it. Do not use `&` or `n
 - The environment has no API keys or other secrets. What is left in the background ends with the kernel."""
 
 _GIT = lazy_pattern(r"(?<![\w./-])git(?![\w-])")
-_NO_MEMORY = lazy_pattern(r"MemoryError|Cannot allocate memory|bad_alloc|[Oo]ut of memory|heap out of memory")
+_NO_MEMORY = lazy_pattern(
+    r"MemoryError|[Cc]annot allocate (?:memory|\d+ bytes)|bad_alloc|[Oo]ut of memory|heap out of memory"
+)
 
 
 class BashInput(ToolInput):
@@ -426,10 +428,18 @@ async def _follow(
         raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.{kept}\n{run.output.text()}")
     if refused := run.refused:
         # whoever asks about it says so; its end is not the session's to follow
-        return structs.replace(_result(run, endings, limits), refused=refused)
+        return structs.replace(_result(run, endings, limits, ctx.confinement), refused=refused)
     moved = shell.folder.moved(run.folder) if input.working_directory is None else ""
     notes = [moved, refused_hosts(access), _refused(run, ctx.confinement, trial=ctx.trial), *endings]
-    return _result(run, notes, limits)
+    if run.made_protected:
+        made = ", ".join(visible_line(path, 300) for path in run.made_protected)
+        text = (
+            f"It made {made}. Such a file is run or read as settings later, and no container can keep a new one back."
+        )
+        shown = visible_line(input.command, 80)
+        ctx.emit(Notice(f"`{shown}` ran in the container. {text} Look at it, or delete it.", level="warning"))
+        notes.append(f"[{text} Tell the user what it does.]")
+    return _result(run, notes, limits, ctx.confinement)
 
 
 def _own_variables(input: BashInput) -> Mapping[str, str]:
@@ -509,7 +519,7 @@ def _refused(run: ShellRun, confinement: Confinement | None, *, trial: bool) -> 
     return f"[{explained}]" if explained else ""
 
 
-def _result(run: ShellRun, notes: Sequence[str], limits: ShellLimits) -> ToolResult:
+def _result(run: ShellRun, notes: Sequence[str], limits: ShellLimits, confinement: Confinement | None) -> ToolResult:
     code, output = exit_code(run.returncode), run.output.text()
     answered = answer(run.command, code)
     first = ""
@@ -520,11 +530,15 @@ def _result(run: ShellRun, notes: Sequence[str], limits: ShellLimits) -> ToolRes
     more = list(notes)
     if run.left_behind:
         more.append("[Something of this command runs on in the background; it ends with the kernel at the latest.]")
-    if code and limits.memory_mb is not None and _NO_MEMORY.search(output):
-        more.append(
-            f"[Each process of a command may take {limits.memory_mb:,} MiB of memory; work on less at a time. "
-            "The user can set CLAUDE_CODE_TOOL_MEMORY_LIMIT.]"
-        )
+    container = None if confinement is None else confinement.container
+    bounds = [
+        (limits.memory_mb, "Each process of a command may take", "CLAUDE_CODE_TOOL_MEMORY_LIMIT"),
+        (None if container is None else container.memory_mb, "The container has", "`memory` of `sandbox.container`"),
+    ]
+    known = [(size, whose, setting) for size, whose, setting in bounds if size is not None]
+    if code and known and _NO_MEMORY.search(output):
+        size, whose, setting = min(known)
+        more.append(f"[{whose} {size:,} MiB of memory; work on less at a time. The user can set {setting}.]")
     parts = [first, output.rstrip("\n"), *more]
     content = "\n".join(part for part in parts if part) or "(no output)"
     return ToolResult(content, structured=_output(run), is_error=code != 0 and not answered)

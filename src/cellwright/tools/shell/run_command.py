@@ -79,7 +79,7 @@ class ShellRun:
             try:
                 self._folder_pipe = unless_started.enter_context(contextlib.closing(_FolderPipe()))
                 self._program = await RunningProgram.started(
-                    _command(what, self._folder_pipe.writer, self._keeps_changes if what.trial else None),
+                    _command(what, self._folder_pipe.writer, self._keeps_changes if what.trial else None, progress),
                     output=self._live.take,
                     errors=self._live.take_error,
                     inherited=(self._folder_pipe.writer,),
@@ -112,6 +112,11 @@ class ShellRun:
     def left_behind(self) -> bool:
         """True when something that the command started runs on."""
         return self._program.left_behind
+
+    @property
+    def made_protected(self) -> tuple[str, ...]:
+        """What is protected and was made by it in a container, once it has ended."""
+        return self._program.made_protected
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -213,7 +218,12 @@ class _FolderPipe:
             os.close(self._open.pop())
 
 
-def _command(what: ShellCommand, descriptor: int, keeps_changes: Callable[[int], bool] | None) -> Command:
+def _command(
+    what: ShellCommand,
+    descriptor: int,
+    keeps_changes: Callable[[int], bool] | None,
+    progress: Callable[..., None],
+) -> Command:
     bash = shutil.which("bash", path={**what.environ, **what.own_variables}["PATH"]) if os.name == "posix" else None
     if bash is None:
         raise ToolError("There is no bash here: the Bash tool needs Linux or macOS with bash. Use Python instead.")
@@ -227,6 +237,7 @@ def _command(what: ShellCommand, descriptor: int, keeps_changes: Callable[[int],
         proxy_port=what.proxy_port,
         folder_id=what.folder_id,
         keeps_changes=keeps_changes,
+        says=lambda line: progress(message=line),
     )
 
 
