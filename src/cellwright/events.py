@@ -513,9 +513,10 @@ class UnknownName(Struct, frozen=True):
 class NumbersTraced(LoggedEvent, frozen=True):
     """The numbers of the answer, in order, each with its source in the conversation; before the run's `RunEnd`.
 
-    `answer` names the answer, by its text. `check` is the prompt that asks Claude to compute the marked numbers, "" if none
-    is marked; `checked` is what this run, sent with such a prompt, found of an earlier answer's. `names` are the names that
-    the answer states and nothing has. `record` is kept with the answer in its notebook, so that stale numbers are found.
+    `answer` names the answer, by its text. `check` is the prompt that asks Claude to compute the marked numbers
+    (`Check 2 numbers`), "" if none is marked; `checked` is what this run, sent with such a prompt, found of an earlier
+    answer's. `names` are the names that the answer states and nothing has. `record` is kept with the answer in its
+    notebook, so that stale numbers are found.
     """
 
     numbers: tuple[Number, ...]
