@@ -108,8 +108,15 @@ def test_check_these_computes_them_and_renews_the_marks(asked: Any, tmp_path: Pa
     # people see its title; Claude receives the instructions beside it
     assert first.check == "Check 2 numbers"
     assert [event.prompt for event in events if isinstance(event, UserPrompt)] == ["How many left?", "Check 2 numbers"]
-    sent = next(event.parts for event in events if isinstance(event, ContextAttached) and event.parts[-1].title == "Instructions")
-    assert "1. 31.8 % in “Of 7,043 customers 26.5 % left, 31.8 % of those with a contract of 14.25 months.”" in sent[-1].text
+    sent = next(
+        event.parts
+        for event in events
+        if isinstance(event, ContextAttached) and event.parts[-1].title == "Instructions"
+    )
+    assert (
+        "1. 31.8 % in “Of 7,043 customers 26.5 % left, 31.8 % of those with a contract of 14.25 months.”"
+        in sent[-1].text
+    )
     assert second.checked is not None
     assert second.checked.answer == first.answer
     [checked] = second.checked.numbers
@@ -120,7 +127,9 @@ def test_check_these_computes_them_and_renews_the_marks(asked: Any, tmp_path: Pa
 
 
 def test_a_number_that_was_written_into_the_code_is_not_computed() -> None:
-    prompt = check_instructions("0a1b", with_marks(trace("It is 31.8 % of 41.37.", [source("output", "P", "age 41.37")])))
+    prompt = check_instructions(
+        "0a1b", with_marks(trace("It is 31.8 % of 41.37.", [source("output", "P", "age 41.37")]))
+    )
     assert "31.8 %" in prompt
     output = source("output", "Python, call 2", "check 1 31.8", id="t2")
     assert checked_numbers(prompt, [output]) is not None

@@ -109,7 +109,9 @@ def staged_tool(tool: Tool, stage: Stage) -> Tool:
 
     if tool.name not in stage.kernel_tools:
         return replace(tool, call=call, has_effects=has_effects)
-    return replace(tool, call=call, has_effects=has_effects, **{name: function(name) for name in ("facts", "prepare", "preview")})
+    return replace(
+        tool, call=call, has_effects=has_effects, **{name: function(name) for name in ("facts", "prepare", "preview")}
+    )
 
 
 async def _called(

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from cellwright.kernel.conversation import NotebookConversation
     from cellwright.kernel.extension import Extension
     from cellwright.kernel.magic.fix import Fix
-    from cellwright.kernel.magic.page_prompt import PagePrompt
     from cellwright.kernel.magic.options import MagicOptions
+    from cellwright.kernel.magic.page_prompt import PagePrompt
 
 
 _FIX = r"fix(?:\s|$)"
