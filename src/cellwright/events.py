@@ -513,9 +513,10 @@ class UnknownName(Struct, frozen=True):
 class NumbersTraced(LoggedEvent, frozen=True):
     """The numbers of the answer, in order, each with its source in the conversation; before the run's `RunEnd`.
 
-    `answer` names the answer, by its text. `check` is the prompt that asks Claude to compute the marked numbers, "" if none
-    is marked; `checked` is what this run, sent with such a prompt, found of an earlier answer's. `names` are the names that
-    the answer states and nothing has. `record` is kept with the answer in its notebook, so that stale numbers are found.
+    `answer` names the answer, by its text. `check` is the prompt that asks Claude to compute the marked numbers
+    (`Check 2 numbers`), "" if none is marked; `checked` is what this run, sent with such a prompt, found of an earlier
+    answer's. `names` are the names that the answer states and nothing has. `record` is kept with the answer in its
+    notebook, so that stale numbers are found.
     """
 
     numbers: tuple[Number, ...]
@@ -550,6 +551,12 @@ class NumbersTraced(LoggedEvent, frozen=True):
         return f"not found: {', '.join(marked[:MOST_NAMED])}{more}" if marked else ""
 
 
+def change_words(files: int, cells: int) -> str:
+    """`1 file, 2 cells`; empty if nothing was changed."""
+    counts = ((files, "file"), (cells, "cell"))
+    return ", ".join(f"{number} {noun}{'s' if number > 1 else ''}" for number, noun in counts if number)
+
+
 class TurnChanged(LoggedEvent, frozen=True):
     """The changes made by the run, before its `RunEnd`; `turn` is the number by which it can be taken back.
 
@@ -566,9 +573,8 @@ class TurnChanged(LoggedEvent, frozen=True):
     @property
     def counts(self) -> str:
         """The changes in words: `2 files, 1 cell changed`; empty where nothing can be taken back."""
-        many = [(len(self.files), "file"), (len(self.cells), "cell")]
-        named = [f"{number} {what}{'s' if number > 1 else ''}" for number, what in many if number]
-        return f"{', '.join(named)} changed" if named else ""
+        counts = change_words(len(self.files), len(self.cells))
+        return f"{counts} changed" if counts else ""
 
 
 class ParallelBatch(Struct, frozen=True):

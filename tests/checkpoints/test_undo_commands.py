@@ -31,7 +31,7 @@ def test_the_last_turn_is_taken_back_and_brought_back(work):
     assert not (there.cwd / "new").exists()
     question = there.asked[0]
     assert question.preview.title == "Undo turn 1 “Write both”?"
-    assert "a.py  will be deleted  +0 −1" in question.preview.detail
+    assert "a.py will be deleted · +0 −1" in question.preview.detail
     page = there.type("/redo")
     assert "Redone: turn 1" in page
     assert there.read("a.py") == "one\n"
@@ -304,7 +304,7 @@ def test_a_button_takes_back_one_turn_and_leaves_what_later_ones_did(work):
     assert turns_to_undo(conversation) == [1, 2]
     shown = asyncio.run(undo_turn(conversation, 1, preview=True))
     assert shown["title"] == "Undo turn 1 “First”?"
-    assert "b.py  will be deleted" in shown["text"]
+    assert "b.py will be deleted" in shown["text"]
     assert "a.py: it has changed since turn 1" in shown["text"]
     assert (shown["does_something"], shown["conflicts"]) == (True, True)
     assert there.read("b.py") == "b\n"

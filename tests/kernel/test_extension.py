@@ -147,6 +147,30 @@ def test_loading_writes_nothing(bare: NotebookKernel, tmp_path: Path, own_place:
     assert {path for path in after - before if ".ipython" not in path.parts} == set()
 
 
+BY_THE_PAGE = 'get_ipython().extension_manager.load_extension("cellwright")'
+SAID = "The cellwright extension is already loaded"
+
+
+def test_the_first_load_of_ones_own_is_quiet_if_the_page_loaded_it_before(bare: NotebookKernel):
+    bare.run(BY_THE_PAGE, silent=True)
+    assert bare.run("1 / 0\n%load_ext cellwright").status == "error"
+    assert bare.run("%load_ext cellwright").stdout == ""
+    assert SAID in bare.run("%load_ext cellwright").stdout
+    # the other two mean what they always do
+    assert bare.run("%reload_ext cellwright").stdout == ""
+    assert bare.run("%unload_ext cellwright").stdout == ""
+    assert bare.value("get_ipython().find_line_magic('claude')") == "None"
+    bare.run(BY_THE_PAGE, silent=True)
+    assert bare.run("%unload_ext cellwright").stdout == ""
+    assert "is not loaded" in bare.run("%unload_ext cellwright").stdout
+
+
+def test_a_second_load_of_ones_own_is_said(bare: NotebookKernel):
+    assert bare.run("%load_ext cellwright").stdout == ""
+    bare.run(BY_THE_PAGE, silent=True)
+    assert SAID in bare.run("%load_ext cellwright").stdout
+
+
 def test_unloading_takes_everything_back(bare: NotebookKernel, model: MessagesServer):
     model.add(turn(use("Bash", command="sleep 300 & echo begun > begun")), say("Hello."), say("Again."))
     before = state(bare)

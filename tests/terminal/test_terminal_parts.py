@@ -409,6 +409,22 @@ def asked(
     return asker.ask(use), shown, offered
 
 
+def test_of_a_change_that_cannot_be_made_the_answer_says_what_it_does() -> None:
+    labels = {}
+    for warning in ("", "Somebody changed this cell since Claude read it: nothing will be changed."):
+        offered: list[Any] = []
+
+        def choose(rows: Any, _hint: str, offered: list[Any] = offered) -> tuple[str, str]:
+            offered += rows
+            return "4", ""
+
+        asker = Asker(lambda _line, _style: None, lambda _: None, "terminal", choose=choose)
+        shown = Preview("Edit cell [3]", "", "diff", path="a.ipynb", warning=warning)
+        asker.ask(ToolUse("t", "NotebookEdit", {}, Decision("ask", ""), shown, "q"))
+        labels[warning != ""] = [row.label for row in offered]
+    assert labels == {False: ["Accept", "Reject"], True: ["Let Claude adapt it", "Reject"]}
+
+
 CARD = """
 Claude asks: Edit tides.py
 Edits tides.py.

@@ -33,7 +33,7 @@ def test_in_an_interactive_session(messages_server: Server, command_for: For) ->
     terminal.wait_for_prompt()
     terminal.sendline("/undo")
     terminal.expect("Undo: .*Undo turn 1 “write notes”")
-    terminal.expect(r"notes.txt  will be deleted  \+0 −1")
+    terminal.expect(r"notes.txt will be deleted · \+0 −1")
     terminal.expect_exact("Press 1, 2 or 4")
     assert (command.folder / "notes.txt").exists()
     terminal.sendline("1")

@@ -135,18 +135,18 @@ export class Pickers {
     if (setting === "model") return named(state.models);
     if (setting === "mode") return named(state.modes);
     if (state.efforts.length === 0) return [];
-    const byItself = { id: "", name: this.trans.__("effort default"), about: this.trans.__("the model's default") };
-    return [byItself, ...state.efforts.map((id) => ({ id, name: this.trans.__("effort %1", id), about: "" }))];
+    const byItself = { id: "", name: this.trans.__("default"), about: this.trans.__("the model's default") };
+    return [byItself, ...state.efforts.map((id) => ({ id, name: id, about: "" }))];
   }
 
   private fillContext(): void {
     const { trans } = this;
     const choices = [
-      { id: "auto", name: trans.__("context auto"), about: trans.__("what changed in the notebook since the last prompt") },
-      { id: "none", name: trans.__("context none"), about: trans.__("nothing from the notebook") },
-      { id: "code", name: trans.__("context code"), about: trans.__("what changed, and project code that fits the prompt") },
-      { id: "cells", name: trans.__("context cells"), about: trans.__("the code of all cells") },
-      { id: "full", name: trans.__("context full"), about: trans.__("all cells with their outputs") },
+      { id: "auto", name: trans.__("auto"), about: trans.__("what changed in the notebook since the last prompt") },
+      { id: "none", name: trans.__("none"), about: trans.__("nothing from the notebook") },
+      { id: "code", name: trans.__("code"), about: trans.__("what changed, and project code that fits the prompt") },
+      { id: "cells", name: trans.__("cells"), about: trans.__("the code of all cells") },
+      { id: "full", name: trans.__("full"), about: trans.__("all cells with their outputs") },
     ];
     fillSelect(this.selects.context, choices, this.context);
   }

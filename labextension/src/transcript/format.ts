@@ -32,6 +32,11 @@ export function plural(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
 
+/** "1 file, 2 cells"; empty if nothing was changed. Python's `change_words` says the same. */
+export function changeWords(files: number, cells: number): string {
+  return [files > 0 && plural(files, "file"), cells > 0 && plural(cells, "cell")].filter(Boolean).join(", ");
+}
+
 /** "+3 −1". */
 export function lineCounts(added: number, removed: number): string {
   return `+${added} −${removed}`;

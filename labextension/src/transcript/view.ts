@@ -96,7 +96,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     const keepsOpen = (folded: readonly Item[]): boolean => ends && isReading(folded.flatMap((item) => nodes.get(item) ?? []), focused());
     const drawAll = (): void => {
       // in their places before they are drawn: a card whose turn it is takes the keyboard
-      groups.arrange(nodes, { waiting: waitingCalls(store), ended, keepsOpen });
+      groups.arrange(nodes, { waiting: waitingCalls(store), ended, changes: store.changes, keepsOpen });
       for (const item of own) {
         const known = views.get(item);
         // a question's turn depends on the others

@@ -10,7 +10,7 @@ type UndoCell = { readonly node: HTMLElement; readonly model: { readonly outputs
 
 type Asked = [method: string, params: Record<string, unknown>];
 
-const SHOWN = { title: "Undo turn 3 “Rename it”?", text: "a.py  will be restored  +1 −1", does_something: true, conflicts: true };
+const SHOWN = { title: "Undo turn 3 “Rename it”?", text: "a.py will be restored · +1 −1", does_something: true, conflicts: true };
 
 let asked: Asked[];
 let open: number[];
@@ -143,11 +143,11 @@ it("asks over the connection that there is when it is pressed, and may be presse
 
 it("writes out what a file's name hides", async () => {
   const one = cell(3);
-  const hiding = { ...SHOWN, title: "Undo turn 3 “\u202Eevil”?", text: "report\u202Efdp.exe  will be restored\nnext\u200B line" };
+  const hiding = { ...SHOWN, title: "Undo turn 3 “\u202Eevil”?", text: "report\u202Efdp.exe will be restored\nnext\u200B line" };
   const answers = (method: string): Promise<unknown> => Promise.resolve(method === "undo_turns" ? { session: "s1", turns: open } : hiding);
   await new UndoButtons(() => answers).update(standIn({ content: { widgets: [one] } }));
   press(one.node, "Undo turn");
   await settled();
   expect(one.node.querySelector("strong")?.textContent).toBe("Undo turn 3 “⟦U+202E⟧evil”?");
-  expect(one.node.querySelector("pre")?.textContent).toBe("report⟦U+202E⟧fdp.exe  will be restored\nnext⟦U+200B⟧ line");
+  expect(one.node.querySelector("pre")?.textContent).toBe("report⟦U+202E⟧fdp.exe will be restored\nnext⟦U+200B⟧ line");
 });

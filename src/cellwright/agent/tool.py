@@ -301,7 +301,7 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):  # a dict for what is 
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     asks_together: bool = False
     rarely_used: bool = False
-    has_effects: bool | None = None
+    has_effects: bool | Callable[[], bool | None] | None = None
     other_names: Sequence[str] = ()
     title: Callable[[Mapping[str, Any]], str] | None = None
     preview: Callable[[Mapping[str, Any]], Awaitable[Preview]] | None = None

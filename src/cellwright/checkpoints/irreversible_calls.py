@@ -21,8 +21,8 @@ def effect_of(tool: Tool, tool_input: Mapping[str, Any], roots: Sequence[Path]) 
 
     A command counts unless it only reads. What is not known counts.
     """
-    has_effects = tool.category not in _TAKEN_BACK if tool.has_effects is None else tool.has_effects
-    if not has_effects:
+    said = tool.has_effects() if callable(tool.has_effects) else tool.has_effects
+    if not (tool.category not in _TAKEN_BACK if said is None else said):
         return ""
     if tool.read_only and tool.category != "web":
         return ""

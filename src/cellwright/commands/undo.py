@@ -20,7 +20,7 @@ from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Changed
+from cellwright.events import Changed, change_words
 from cellwright.features.branches.variables import NO_COPY, UndoneVariables, VariablesPlan
 from cellwright.sessions.session import Session
 from cellwright.text import counted, visible
@@ -41,7 +41,7 @@ NO_VARIABLES = VariablesPlan()
 def preview_text(plan: UndoPlan, cwd: Path, variables: VariablesPlan = NO_VARIABLES) -> str:
     """Describe what a plan would do, a line for each file, cell and variable; then what it would not do, and why."""
     lines = [
-        f"{changed.where}  {WOULD_BE[changed.kind]}  {in_figures(changed)}".rstrip()
+        " · ".join(filter(None, (f"{changed.where} {WOULD_BE[changed.kind]}", in_figures(changed))))
         for changed in changes_of_plan(plan, cwd)
     ]
     lines += bounded([change.text for change in variables.coming_back])
@@ -464,9 +464,7 @@ def _turns(history: History) -> Section:
 def _changed(turn: CheckpointTurn) -> str:
     files = sum(file.changed for file in turn.files.values())
     cells = sum(cell.changed for cell in turn.cells.values())
-    counts = [
-        f"{number} {what}{'s' if number > 1 else ''}" for number, what in ((files, "file"), (cells, "cell")) if number
-    ]
+    counts = [words] if (words := change_words(files, cells)) else []
     if turn.effects:
         counts.append(f"{counted(len(turn.effects), 'effect')} that stay{'s' if len(turn.effects) == 1 else ''}")
     return ", ".join(counts) or "nothing"

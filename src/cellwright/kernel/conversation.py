@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from cellwright.kernel.branches.kernel_branches import KernelBranches
     from cellwright.kernel.magic.config import Claude
     from cellwright.kernel.magic.fix import Fix
+    from cellwright.kernel.magic.page_prompt import PagePrompt
     from cellwright.kernel.magic.slash_command import CellCommand
 
 
@@ -153,7 +154,7 @@ class NotebookConversation:
         self._has_key = False
         """A key was there when it was looked for: it is not looked for again before each prompt."""
 
-    async def run_awaited(self, prompt: str, options: MagicOptions, fix: Fix | None = None) -> None:
+    async def run_awaited(self, prompt: str, options: MagicOptions, fix: Fix | PagePrompt | None = None) -> None:
         """Run `prompt`, the title of `fix` if there is one, in a cell that is awaited. Raises what the cell should show."""
         if (work := self._work_of(prompt, options, fix)) is None:
             return
@@ -162,7 +163,7 @@ class NotebookConversation:
                 end = await wait.awaited(work.start())
             work.finish(end)
 
-    def run_blocking(self, prompt: str, options: MagicOptions, fix: Fix | None = None) -> None:
+    def run_blocking(self, prompt: str, options: MagicOptions, fix: Fix | PagePrompt | None = None) -> None:
         """The same in a cell that blocks."""
         if (work := self._work_of(prompt, options, fix)) is None:
             return
@@ -171,7 +172,7 @@ class NotebookConversation:
                 end = wait.blocking(work.start())
             work.finish(end)
 
-    def _work_of(self, prompt: str, options: MagicOptions, fix: Fix | None) -> CellWork[Any] | None:
+    def _work_of(self, prompt: str, options: MagicOptions, fix: Fix | PagePrompt | None) -> CellWork[Any] | None:
         """Build what the cell waits for, a slash command or a run; None for a run that goes on without its cell."""
         if fix is None and _COMMAND.match(prompt) and self._is_answered_here(prompt):
             command = self._command(prompt, options)
@@ -395,7 +396,7 @@ class NotebookConversation:
     def _is_watched(self) -> bool:
         return self.panels.is_watched
 
-    def _prepared(self, prompt: str, options: MagicOptions, fix: Fix | None) -> PreparedRun:
+    def _prepared(self, prompt: str, options: MagicOptions, fix: Fix | PagePrompt | None) -> PreparedRun:
         self._has_prompted = True
         options = structs.replace(options, background=runs_in_background(options, front_end_of(self.shell)))
         typed = None if options.schema is None else named_type(options.schema, self.shell.user_ns)
@@ -445,7 +446,7 @@ class NotebookConversation:
         return PreparedRun(request, structs.replace(surface, emit=emit, belongs_to=belongs_to), finish)
 
     def _context(
-        self, prompt: str, options: MagicOptions, fix: Fix | None, *, dry: bool = False
+        self, prompt: str, options: MagicOptions, fix: Fix | PagePrompt | None, *, dry: bool = False
     ) -> tuple[ContextProvider, ...]:
         providers = self.kernel_context.with_prompt(prompt, options.context, front_end_of(self.shell).cell_id, dry=dry)
         if fix is None:

@@ -23,14 +23,57 @@ from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.pages.comm_target import NotebookTarget
 from cellwright.kernel.pages.open_documents import OpenDocuments
 from cellwright.kernel.run.execution_count import ExecutionCountMender
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.conversation import NotebookConversation
 
 MAGIC = "claude"
+NAME = "cellwright"
+
+_LOADS = lazy_pattern(rf"(?<![\w])load_ext\b[^\n]*\b{NAME}\b")
+
+
+class FirstLoad:
+    """The user's first `%load_ext cellwright` of a kernel in which a page, or IPython's start, loaded the extension before.
+
+    IPython would say that it "is already loaded", to somebody who did not load it. While such a cell runs, IPython does not
+    list the extension: it loads it again, which does nothing. From then on the line is said, since it is true.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._is_said = False
+        self._is_hidden = False
+
+    def watch(self) -> None:
+        self._shell.events.register("pre_run_cell", self._before)
+        self._shell.events.register("post_run_cell", self._after)
+
+    def stop(self) -> None:
+        self._shell.events.unregister("pre_run_cell", self._before)
+        self._shell.events.unregister("post_run_cell", self._after)
+
+    @property
+    def _loaded(self) -> set[str]:
+        """The names of the extensions that IPython lists as loaded."""
+        return cast("set[str]", cast("Any", self._shell).extension_manager.loaded)
+
+    def _before(self, info: ExecutionInfo) -> None:
+        if not self._is_said and NAME in self._loaded and _LOADS.search(info.raw_cell or ""):
+            self._loaded.discard(NAME)
+            self._is_hidden = True
+
+    def _after(self, result: ExecutionResult) -> None:
+        if self._is_hidden:
+            self._is_hidden = False
+            self._is_said = NAME in self._loaded
+            self._loaded.add(NAME)  # the cell may have failed before that line
+        elif result.info is not None and _LOADS.search(result.info.raw_cell or ""):
+            self._is_said = True  # the cell that loaded it
 
 
 class Extension:
@@ -43,6 +86,7 @@ class Extension:
         self._magic = ClaudeMagic(self, self._config)
         self._documents = OpenDocuments()
         self._reply_count = ExecutionCountMender(shell)
+        self._first_load = FirstLoad(shell)
         self._notebooks = NotebookTarget(self._agent_loop)
         self._chat = ChatTarget(self._make_chat)
         self.cells = CellLog(shell)
@@ -61,6 +105,7 @@ class Extension:
         self._rewriting.install()
         self._reply_count.install()
         self.cells.start()
+        self._first_load.watch()
         self._configurables.append(self._config)
         self._shell.magics_manager.register_function(self._magic.claude, "line_cell", MAGIC)
         register(self.conversation)
@@ -86,6 +131,7 @@ class Extension:
         self._rewriting.remove()
         self._reply_count.remove()
         self.cells.stop()
+        self._first_load.stop()
         self._configurables.remove(self._config)
         for kind in ("line", "cell"):
             del self._shell.magics_manager.magics[kind][MAGIC]

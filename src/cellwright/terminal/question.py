@@ -283,7 +283,9 @@ def _offer(use: ToolUse, choice: Choice) -> OfferedAnswer:
     if choice["action"] == "deny" and use.kind != "trust":
         words = "Reason" if use.kind == "permission" else "What should be different?"
     if use.name == "NotebookEdit" and use.kind == "permission" and choice["scope"] == "once":
-        label = "Reject" if choice["action"] == "deny" else "Accept"
+        # a warning says that somebody changed the cell: nothing is changed, and Claude reads it again
+        accept = "Let Claude adapt it" if use.preview.warning else "Accept"
+        label = "Reject" if choice["action"] == "deny" else accept
     elif choice["rules"] and not label.lower().startswith(("allow", "always allow")):
         label = f"Allow {label}"
     rules = visible_line(", ".join(choice["rules"]), TITLE_CHARS)

@@ -77,7 +77,7 @@ def test_commands_run_in_it_and_a_question_says_so(at_desk: Callable[..., Desk],
     assert "the image of the tests" in desk.results[0]
     assert f"run in the container {files}" in json.dumps(desk.server.requests[0].body)
     assert (tmp_path / "project/made/here").read_text() == "the image of the tests\n"
-    assert [f"It runs in the container {files}." in question.decision.reason for question in desk.asked] == [True]
+    assert [f"It runs in the container {files}." in question.decision.shown_reason for question in desk.asked] == [True]
 
 
 def test_without_a_program_nothing_is_sent(at_desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,6 +196,8 @@ def test_what_changes_while_the_question_waits_is_not_overwritten(notebook, mode
     book.run(1)
     card = book.asked(1)
     expect(card).to_contain_text("Somebody changed this cell")
+    expect(card.get_by_role("button", name="Let Claude adapt it")).to_be_visible()
+    expect(card.get_by_role("button", name="Accept and run")).to_have_count(0)
     for line in ("\N{MINUS SIGN}x = 1  # mine", "+x = 1  # mine, too", "+x = 2  # mine"):
         shows_line(card, line)
     book.page.evaluate("document.activeElement.blur()")

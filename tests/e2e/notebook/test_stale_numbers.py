@@ -63,6 +63,11 @@ def test_a_cell_that_ran_again_marks_the_answer_until_it_is_refreshed(notebook, 
     prompt = json.dumps(model.requests[-1].body["messages"])
     assert "2.41" in prompt
     assert "cell [4] gave 2.4123 then, 2.6312 now" in prompt
+    # people see a few words, here in the panel
+    book.page.keyboard.press("Control+Shift+Y")
+    said = book.page.locator(".cellwright-panel .run").last.locator(".said")
+    expect(said).to_contain_text("Refresh 1 number")
+    expect(said).not_to_contain_text("out of date")
     # the prompt of the cell stays its user's
     assert "".join(book.save()["cells"][2]["source"]) == "%%claude\nHow long do they wait?"
 

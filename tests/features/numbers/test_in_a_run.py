@@ -12,8 +12,8 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import Result, RunOptions, result_of
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
-from cellwright.events import Event, NumbersTraced, RunEnd
-from cellwright.features.numbers.checks import check_prompt, checked_numbers
+from cellwright.events import ContextAttached, Event, NumbersTraced, RunEnd, UserPrompt
+from cellwright.features.numbers.checks import check_instructions, checked_numbers
 from cellwright.features.numbers.sources import source
 from cellwright.features.numbers.trace import trace, with_marks
 from cellwright.kernel.output.saved_markdown import SavedTranscript
@@ -105,9 +105,17 @@ def test_check_these_computes_them_and_renews_the_marks(asked: Any, tmp_path: Pa
         [use("Bash", command="cat more.txt"), say("I stated 31.8 %, and 31.84 % is right. 14.25 cannot be computed.")],
     )
     first, second = [event for event in events if isinstance(event, NumbersTraced)]
-    assert first.check.startswith("Check these numbers")
+    # people see its title; Claude receives the instructions beside it
+    assert first.check == "Check 2 numbers"
+    assert [event.prompt for event in events if isinstance(event, UserPrompt)] == ["How many left?", "Check 2 numbers"]
+    sent = next(
+        event.parts
+        for event in events
+        if isinstance(event, ContextAttached) and event.parts[-1].title == "Instructions"
+    )
     assert (
-        "1. 31.8 % in “Of 7,043 customers 26.5 % left, 31.8 % of those with a contract of 14.25 months.”" in first.check
+        "1. 31.8 % in “Of 7,043 customers 26.5 % left, 31.8 % of those with a contract of 14.25 months.”"
+        in sent[-1].text
     )
     assert second.checked is not None
     assert second.checked.answer == first.answer
@@ -119,7 +127,9 @@ def test_check_these_computes_them_and_renews_the_marks(asked: Any, tmp_path: Pa
 
 
 def test_a_number_that_was_written_into_the_code_is_not_computed() -> None:
-    prompt = check_prompt("0a1b", with_marks(trace("It is 31.8 % of 41.37.", [source("output", "P", "age 41.37")])))
+    prompt = check_instructions(
+        "0a1b", with_marks(trace("It is 31.8 % of 41.37.", [source("output", "P", "age 41.37")]))
+    )
     assert "31.8 %" in prompt
     output = source("output", "Python, call 2", "check 1 31.8", id="t2")
     assert checked_numbers(prompt, [output]) is not None

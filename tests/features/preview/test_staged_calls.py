@@ -9,6 +9,7 @@ import pytest
 
 import cellwright
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext
+from cellwright.checkpoints.irreversible_calls import effect_of
 from cellwright.errors import ToolError
 from cellwright.features.preview.staged_calls import PreviewPolicy, Stage, staged_tool
 from cellwright.features.preview.staged_tree import StagedTree
@@ -37,6 +38,18 @@ def test_a_write_goes_to_the_copy_and_a_rule_against_it_holds(tmp_path: Path) ->
     assert not (tmp_path / "a.txt").exists()
     assert stage.tree is not None
     assert (stage.tree.root / "a.txt").read_text() == "a\n"
+    stage.tree.close()
+
+
+def test_what_a_command_does_to_the_copy_is_no_effect_that_undo_names(tmp_path: Path) -> None:
+    stage = stage_in(tmp_path, tree=False)
+    [bash] = cellwright.builtin_tools("Bash", cwd=tmp_path)
+    staged, given = staged_tool(bash, stage), {"command": "touch a.txt"}
+    stage.tree = StagedTree.make(tmp_path, lambda _: True)
+    assert effect_of(staged, given, [tmp_path]) == ""
+    # the preview is over: what runs now is the user's own
+    stage.is_off = True
+    assert effect_of(staged, given, [tmp_path]) == effect_of(bash, given, [tmp_path]) == "Bash: touch a.txt"
     stage.tree.close()
 
 

@@ -11,6 +11,7 @@ from PIL import Image
 
 from cellwright.events import (
     Call,
+    Changed,
     Event,
     Notice,
     Retrying,
@@ -21,6 +22,7 @@ from cellwright.events import (
     TodosChanged,
     ToolEnd,
     ToolStart,
+    TurnChanged,
     TurnEnd,
     UserPrompt,
 )
@@ -89,6 +91,34 @@ def test_the_answer_the_tools_the_diff_and_the_cost():
         "**Done**: see `a.py`.\n\n"
         "*claude-opus-5-5* · *3 tool calls* · *1 min 5 s* · *\\$0.012* · *session \\$0.50* · *5,230 tokens of context*"
     )
+
+
+def test_the_line_of_the_steps_counts_changes_as_the_last_line_does():
+    def edits(*names: str, more: tuple[Event, ...] = (), changes: TurnChanged) -> str:
+        calls = [
+            each
+            for at, name in enumerate(names)
+            for each in (
+                ToolStart((call(f"t{at}", "Edit", name),)),
+                ToolEnd(f"t{at}", "Edit", "success", "Edited.", 3.0, {"diff": DIFF.replace("a.py", name)}),
+            )
+        ]
+        end = TextDelta("Done.", 0), turn_end("end_turn"), changes, run_end()
+        return saved(*calls, turn_end(), *more, *end).markdown()
+
+    names = "a.py", "n.ipynb#c1", "n.ipynb#c2", "n.ipynb#c2"
+    file, notebook, cell = Changed("a.py", "changed"), Changed("n.ipynb", "changed"), Changed("cell [1]", "changed")
+    open_in_page = edits(*names, changes=TurnChanged(1, (file,), (cell, cell)))
+    assert "<summary>4 steps · 1 file, 2 cells +4 −4</summary>" in open_in_page
+    assert "1 file, 2 cells changed" in open_in_page
+    assert "4 steps · 2 files +4 −4" in edits(*names, changes=TurnChanged(1, (file, notebook)))
+    accept = (
+        ToolStart((call("p", "AcceptPreview", "Preview"),)),
+        ToolEnd("p", "AcceptPreview", "success", "accepted", 1.0),
+    )
+    preview = edits(*names, more=accept, changes=TurnChanged(1, (file,)))
+    assert "<summary>5 steps</summary>" in preview
+    assert "1 file changed" in preview
 
 
 def test_plain_text_says_the_same_without_markup_of_ours():

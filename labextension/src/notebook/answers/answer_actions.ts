@@ -1,13 +1,14 @@
 /** What can be done with an answer and needs the page: ask again, open a file at its line, go to a cell. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
+import type { Cell } from "@jupyterlab/cells";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 import { ITranslator } from "@jupyterlab/translation";
 
 import { serverRoot } from "../../page";
 import { whenLoaded } from "../../sidebar/stale_bundle";
-import type { PageAction } from "../../transcript/items/page_actions";
+import type { PageAction, WrittenPrompt } from "../../transcript/items/page_actions";
 import { ACTION_EVENT, lendKeyForm, offerPageActions } from "../../transcript/items/page_actions";
 import { transOf } from "../../translation";
 import { serverApi } from "../../transport/server_api";
@@ -102,20 +103,27 @@ export class AnswerActions {
   }
 
   /** Writes the answer anew in its cell, wherever its mark was pressed; asks below it if it stands in no prompt's cell. */
-  private async refresh(answer: string, prompt: string, host: Element): Promise<void> {
-    const { refreshAnswer } = await import("../outputs/stale_numbers");
-    if (!(await refreshAnswer(this.panels(), answer, prompt, host))) await this.ask(prompt, host);
+  private async refresh(answer: string, prompt: WrittenPrompt, host: Element): Promise<void> {
+    const { askWritten, refreshAnswer } = await import("../outputs/stale_numbers");
+    if (await refreshAnswer(this.panels(), answer, prompt, host)) return;
+    const below = this.promptBelow(prompt.title, host);
+    if (below) await askWritten(below.panel, below.cell, prompt);
   }
 
   /** Asks in a cell below. */
   private async ask(prompt: string, host: Element): Promise<void> {
+    const below = this.promptBelow(prompt, host);
+    if (below) await NotebookActions.runCells(below.panel.content, [below.cell], below.panel.sessionContext);
+  }
+
+  private promptBelow(prompt: string, host: Element): { panel: NotebookPanel; cell: Cell } | null {
     const panel = this.atCell(host);
-    if (!panel) return;
+    if (!panel) return null;
     NotebookActions.insertBelow(panel.content);
     const cell = panel.content.activeCell;
-    if (!cell) return;
+    if (!cell) return null;
     cell.model.sharedModel.setSource(PROMPT_HEADER + prompt);
-    await NotebookActions.runCells(panel.content, [cell], panel.sessionContext);
+    return { panel, cell };
   }
 
   /** The notebook of `host`, its cell active: the button that was pressed may go with the output. */

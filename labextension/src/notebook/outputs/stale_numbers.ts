@@ -9,6 +9,7 @@ import type { NotebookPanel } from "@jupyterlab/notebook";
 import type { Kernel } from "@jupyterlab/services";
 
 import { showStale } from "../../transcript/items/numbers";
+import type { WrittenPrompt } from "../../transcript/items/page_actions";
 import { TRANSCRIPT_TYPE } from "../../transcript/protocol";
 import { loadForCell } from "../../transport/load_extension";
 import type { ComparedCell, ServerApi } from "../../transport/server_api";
@@ -128,14 +129,21 @@ function withoutPictures(output: IOutput): IOutput {
  * Has the answer of this name written anew in the cell that shows it, whose prompt stays; false where no prompt's cell shows it.
  * If the new one is not finished, the old one stays above it.
  */
-export async function refreshAnswer(panels: readonly NotebookPanel[], answer: string, prompt: string, host: Element): Promise<boolean> {
+export async function refreshAnswer(panels: readonly NotebookPanel[], answer: string, prompt: WrittenPrompt, host: Element): Promise<boolean> {
   const found = panels.flatMap((panel) => panel.content.widgets.filter((cell) => shows(cell, answer)).map((cell) => ({ panel, cell })));
   const place = found.find(({ cell }) => cell.node.contains(host)) ?? found[0];
-  const header = HEADER.exec(place?.cell.model.sharedModel.getSource() ?? "");
-  const kernel = place?.panel.sessionContext.session?.kernel;
+  return place !== undefined && askWritten(place.panel, place.cell, prompt);
+}
+
+/** Runs the prompt's `cell` with `prompt` in place of its words, which stay; false if it has no kernel, or is no prompt's. */
+export async function askWritten(panel: NotebookPanel, cell: Cell, { title, instructions }: WrittenPrompt): Promise<boolean> {
+  const header = HEADER.exec(cell.model.sharedModel.getSource());
+  const kernel = panel.sessionContext.session?.kernel;
   if (!header || !kernel) return false;
   const options = header[2] ?? "";
-  await runInPlace(place.panel, place.cell, kernel, `%%claude${OPTIONS.test(options) ? options : ""}\n${prompt}`);
+  // as `kernel/magic/page_prompt.py` reads it
+  const prompt = `${title}\n<cellwright-instructions>\n${instructions}\n</cellwright-instructions>`;
+  await runInPlace(panel, cell, kernel, `%%claude${OPTIONS.test(options) ? options : ""}\n${prompt}`);
   return true;
 }
 

@@ -47,12 +47,20 @@ export function isCellChange({ name, kind }: AskOp): boolean {
   return name === "NotebookEdit" && kind === "permission";
 }
 
+/** A change of a cell that somebody else changed meanwhile: to allow it changes nothing, and has Claude read the cell again. */
+function isConflict(ask: AskOp): boolean {
+  return isCellChange(ask) && ask.warning !== "";
+}
+
+/** As the terminal says it (`terminal/question.py`). */
+const ADAPT = "Let Claude adapt it";
+
 export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
   const words = formTextFor(ask);
   const why = reasonField(words);
   const take = (choice: Choice, edited: JsonObject | null = null, run = false): void => {
     if (!card.ready()) return;
-    if (isCellChange(ask)) changeRunner()?.runWhenChanged(ask, run ? sourceOf(edited ?? ask.input) : null);
+    if (isCellChange(ask)) changeRunner()?.runWhenChanged(ask, run && !isConflict(ask) ? sourceOf(edited ?? ask.input) : null);
     card.send(answerOf(choice, edited, why.value.trim()));
   };
   const allowAll = (): void => {
@@ -83,7 +91,7 @@ export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
     ask.choices.filter((choice) => choice.action === action).map((choice, index) => {
       keys.set(choice.key, () => { take(choice); });
       const kind = action === "deny" ? "deny" : index === 0 && "primary";
-      return keyButton(choice.key, choiceLabel(choice, words), () => { take(choice); }, kind);
+      return keyButton(choice.key, choiceLabel(ask, choice, words), () => { take(choice); }, kind);
     });
   const parts = { keys, why, card, edit, allowAll, deny, allowing: buttons("allow"), denying: buttons("deny") };
   const form = isCellChange(ask) ? changeForm(ask, { ...parts, accept }) : permissionForm(ask, words, parts);
@@ -168,7 +176,7 @@ function changeForm(ask: AskOp, { keys, why, card, accept, deny, edit, allowAll,
     element("div", { class: "choices" }, ...wider, none),
     ...rulesOf(ask),
   );
-  const editing = ask.input && accept ? [keyButton("e", [element("span", {}, CELL_CHANGE.edit)], edit)] : [];
+  const editing = ask.input && accept && !isConflict(ask) ? [keyButton("e", [element("span", {}, CELL_CHANGE.edit)], edit)] : [];
   if (editing.length > 0) keys.set("e", edit).set("E", edit);
   const seldom = [...editing, all, unfolding(rest), why];
   const row = element("div", { class: "choices" }, run, ...(first ? [first] : []), ...denying, ...seldom);
@@ -183,7 +191,7 @@ function changeForm(ask: AskOp, { keys, why, card, accept, deny, edit, allowAll,
   const refresh = (total: number): void => {
     const enter = accept ? offered(ask) : null;
     offer(run, ["Enter"], enter === null ? undefined : accept);
-    label(run, enter === "run" ? "Accept and run" : "Accept");
+    label(run, isConflict(ask) ? ADAPT : enter === "run" ? "Accept and run" : "Accept");
     if (first) standBeside(first, enter);
     const several = total > 1 && card.answerAll !== undefined;
     offer(all, ["a", "A"], several || next > 0 ? acceptAll : undefined);
@@ -218,8 +226,10 @@ function sourceOf(input: JsonObject | null): string | null {
   return typeof source === "string" ? source : null;
 }
 
+/** The act that Enter is for; of a conflict nothing is run. */
 function offered(ask: AskOp): ReturnType<ChangeRunner["offers"]> {
-  return changeRunner()?.offers(ask) ?? null;
+  const offers = changeRunner()?.offers(ask) ?? null;
+  return offers && isConflict(ask) ? "accept" : offers;
 }
 
 /** The field in which a "no" is explained. */
@@ -241,8 +251,9 @@ function many(count: number): string {
 }
 
 /** The label of a choice, in words; the rules that it keeps stand in `rulesOf`. */
-function choiceLabel(choice: Choice, words: FormText): Child[] {
-  return [element("span", {}, ...sentence(words.offer(choice)))];
+function choiceLabel(ask: AskOp, choice: Choice, words: FormText): Child[] {
+  const adapts = isConflict(ask) && choice.action === "allow" && choice.scope === "once";
+  return [element("span", {}, ...sentence(adapts ? ADAPT : words.offer(choice)))];
 }
 
 const KEPT: Partial<Record<Scope, string>> = { session: "for this session", always: "saved in this project's settings" };

@@ -112,11 +112,11 @@ export function changeCounts(lines: readonly DiffLine[]): string {
   return lineCounts(added, removed);
 }
 
-/** The names of the files that `diff` changes; a notebook's cells are the notebook. */
-export function changedFiles(diff: string): string[] {
+/** The names of the files and cells (`analysis.ipynb#c4`) that `diff` changes. */
+export function changedNames(diff: string): string[] {
   const headers = [...diff.matchAll(/^--- ([^\n]*)\n\+\+\+ ([^\n]*)$/gm)];
   const names = headers.map(([, before = "", after = ""]) => (after.startsWith("/dev/null") ? before : after));
-  return names.map((name) => name.replace(/^[ab]\//, "").replace(/\t.*$/, "").replace(/(\.ipynb)#.*$/, "$1").trim());
+  return names.map((name) => name.replace(/^[ab]\//, "").replace(/\t.*$/, "").trim());
 }
 
 /** The lines without the blank context at both ends of each hunk, which says nothing. */

@@ -3,9 +3,10 @@
  * what was said, asked and shown to the user stays. A stretch is one line, so an answer may have several.
  */
 
-import { changedFiles, changedLines } from "../cards/diff";
+import { changedLines, changedNames } from "../cards/diff";
 import { element, setText } from "../dom";
-import { lineCounts, plural } from "../format";
+import { changeWords, lineCounts, plural } from "../format";
+import type { ChangesOp } from "../protocol";
 import type { Item, ToolItem } from "../store";
 import { revealed } from "../visible_text";
 import { isInList } from "./todo_list";
@@ -72,19 +73,37 @@ export function stretches(items: readonly Item[], { after, last }: { after: bool
   return found.filter((stretch) => shownCalls(stretch).length > 1);
 }
 
-/** "2 files +11 −2"; of one file its name. */
-function changesOf(calls: readonly ToolItem[]): string[] {
+/** The call that asks which changes of a preview are accepted: those before it were made in a copy. */
+const ACCEPT = "AcceptPreview";
+const CELL = /(\.ipynb)#.*$/;
+
+/** What is known of the run's changes: `changes` as the footer has them, `staged` if the steps changed a copy alone. */
+export type RunChanges = { readonly changes: ChangesOp | null; readonly staged: boolean };
+
+export function runChanges(items: readonly Item[], changes: ChangesOp | null): RunChanges {
+  return { changes, staged: items.some((item) => item.kind === "tool" && item.name === ACCEPT) };
+}
+
+/** "1 file, 2 cells +11 −2", counted as the footer does; of one file its name. */
+function changesOf(calls: readonly ToolItem[], { changes, staged }: RunChanges): string[] {
   const changed = calls.filter(({ diff, status }) => diff !== null && status === "success");
-  const files = new Set(changed.flatMap(({ diff }) => changedFiles(diff ?? "")));
-  const [first] = files;
-  if (first === undefined) return [];
+  // a notebook that is open nowhere is a file
+  const whole = new Set(changes?.files.map(({ where }) => where));
+  const named = changed.flatMap(({ diff }) => changedNames(diff ?? "")).map((name) => {
+    const notebook = name.replace(CELL, "$1");
+    return whole.has(notebook) ? notebook : name;
+  });
+  const names = [...new Set(named)];
+  const [first] = names;
+  if (first === undefined || staged) return [];
   const sum = (side: "added" | "removed"): number => changed.reduce((lines, call) => lines + (changedLines(call)?.[side] ?? 0), 0);
-  const what = files.size === 1 ? revealed(first) : plural(files.size, "file");
+  const cells = names.filter((name) => CELL.test(name)).length;
+  const what = names.length === 1 && cells === 0 ? revealed(first) : changeWords(names.length - cells, cells);
   return [`${what} ${lineCounts(sum("added"), sum("removed"))}`];
 }
 
 /** "10 steps · 1 failed · 2 files +11 −2"; the answer's last line has the time. */
-export function stepsTitle(items: readonly Item[]): string {
+export function stepsTitle(items: readonly Item[], known: RunChanges): string {
   const calls = shownCalls(items);
   const count = (status: (call: ToolItem) => boolean, word: string): string[] => {
     const number = calls.filter(status).length;
@@ -95,7 +114,7 @@ export function stepsTitle(items: readonly Item[]): string {
     ...count((call) => call.status === "error" || call.status === "timeout", "failed"),
     ...count((call) => call.status === "denied", "denied"),
     ...count((call) => call.status === "interrupted", "stopped"),
-    ...changesOf(calls),
+    ...changesOf(calls, known),
   ].join(" · ");
 }
 
@@ -108,9 +127,9 @@ export function endsInFailure(items: readonly Item[], all: readonly Item[]): boo
 export type Fold = { readonly node: HTMLDetailsElement; readonly body: HTMLElement };
 
 /** The line of a stretch, which unfolds. */
-export function stepsFold(items: readonly Item[], open: boolean): Fold {
+export function stepsFold(items: readonly Item[], open: boolean, known: RunChanges): Fold {
   const title = element("span", { class: "call" });
-  setText(title, stepsTitle(items));
+  setText(title, stepsTitle(items, known));
   const body = element("div", { class: "turn-steps-items" });
   const node = element("details", { class: "turn-steps", open: open && "" }, element("summary", {}, title), body);
   return { node, body };

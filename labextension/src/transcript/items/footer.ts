@@ -3,7 +3,7 @@
 import { copyButton } from "../clipboard";
 import { button, element, setText } from "../dom";
 import { returnFocus } from "../focus";
-import { count, dollars, duration, wholeSeconds } from "../format";
+import { changeWords, count, dollars, duration, wholeSeconds } from "../format";
 import type { EndOp } from "../protocol";
 import type { TranscriptStore } from "../store";
 import type { ItemView, TranscriptContext } from "./item_view";
@@ -126,7 +126,7 @@ function undoButton({ store, host }: TranscriptContext): { readonly node: HTMLBu
   return {
     node,
     settle() {
-      if (withdraw || !store.end || countsOf(store).length === 0) return;
+      if (withdraw || !store.end || countsOf(store) === "") return;
       withdraw = undoOffers().add({
         host,
         offer: (offered) => {
@@ -162,7 +162,7 @@ function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTM
   const cost = costText(place.store);
   if (cost) facts.push({ text: cost, title: tokens });
   else if (tokens) facts.push({ text: tokens });
-  const changed = countsOf(place.store).join(", ");
+  const changed = countsOf(place.store);
   if (changed) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` }, undo);
   facts.push(...more.filter((node) => !node.hidden));
   // the panel has it in sight all the time; while there is much room nobody asks
@@ -171,13 +171,8 @@ function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTM
   return facts;
 }
 
-function countsOf({ changes }: TranscriptStore): string[] {
-  if (!changes) return [];
-  return [countOf(changes.files.length, "file"), countOf(changes.cells.length, "cell")].filter((text) => text !== "");
-}
-
-function countOf(number: number, what: string): string {
-  return number === 0 ? "" : `${number} ${what}${number > 1 ? "s" : ""}`;
+function countsOf({ changes }: TranscriptStore): string {
+  return changes ? changeWords(changes.files.length, changes.cells.length) : "";
 }
 
 function costText({ end, totals }: TranscriptStore): string {

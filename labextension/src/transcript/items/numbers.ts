@@ -9,7 +9,7 @@ import { hasPageActions, request } from "./page_actions";
 
 export type Numbers = { readonly buttons: readonly HTMLButtonElement[]; readonly list: HTMLElement; update(): void; dispose(): void };
 
-/** An answer of a notebook whose cells or files have another value now; `refresh` asks Claude to write it anew. */
+/** An answer of a notebook whose cells or files have another value now; `refresh` are the instructions by which Claude writes it anew. */
 export type StaleAnswer = { readonly answer: string; readonly numbers: readonly StaleNumber[]; readonly refresh: string };
 export type StaleNumber = { readonly text: string; readonly from_end: number; readonly words: string; readonly cell: string; readonly path: string };
 /** A number as it is drawn; `stale` says what its source has now, "" if it is not stale. */
@@ -62,7 +62,7 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
     request(host, { action: "ask", prompt: drawn?.check ?? "" });
   }, { class: "plain", title: "Ask Claude to compute the numbers that were not found", hidden: "" });
   const refresh = button("Refresh", () => {
-    if (drawn && stale) request(host, { action: "refresh", answer: drawn.answer, prompt: stale.refresh });
+    if (drawn && stale) request(host, { action: "refresh", answer: drawn.answer, prompt: { title: `Refresh ${plural(stale.numbers.length, "number")}`, instructions: stale.refresh } });
   }, { class: "plain", title: "Ask Claude to write this answer anew with the current values", hidden: "" });
   const test = button("Test stability", () => {
     request(host, { action: "command", command: `/stability answer=${drawn?.answer ?? ""}` });

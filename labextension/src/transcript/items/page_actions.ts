@@ -4,13 +4,16 @@ import type { AskOp } from "../protocol";
 
 export const ACTION_EVENT = "cellwright-action";
 
+/** A prompt that is not the user's own: people see its `title`, Claude receives its `instructions` with it. */
+export type WrittenPrompt = { readonly title: string; readonly instructions: string };
+
 export type PageAction =
   /** Ask the same again: the cell, or the panel's prompt. */
   | { action: "again" }
   /** Ask something else, as the next prompt. */
   | { action: "ask"; prompt: string }
   /** Have the answer of this name, a cell's, written anew in its place. */
-  | { action: "refresh"; answer: string; prompt: string }
+  | { action: "refresh"; answer: string; prompt: WrittenPrompt }
   /** Open a file of Claude's folder, at its line where that is given. */
   | { action: "open"; path: string; line: number | null }
   /** Go to a cell of the notebook `path`. */

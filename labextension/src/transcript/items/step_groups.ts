@@ -6,9 +6,10 @@
 import { element, setText } from "../dom";
 import { duration } from "../format";
 import type { Item, ToolItem } from "../store";
+import type { ChangesOp } from "../protocol";
 import { isOver } from "../store";
 import type { Fold } from "./folded_steps";
-import { endsInFailure, stepsFold, stretches } from "./folded_steps";
+import { endsInFailure, runChanges, stepsFold, stretches } from "./folded_steps";
 
 /** By the kind of call, how many of them are said: now, and when they are over. */
 type Words = { readonly now: string; readonly done: string; count(number: number): string };
@@ -107,6 +108,8 @@ export type Arrangement = {
   readonly waiting: ReadonlySet<Item>;
   /** Where these items stand in an answer that is over; null while it goes on. */
   readonly ended: { readonly after: boolean; readonly last: boolean } | null;
+  /** What the run changed, once that is known. */
+  readonly changes: ChangesOp | null;
   /** Steps that somebody looks at stay as they are. */
   keepsOpen(items: readonly Item[]): boolean;
 };
@@ -176,7 +179,7 @@ export function stepGroups(parent: HTMLElement): { arrange(nodes: ReadonlyMap<It
         arranged = now;
         const foldOf = (part: Part): Fold => {
           const opens = (arrangement.ended?.last === true && endsInFailure(part.items, items)) || arrangement.keepsOpen(part.items);
-          const fold = folds.get(part.first) ?? stepsFold(part.items, opens);
+          const fold = folds.get(part.first) ?? stepsFold(part.items, opens, runChanges(items, arrangement.changes));
           folds.set(part.first, fold);
           return fold;
         };

@@ -93,13 +93,13 @@ describe("several changes of cells", () => {
 describe("at the cell itself", () => {
   afterEach(() => { offerChangeRunner(undefined); });
 
-  function shown(): { root: ShadowRoot; sent: AnswerMessage[]; all: string[]; card: ReturnType<typeof proposalCard> } {
+  function shown(asked = change("q")): { root: ShadowRoot; sent: AnswerMessage[]; all: string[]; card: ReturnType<typeof proposalCard> } {
     const host = document.createElement("div");
     document.body.replaceChildren(host);
     const sent: AnswerMessage[] = [];
     const all: string[] = [];
     const page = { reveal: () => undefined, askKeys: () => () => undefined, answerAll: (behavior: string) => void all.push(behavior) };
-    const card = proposalCard(host, change("q"), (answer) => void sent.push(answer), page);
+    const card = proposalCard(host, asked, (answer) => void sent.push(answer), page);
     return { root: shadowOf(host), sent, all, card };
   }
 
@@ -122,6 +122,18 @@ describe("at the cell itself", () => {
     press(await readyCard(other.root), "1");
     expect(other.sent).toMatchObject([{ behavior: "allow" }]);
     expect(runs).toEqual(["x = 2", null]);
+  });
+
+  it("a change of a cell that somebody changed meanwhile runs nothing, and says so", async () => {
+    const runs = runner("run");
+    const { root, sent } = shown({ ...change("q"), warning: "Somebody changed this cell since Claude read it: nothing will be changed." });
+    const node = await readyCard(root);
+    expect(shownLabels(node)).toEqual(["EnterLet Claude adapt it", "4Reject", "More"]);
+    press(node, "Enter");
+    expect(sent).toMatchObject([{ behavior: "allow" }]);
+    expect(runs).toEqual([null]);
+    offerChangeRunner(undefined);
+    expect(shownLabels(await readyCard(shown({ ...change("q"), warning: "Somebody changed it." }).root))[0]).toBe("1Let Claude adapt it");
   });
 
   it("Enter on a button presses that button, and on a change that nothing runs of it accepts", async () => {

@@ -35,6 +35,25 @@ it("steps and the remarks between them are one line, the answer stays; saved it 
   expect(find(shadowOf(host), ".items").textContent).toBe(find(root, ".items").textContent);
 });
 
+it("counts files and cells as the last line does, and nothing of what a preview changed in its copies", async () => {
+  const cell = (id: string, name: string): Op[] => call(id, { diff: DIFF.replaceAll("tides.py", `analysis.ipynb#${name}`) }, { name: "NotebookEdit", title: "Edit a cell" });
+  const where = (name: string): object => ({ where: name, kind: "changed", added: 1, removed: 1 });
+  const steps = [...edit("a", "tides.py"), ...cell("b", "c1"), ...cell("c", "c2"), ...cell("d", "c2")];
+  const accept: Op[] = [begun("tool-p", { name: "AcceptPreview" }), ask("p", { kind: "question", name: "AcceptPreview", title: "What do you accept?" }), answered("p"), ended("tool-p")];
+  const rows: [string, Op[], string, string][] = [
+    ["open in the page", [...steps, { op: "changes", turn: 1, files: [where("tides.py")], cells: [where("cell [1] in analysis.ipynb"), where("cell [2] in analysis.ipynb")], effects: [], not_kept: [] } as never], "4 steps · 1 file, 2 cells +4 −4", "1 file, 2 cells changed"],
+    ["a notebook that is open nowhere", [...steps, { op: "changes", turn: 1, files: [where("tides.py"), where("analysis.ipynb")], cells: [], effects: [], not_kept: [] } as never], "4 steps · 2 files +4 −4", "2 files changed"],
+    ["a preview, one of its files accepted", [...steps, ...accept, { op: "changes", turn: 1, files: [where("tides.py")], cells: [], effects: [], not_kept: [] } as never], "4 steps", "1 file changed"],
+  ];
+  for (const [what, ops, title, last] of rows) {
+    const { kernel, root } = scene();
+    kernel.say(RUN, ...ops, END);
+    await drawn();
+    expect([what, text(root, ".turn-steps > summary")]).toEqual([what, title]);
+    expect([what, text(root, "footer")]).toEqual([what, expect.stringContaining(last) as string]);
+  }
+});
+
 it("of a run whose last step failed they stay open, and say so", async () => {
   const { kernel, root } = scene();
   kernel.say(RUN, ...call("a"), ...call("b", { status: "error", error: { code: "X", message: "no" } }), said(0, "It failed."), END);

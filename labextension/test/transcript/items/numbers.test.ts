@@ -66,7 +66,7 @@ describe("an answer", () => {
     host.append(items);
     const store = new TranscriptStore();
     const numbers = numbersOf({ store, host }, items, () => items.querySelector<HTMLElement>(".tool") ?? undefined, () => undefined);
-    store.numbers = { op: "numbers", answer: "a1", check: "Check these", numbers: [{ ...said("2.4", 0, false), source: place }, said("31.8 %", 0)], checked: null };
+    store.numbers = { op: "numbers", answer: "a1", check: "Check 1 number", numbers: [{ ...said("2.4", 0, false), source: place }, said("31.8 %", 0)], checked: null };
     numbers.update();
     return { items, store, host, numbers };
   }
@@ -109,7 +109,7 @@ describe("an answer", () => {
     press(stale ?? undefined, "Enter");
     expect(items.querySelector(".claim-source")?.textContent).toBe("2.4 stale: cell [3] gave 2.4 then, 2.6 nowGo to cell");
     refresh?.click();
-    expect(asked).toEqual([{ action: "refresh", answer: "a1", prompt: "Write it anew" }]);
+    expect(asked).toEqual([{ action: "refresh", answer: "a1", prompt: { title: "Refresh 1 number", instructions: "Write it anew" } }]);
     showStale([], ["a1"]);
     expect(items.querySelector(".stale")).toBeNull();
     expect(refresh?.hidden).toBe(true);
@@ -136,7 +136,7 @@ describe("an answer", () => {
     const asked: unknown[] = [];
     host.addEventListener(ACTION_EVENT, (event) => asked.push((event as CustomEvent).detail));
     numbers.buttons[1]?.click();
-    expect(asked).toEqual([{ action: "ask", prompt: "Check these" }]);
+    expect(asked).toEqual([{ action: "ask", prompt: "Check 1 number" }]);
     store.numbers = { op: "numbers", answer: "a2", check: "", numbers: [], checked: { answer: "a1", numbers: [{ number: 1, agrees: true, words: "computed", source: place }] } };
     const other = numbersOf({ store, host }, answer(""), () => undefined, () => undefined);
     other.update();
@@ -150,8 +150,8 @@ describe("an answer", () => {
     const { host, numbers } = shown();
     const asked: unknown[] = [];
     host.addEventListener(ACTION_EVENT, (event) => asked.push((event as CustomEvent).detail));
-    expect(numbers.buttons[2]?.hidden).toBe(false);
-    numbers.buttons[2]?.click();
+    expect(numbers.buttons[3]?.hidden).toBe(false);
+    numbers.buttons[3]?.click();
     expect(asked).toEqual([{ action: "command", command: "/stability answer=a1" }]);
     numbers.dispose();
   });

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext
+from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, TitledPrompt
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
@@ -79,6 +79,13 @@ class TracedNumbers(Feature):
     def begin(self, run: RunInfo) -> None:
         if self._session is None or self._session() is not run.session:
             self._session, self._answers = weakref.ref(run.session), None
+
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider | None:
+        instructions = self._answers.check(prompt.words) if self._answers is not None else ""
+        if not instructions:
+            return None
+        found = ContextItems(after=(TitledPrompt(prompt.words, instructions).context,))
+        return lambda _: found
 
     async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         # results are indexed while Claude goes on; an agent that works for it has a session of its own

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cellwright.events import Number, NumbersTraced
-from cellwright.features.numbers.checks import check_prompt, checked_numbers, checked_texts
+from cellwright.features.numbers.checks import check_instructions, check_title, checked_numbers, checked_texts
 from cellwright.features.numbers.claims import unknown_names
 from cellwright.features.numbers.seen import SeenNumbers
 from cellwright.features.numbers.stale import StaleNumber, answer_record, changed_since
@@ -24,6 +24,12 @@ class TracedAnswers:
     def __init__(self) -> None:
         self._seen = SeenNumbers()
         self._lock = threading.Lock()
+        self._checks: dict[str, str] = {}
+        """The instructions of the checks that were offered, by their titles."""
+
+    def check(self, words: str) -> str:
+        """Return the instructions of the check that a prompt of these `words` asks for; empty if none was offered."""
+        return self._checks.get(words.strip(), "")
 
     def index(self, messages: Sequence[bytes]) -> None:
         """Read what is new in `messages`, the encoded messages of the session, so that the answer waits for less."""
@@ -73,4 +79,9 @@ class TracedAnswers:
         if not numbers and checked is None and not names:
             return None
         name = hashlib.sha256(answer.encode("utf-8", "replace")).hexdigest()[:12]
-        return NumbersTraced(numbers, name, check_prompt(name, numbers), checked, names)
+        if check := check_title(numbers):
+            instructions = check_instructions(name, numbers)
+            if self._checks.setdefault(check, instructions) != instructions:  # another answer has as many
+                check = f"{check} of answer {name[:6]}"
+                self._checks[check] = instructions
+        return NumbersTraced(numbers, name, check, checked, names)

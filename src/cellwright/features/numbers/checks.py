@@ -1,4 +1,4 @@
-"""Check these: the prompt that asks Claude to compute the numbers that were not found, and the values that came of it."""
+"""Check these: the instructions by which Claude computes the numbers that were not found, and the values it computed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cellwright.events import CheckedNumber, CheckedNumbers, Number
 from cellwright.features.numbers.match import interval
 from cellwright.features.numbers.sources import Source, place
 from cellwright.features.numbers.written import WrittenNumber, written_numbers
-from cellwright.text import lazy_pattern
+from cellwright.text import counted, lazy_pattern
 
 FIRST_LINE = "Check these numbers of your answer: no result of our conversation holds them."
 MOST_CHECKED = 40
@@ -21,12 +21,24 @@ _HOW = (
 _ANSWER = "Answer: "
 _MENTION = lazy_pattern(r"@|\$(?=[^\W\d])")
 """The beginnings of `@file` and `$name`: Claude's words attach nothing to a prompt."""
+_TITLE = lazy_pattern(r"Check \d{1,3} numbers?(?: of answer [0-9a-f]{6})?")
 _ITEM = lazy_pattern(r"^(\d{1,3})\. (.{1,200}?) in “(.{0,400})”$", re.MULTILINE)
 _CHECK = lazy_pattern(r"^\W{0,8}check[ \t]+(\d{1,3})[ \t:=]+(.{1,80})$", re.MULTILINE | re.IGNORECASE)
 
 
-def check_prompt(name: str, numbers: Sequence[Number]) -> str:
-    """Return the prompt that asks to compute the marked ones of `numbers`, those of the answer `name`; empty if none is."""
+def check_title(numbers: Sequence[Number]) -> str:
+    """Name the check of the marked ones of `numbers` for people: `Check 2 numbers`; empty if none is marked."""
+    marked = sum(number.marked for number in numbers)
+    return f"Check {counted(min(marked, MOST_CHECKED), 'number')}" if marked else ""
+
+
+def is_title(text: str) -> bool:
+    """Return whether `text` names a check: the count in it is no number of the user's."""
+    return _TITLE.fullmatch(text.strip()) is not None
+
+
+def check_instructions(name: str, numbers: Sequence[Number]) -> str:
+    """Return the instructions to compute the marked ones of `numbers`, those of the answer `name`; empty if none is."""
     marked = [number for number in numbers if number.marked][:MOST_CHECKED]
     if not marked:
         return ""
@@ -34,9 +46,10 @@ def check_prompt(name: str, numbers: Sequence[Number]) -> str:
     return "\n".join([FIRST_LINE, _HOW, "", *items, "", f"{_ANSWER}{name}"])
 
 
-def is_check(prompt: str) -> bool:
-    """Return whether `prompt` asks to check numbers: those it names are not said by the user."""
-    return prompt.lstrip().startswith(FIRST_LINE)
+def read_check(text: str) -> str:
+    """Return the instructions of a check that `text`, a part of a prompt, is; empty if it is another part."""
+    written = text.strip().removeprefix("<instructions>").removesuffix("</instructions>").strip()
+    return written if written.startswith(FIRST_LINE) else ""
 
 
 def checked_texts(prompt: str) -> Mapping[int, str]:

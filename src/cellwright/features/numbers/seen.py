@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from cellwright.features.numbers.checks import is_check
+from cellwright.features.numbers.checks import is_title, read_check
 from cellwright.features.numbers.sources import Source, SourceKind, source
 from cellwright.sessions.history import is_after_boundary, is_note
 from cellwright.sessions.turns import begins_turn, is_attached
@@ -23,8 +23,8 @@ _CELL = lazy_pattern(
     re.MULTILINE,
 )
 _PLACE = lazy_pattern(r"\s*<(?P<tag>[a-z][\w-]*)(?:\s(?P<key>[a-z_]+)=[\"'](?P<value>[^\"']{1,200}))?")
-_NO_DATA = frozenset({"environment", "mode", "todos", "skills", "agents", "git"})
-"""Tags of context that describes the place of work, whose numbers are no results."""
+_NO_DATA = frozenset({"environment", "mode", "todos", "skills", "agents", "git", "instructions"})
+"""Tags of context that describes the place of work or the task, whose numbers are no results."""
 
 
 class SeenNumbers:
@@ -36,7 +36,7 @@ class SeenNumbers:
         self.turn = 0
         """The number of the prompts so far."""
         self.check = ""
-        """The last prompt, if it asks to check numbers."""
+        """The instructions of the last prompt, if it asks to check numbers."""
         self._calls: dict[str, tuple[int, str, Mapping[str, Any]]] = {}
 
     def of(self, messages: Sequence[bytes]) -> Sequence[Source]:
@@ -104,8 +104,10 @@ class SeenNumbers:
             yield from self._some("cell", shown, text[cell.end() : end], id=cell["id"], path=path)
 
     def _of_words(self, text: str) -> Iterator[Source]:
-        if is_check(text):
-            self.check = text  # it names the numbers that were not found
+        if check := read_check(text):
+            self.check = check  # it names the numbers that were not found
+            return
+        if is_title(text):
             return
         if not is_attached(text):
             yield from self._some("prompt", "your prompt", text)

@@ -96,6 +96,10 @@ def staged_tool(tool: Tool, stage: Stage) -> Tool:
             return await tool.call(given, ctx)
         return await _called(own, given, ctx, stage, tree)
 
+    def has_effects() -> bool | None:
+        own = tool.has_effects() if callable(tool.has_effects) else tool.has_effects
+        return False if stage.at_work is not None and stage.stages(tool) else own
+
     def function(name: str) -> Callable[[Mapping[str, Any]], Any]:
         def of_who_works(given: Mapping[str, Any]) -> Any:
             who = tool if stage.at_work is None else stage.kernel_tools[tool.name]
@@ -104,8 +108,10 @@ def staged_tool(tool: Tool, stage: Stage) -> Tool:
         return of_who_works
 
     if tool.name not in stage.kernel_tools:
-        return replace(tool, call=call)
-    return replace(tool, call=call, **{name: function(name) for name in ("facts", "prepare", "preview")})
+        return replace(tool, call=call, has_effects=has_effects)
+    return replace(
+        tool, call=call, has_effects=has_effects, **{name: function(name) for name in ("facts", "prepare", "preview")}
+    )
 
 
 async def _called(

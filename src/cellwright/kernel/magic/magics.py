@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cellwright.kernel.extension import Extension
     from cellwright.kernel.magic.fix import Fix
     from cellwright.kernel.magic.options import MagicOptions
+    from cellwright.kernel.magic.page_prompt import PagePrompt
 
 
 _FIX = r"fix(?:\s|$)"
@@ -107,8 +108,8 @@ class ClaudeMagic:
         )
         raise CellError(ErrorCode.INVALID_PARAMETERS, message)
 
-    def _request(self, line: str, cell: str) -> tuple[str, MagicOptions, Fix | None] | None:
-        """A prompt, its options, and the fix that it is the title of; None if nothing is to run, and the user knows why."""
+    def _request(self, line: str, cell: str) -> tuple[str, MagicOptions, Fix | PagePrompt | None] | None:
+        """A prompt, its options, and what it is the title of; None if nothing is to run, and the user knows why."""
         options, beginning = parse_line(line, self._config.options())
         prompt = "\n".join(part for part in (beginning, cell.strip("\n")) if part.strip())
         if not prompt.strip():
@@ -120,4 +121,9 @@ class ClaudeMagic:
         if not cell.strip() and re.match(_FIX, prompt):
             fix = self.extension.conversation().fix(prompt)
             return None if fix is None else (fix.prompt.title, options, fix)
+        if "<cellwright-instructions>" in prompt:
+            from cellwright.kernel.magic.page_prompt import page_prompt  # few prompts come from a button
+
+            if (written := page_prompt(prompt)) is not None:
+                return written.prompt.title, options, written
         return prompt, options, None

@@ -6,10 +6,14 @@ The transcript in the page folds the same stretches (`labextension/src/transcrip
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from cellwright.events import change_words
 from cellwright.text import counted, lazy_pattern
+
+ACCEPT = "AcceptPreview"
+"""The call that asks which changes of a preview are accepted (`features/preview`): the steps changed copies alone."""
 
 REMARK_CHARS = 300
 """A longer text is more than a remark between steps: somebody may want to read it."""
@@ -18,7 +22,7 @@ _HAS_BLOCKS = lazy_pattern(
     r"^ {0,3}(?:#{1,6} |```|~~~|\||[-*+] |\d+[.)] |>)|\S\n[ \t]*\n\s*\S", re.MULTILINE
 )  # a table, a heading, a list, code: an answer
 _FILE = lazy_pattern(r"^--- ([^\n]*)\n\+\+\+ ([^\n]*)$", re.MULTILINE)
-_CELL = lazy_pattern(r"(\.ipynb)#.*$")
+_CELL = lazy_pattern(r"(?<=\.ipynb)#.*$")
 
 Part = TypeVar("Part")
 
@@ -41,17 +45,24 @@ def stretches(
         start = end + 1
 
 
-def changed_files(diff: str) -> Iterator[str]:
-    """Yield the names of the files that `diff` changes; a notebook's cells are the notebook."""
+def changed_names(diff: str) -> Iterator[str]:
+    """Yield the names of the files and cells (`analysis.ipynb#c4`) that `diff` changes."""
     for before, after in _FILE.findall(diff):
         name = before if after.startswith("/dev/null") else after
-        yield _CELL.sub(r"\1", name.removeprefix("a/").removeprefix("b/").partition("\t")[0].strip())
+        yield name.removeprefix("a/").removeprefix("b/").partition("\t")[0].strip()
 
 
-def steps_title(steps: int, ended: Iterable[tuple[str, int]], files: Iterable[str], lines: tuple[int, int]) -> str:
-    """Word the line: `10 steps · 1 failed · 2 files +11 −2`; `ended` counts what did not succeed, by its word."""
-    names = list(dict.fromkeys(files))
-    what = names[0] if len(names) == 1 else counted(len(names), "file")
+def steps_title(
+    steps: int, ended: Iterable[tuple[str, int]], names: Iterable[str], whole: Collection[str], lines: tuple[int, int]
+) -> str:
+    """Word the line: `10 steps · 1 failed · 1 file, 2 cells +11 −2`; `ended` counts what did not succeed, by its word.
+
+    `names` are those of changed files and cells, `whole` the files that the run's last line counts: a notebook that is open
+    nowhere is one.
+    """
+    names = list(dict.fromkeys(file if (file := _CELL.sub("", name)) in whole else name for name in names))
+    cells = sum(_CELL.search(name) is not None for name in names)
+    what = names[0] if len(names) == 1 and not cells else change_words(len(names) - cells, cells)
     added, removed = lines
     return " · ".join(
         [

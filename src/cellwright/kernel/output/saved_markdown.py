@@ -19,8 +19,8 @@ from msgspec import Struct, field
 
 from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.subagent import AgentProgress
-from cellwright.events import MOST_NAMED, NOT_FOUND_NUMBERS, Call, Event, RunEnd, ToolStatus, step_title
-from cellwright.kernel.output.folded_steps import changed_files, is_remark, steps_title, stretches
+from cellwright.events import MOST_NAMED, NOT_FOUND_NUMBERS, Call, Event, RunEnd, ToolStatus, TurnChanged, step_title
+from cellwright.kernel.output.folded_steps import ACCEPT, changed_names, is_remark, steps_title, stretches
 from cellwright.kernel.output.transcript_ops import changed_lines, cut
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
@@ -210,11 +210,13 @@ class SavedTranscript:
         stays |= {0} & set(texts) if number > 0 else set()
         done = 0
         calls = [part for part in parts if isinstance(part, _ToolLine)]
+        staged = any(isinstance(item, CallItem) and item.name == ACCEPT for item in self.state.as_written)
+        changes = None if staged else self.state.changes or TurnChanged(0)
         for start, end in stretches(parts, _is_call, _is_call, stays):
             yield from _blocks_of(parts[done:start], rooms)
             steps = [part for part in parts[start:end] if isinstance(part, _ToolLine)]
             failed = number == last and steps[-1] is calls[-1] and steps[-1].status != "success"
-            yield folded(_steps_title(steps), "\n\n".join(_blocks_of(parts[start:end], rooms)), opened=failed)
+            yield folded(_steps_title(steps, changes), "\n\n".join(_blocks_of(parts[start:end], rooms)), opened=failed)
             done = end
         yield from _blocks_of(parts[done:], rooms)
 
@@ -382,13 +384,15 @@ def _stays_in_sight(part: _Part) -> bool:
 _NOT_DONE = {"failed": ("error", "timeout"), "denied": ("denied",), "stopped": ("interrupted",)}
 
 
-def _steps_title(steps: Sequence[_ToolLine]) -> str:
-    changed = [step.diff for step in steps if step.diff and step.status == "success"]
+def _steps_title(steps: Sequence[_ToolLine], changes: TurnChanged | None) -> str:
+    """Word the line of `steps`; `changes` are the run's, None if the steps made none."""
+    changed = [step.diff for step in steps if changes is not None and step.diff and step.status == "success"]
     lines = [changed_lines(diff) for diff in changed]
     return steps_title(
         len(steps),
         ((word, sum(step.status in statuses for step in steps)) for word, statuses in _NOT_DONE.items()),
-        (name for diff in changed for name in changed_files(diff)),
+        (name for diff in changed for name in changed_names(diff)),
+        () if changes is None else [file.where for file in changes.files],
         (sum(each["added"] for each in lines), sum(each["removed"] for each in lines)),
     )
 

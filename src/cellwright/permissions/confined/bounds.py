@@ -106,8 +106,9 @@ def within_allowed(book: RuleBook, decision: Decision) -> Decision:
         return decision
     why = _why_not(book, confinement)
     if not why:
-        where = "" if confinement.container is None else f" It runs in the container {confinement.container.name}."
-        return replace(decision, confinement=confinement, reason=f"{decision.reason}{where}")
+        if confinement.container is not None:  # beside the reason that people read, too
+            decision = decision.because(f"{decision.reason} It runs in the container {confinement.container.name}.")
+        return replace(decision, confinement=confinement)
     reason = f"Every command is to be confined, and the sandbox cannot confine this one: {why}."
     if not book.sandbox.allow_unsandboxed:
         return Decision("deny", reason)
