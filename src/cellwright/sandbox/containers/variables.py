@@ -18,7 +18,7 @@ _PASSED_ON = lazy_pattern(
 
 
 def inside_variables(container: Container, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that are passed on, and git's settings for a project whose files belong to another user inside."""
+    """Return the variables that are passed on, and git's settings for a project whose files belong to another user."""
     kept = {name: value for name, value in environ.items() if _PASSED_ON.fullmatch(name)}
     return {
         **kept,
