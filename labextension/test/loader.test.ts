@@ -113,6 +113,7 @@ it("the plugins have their ids and start by themselves", () => {
     ["cellwright:prompt-cells", true],
     ["cellwright:cell-toolbar", true],
     ["cellwright:outputs", true],
+    ["cellwright:stale-numbers", true],
     ["cellwright:answer-actions", true],
     ["cellwright:undo", true],
     ["cellwright:panel", true],
