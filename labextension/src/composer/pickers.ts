@@ -142,7 +142,7 @@ export class Pickers {
   private fillContext(): void {
     const { trans } = this;
     const choices = [
-      { id: "auto", name: trans.__("context auto"), about: trans.__("what changed in the notebook since the last prompt") },
+      { id: "auto", name: trans.__("Auto"), about: trans.__("what changed in the notebook since the last prompt") },
       { id: "none", name: trans.__("context none"), about: trans.__("nothing from the notebook") },
       { id: "code", name: trans.__("context code"), about: trans.__("what changed, and project code that fits the prompt") },
       { id: "cells", name: trans.__("context cells"), about: trans.__("the code of all cells") },

@@ -150,8 +150,8 @@ describe("an answer", () => {
     const { host, numbers } = shown();
     const asked: unknown[] = [];
     host.addEventListener(ACTION_EVENT, (event) => asked.push((event as CustomEvent).detail));
-    expect(numbers.buttons[2]?.hidden).toBe(false);
-    numbers.buttons[2]?.click();
+    expect(numbers.buttons[3]?.hidden).toBe(false);
+    numbers.buttons[3]?.click();
     expect(asked).toEqual([{ action: "command", command: "/stability answer=a1" }]);
     numbers.dispose();
   });
