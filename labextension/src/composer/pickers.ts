@@ -143,10 +143,10 @@ export class Pickers {
     const { trans } = this;
     const choices = [
       { id: "auto", name: trans.__("Auto"), about: trans.__("what changed in the notebook since the last prompt") },
-      { id: "none", name: trans.__("context none"), about: trans.__("nothing from the notebook") },
-      { id: "code", name: trans.__("context code"), about: trans.__("what changed, and project code that fits the prompt") },
-      { id: "cells", name: trans.__("context cells"), about: trans.__("the code of all cells") },
-      { id: "full", name: trans.__("context full"), about: trans.__("all cells with their outputs") },
+      { id: "none", name: trans.__("None"), about: trans.__("nothing from the notebook") },
+      { id: "code", name: trans.__("Code"), about: trans.__("what changed, and project code that fits the prompt") },
+      { id: "cells", name: trans.__("Cells"), about: trans.__("the code of all cells") },
+      { id: "full", name: trans.__("Full"), about: trans.__("all cells with their outputs") },
     ];
     fillSelect(this.selects.context, choices, this.context);
   }
