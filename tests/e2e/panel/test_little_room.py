@@ -103,7 +103,7 @@ def test_options_that_are_cut_off_are_counted(notebook, model, tab, page):
     below = panel.locator(".below")
     expect(below).to_contain_text("more below")
     pictured(tab, "question-zoomed")
-    eventually(lambda: in_view(panel, panel.get_by_role("button", name="Send").first))
+    eventually(lambda: in_view(panel, panel.locator(".questionnaire").get_by_role("button", name="Send")))
     panel.locator(".questionnaire .ask-content").evaluate("node => { node.scrollTop = node.scrollHeight }")
     expect(below).to_be_hidden()
     page.set_viewport_size(VIEWPORT)

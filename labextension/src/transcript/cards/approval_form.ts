@@ -116,20 +116,24 @@ function permissionForm(ask: AskOp, words: FormText, { keys, why, card, edit, al
     keys.set("e", edit).set("E", edit);
     allowing.push(keyButton("e", [element("span", {}, words.edit)], edit));
   }
-  const [once, ...wider] = allowing;
-  // where there is little room the style sheet folds these away: to allow once and to deny stay in view
+  const node = foldingForm(allowing, denying, ask.kind === "trust" ? [] : [why]);
+  return { node, keys: shownKeys(node), press: pressing(keys, why, deny, card) };
+}
+
+/** Where there is little room the style sheet folds the wider answers away: to allow once and to deny stay in view. */
+function foldingForm([once, ...wider]: HTMLElement[], denying: HTMLElement[], why: HTMLElement[]): HTMLFieldSetElement {
   const folded = element("div", { class: "wider", id: freshId() }, ...wider);
   const more = button("More", () => {
     more.setAttribute("aria-expanded", `${folded.classList.toggle("open")}`);
     folded.scrollIntoView({ block: "nearest" });
   }, { class: "plain unfold", "aria-expanded": "false", "aria-controls": folded.id });
-  const node = element(
+  const isFolding = wider.length > 1;
+  return element(
     "fieldset",
-    { class: wider.length > 1 && "of-call", disabled: "" },
-    element("div", { class: "choices" }, ...(once ? [once] : []), ...(wider.length > 0 ? [folded] : [])),
-    element("div", { class: "choices" }, ...denying, ...(wider.length > 1 ? [more] : []), ...(ask.kind === "trust" ? [] : [why])),
+    { class: isFolding && "of-call", disabled: "" },
+    element("div", { class: "choices" }, ...(once ? [once] : []), folded),
+    element("div", { class: "choices" }, ...denying, ...(isFolding ? [more] : []), ...why),
   );
-  return { node, keys: shownKeys(node), press: pressing(keys, why, deny, card) };
 }
 
 function pressing(keys: Map<string, () => void>, why: HTMLInputElement, deny: () => void, card: AnswerTarget): AnswerForm["press"] {
