@@ -7,7 +7,7 @@ import { RequestError } from "../../transport/rpc";
 import type { KeptKey, ServerApi } from "../../transport/server_api";
 import { NO_ROUTE } from "../../transport/server_api";
 import { cloudPart } from "./cloud_form";
-import { keyField, problemText } from "./key_field";
+import { CELL_WAITS, isCellWaiting, keyField, problemText } from "./key_field";
 
 export type KeyCardDeps = {
   readonly trans: Trans;
@@ -58,11 +58,15 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
   const subscription = subscriptionPart(trans);
   const useSubscription = opener(subscription, trans.__("Use a Claude subscription"), trans.__("Through the program Claude Code, without a key"));
   const ways = [enter, useCloud, useSubscription];
+  const cellLine = element("p", { class: "hint", role: "status" });
+  const sayCell = (): void => { cellLine.textContent = isCellWaiting() ? trans.__("A cell is waiting for a key. It continues when you save one.") : ""; };
+  document.addEventListener(CELL_WAITS, sayCell);
   const close = button("×", () => { deps.close(); }, { class: "tool-button close", title: trans.__("Close"), "aria-label": trans.__("Close") });
   const node = element(
     "section",
     { class: "key-card", "aria-labelledby": "cellwright-key-title", hidden: "" },
     element("div", { class: "key-head" }, title, close),
+    cellLine,
     element("div", { class: "ways" }, enter, form, useCloud, cloud, useSubscription, subscription, demo),
     status,
   );
@@ -129,6 +133,7 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
       if (reason === "refused") say(trans.__("Your administrator doesn't allow keys of your own here. Ask them how to reach Claude."));
       if (node.hidden || before !== reason) unfold(reason === "refused" ? null : form);
       node.hidden = false;
+      sayCell();
     },
     hide() {
       node.hidden = true;
