@@ -1,9 +1,7 @@
-"""The panel at twice the zoom and where it is narrow: what answers a card stays in view, and nothing is cut without a sign."""
-
-import os
+"""The panel at twice the zoom, and a narrow one: a card's answers stay in view, and nothing is cut without a sign."""
 
 import pytest
-from lab_tab import DARK, LIGHT, VIEWPORT
+from lab_tab import VIEWPORT
 from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
@@ -22,11 +20,11 @@ QUESTION = {
 
 
 def opened(notebook, page):
-    book = notebook("1 + 1")
+    notebook("1 + 1")
     page.keyboard.press("Control+Shift+Y")
     panel = page.locator(".cellwright-panel")
     page.locator(".cellwright-panel .kernel[data-connection='connected']").wait_for()
-    return book, panel
+    return panel
 
 
 def ask(panel, words):
@@ -51,23 +49,12 @@ def in_view(panel, button):
     )
 
 
-def pictured(tab, name):
-    if folder := os.environ.get("MARKSA"):
-        for theme, word in ((LIGHT, "light"), (DARK, "dark")):
-            tab.choose_theme(theme)
-            tab.page.screenshot(path=f"{folder}/{name}-{word}.png")
-        tab.page.emulate_media(forced_colors="active")
-        tab.page.screenshot(path=f"{folder}/{name}-forced.png")
-        tab.page.emulate_media(forced_colors="null")
-        tab.choose_theme(LIGHT)
-
-
-def test_a_card_can_be_answered_at_twice_the_zoom_and_in_a_narrow_panel(notebook, model, tab, page, widen):
+def test_a_card_can_be_answered_at_twice_the_zoom_and_in_a_narrow_panel(notebook, model, page, widen):
     model.add(
         turn(say("I will run the tests."), use("Bash", command="python -m pytest tests -q > tests.log")),
         turn(say("They pass, all 12 of them.")),
     )
-    _book, panel = opened(notebook, page)
+    panel = opened(notebook, page)
     ask(panel, "Do the tests pass?")
     once = panel.get_by_role("button", name="Allow once")
     deny = panel.get_by_role("button", name="Deny")
@@ -76,13 +63,11 @@ def test_a_card_can_be_answered_at_twice_the_zoom_and_in_a_narrow_panel(notebook
     for name, size, width in (("wide", VIEWPORT, 600), ("narrow", VIEWPORT, 250), ("zoomed", ZOOMED, 300)):
         widen(width)
         page.set_viewport_size(size)
-        pictured(tab, f"card-{name}")
         eventually(lambda: in_view(panel, once) and in_view(panel, deny))
         expect(panel.locator(".newest")).to_be_hidden()
         expect(more).to_be_visible(visible=name != "wide")
     more.click()
     expect(panel.get_by_role("button", name="Edit first")).to_be_visible()
-    pictured(tab, "card-more")
     once.click()
     panel.get_by_text("They pass, all 12").wait_for()
     page.set_viewport_size(VIEWPORT)
@@ -90,19 +75,17 @@ def test_a_card_can_be_answered_at_twice_the_zoom_and_in_a_narrow_panel(notebook
     footer = panel.locator("footer .facts")
     expect(footer).to_contain_text("Context sent")
     expect(footer).not_to_contain_text("with a source")  # nothing is known of the number: nothing is said
-    pictured(tab, "answered-narrow")
 
 
-def test_options_that_are_cut_off_are_counted(notebook, model, tab, page):
+def test_options_that_are_cut_off_are_counted(notebook, model, page):
     model.add(turn(use("AskUserQuestion", questions=[QUESTION])), turn(say("Good.")))
-    _book, panel = opened(notebook, page)
+    panel = opened(notebook, page)
     ask(panel, "Keep the levels.")
     panel.get_by_text("Way 1").wait_for()
     expect(panel.locator(".below")).to_be_hidden()
     page.set_viewport_size(ZOOMED)
     below = panel.locator(".below")
     expect(below).to_contain_text("more below")
-    pictured(tab, "question-zoomed")
     eventually(lambda: in_view(panel, panel.locator(".questionnaire").get_by_role("button", name="Send")))
     panel.locator(".questionnaire .ask-content").evaluate("node => { node.scrollTop = node.scrollHeight }")
     expect(below).to_be_hidden()
