@@ -47,6 +47,9 @@ export function mountComposer(host: HTMLElement, chat: Chat, deps: ComposerDeps)
   };
 }
 
+/** Below this width the placeholder is short. */
+const TIGHT_PX = 300;
+
 class PanelComposer {
   readonly node: HTMLElement;
   readonly area: HTMLTextAreaElement;
@@ -72,6 +75,7 @@ class PanelComposer {
   private readonly typeAhead = new TypeAheadBuffer();
   private way: "steer" | "queue" | null = null;
   private isSending = false;
+  private isTight = false;
   /** The run that the next Esc stops. */
   private stopping: string | null = null;
   /** The start of the word for which the list was closed. */
@@ -110,7 +114,7 @@ class PanelComposer {
     this.stopButton = button(icon("stop"), () => { this.stop(); }, { class: "cellwright-stop", title: stopWords, "aria-label": trans.__("Stop"), hidden: "" });
     this.node = element("div", { class: "cellwright-composer", role: "form", "aria-label": trans.__("Composer") });
     this.options = new RunOptionFields(trans, () => { this.update(); });
-    this.menu = new OptionsMenu(trans, this.node, this.pickers.node, () => this.options.draw());
+    this.menu = new OptionsMenu(trans, this.node, this.pickers.node, () => this.options.draw(), (width) => { this.resized(width); });
     this.layOut();
     this.listen();
     this.unsubscribe = chat.subscribe(() => { this.update(); });
@@ -172,7 +176,15 @@ class PanelComposer {
     setText(this.sendWords, sends);
     this.sendButton.title = `${sends} (${this.deps.settings().sendKey})`;
     this.stopButton.hidden = !isRunning;
-    this.area.placeholder = isRunning ? trans.__("Add a message…") : trans.__("Ask Claude…  / commands, @ files");
+    this.area.placeholder = isRunning ? trans.__("Add a message…") : this.isTight ? trans.__("Ask Claude…") : trans.__("Ask Claude…  / commands, @ files");
+  }
+
+  /** The composer has this width: the placeholder is as long as it can be read whole. */
+  private resized(width: number): void {
+    const isTight = width > 0 && width < TIGHT_PX;
+    if (isTight === this.isTight) return;
+    this.isTight = isTight;
+    this.update();
   }
 
   private get how(): "steer" | "queue" {

@@ -142,11 +142,11 @@ export class Pickers {
   private fillContext(): void {
     const { trans } = this;
     const choices = [
-      { id: "auto", name: trans.__("auto"), about: trans.__("what changed in the notebook since the last prompt") },
-      { id: "none", name: trans.__("none"), about: trans.__("nothing from the notebook") },
-      { id: "code", name: trans.__("code"), about: trans.__("what changed, and project code that fits the prompt") },
-      { id: "cells", name: trans.__("cells"), about: trans.__("the code of all cells") },
-      { id: "full", name: trans.__("full"), about: trans.__("all cells with their outputs") },
+      { id: "auto", name: trans.__("Auto"), about: trans.__("what changed in the notebook since the last prompt") },
+      { id: "none", name: trans.__("None"), about: trans.__("nothing from the notebook") },
+      { id: "code", name: trans.__("Code"), about: trans.__("what changed, and project code that fits the prompt") },
+      { id: "cells", name: trans.__("Cells"), about: trans.__("the code of all cells") },
+      { id: "full", name: trans.__("Full"), about: trans.__("all cells with their outputs") },
     ];
     fillSelect(this.selects.context, choices, this.context);
   }

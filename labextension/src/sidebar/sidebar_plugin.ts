@@ -117,7 +117,9 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     restorer?.add(widget, PANEL_ID);
     for (const command of Object.values(COMMANDS)) palette?.addItem({ command, category: trans.__("Claude") });
     // of its own: the first icon of a category is the category's, and ours is not that of JupyterLab's "Other"
-    launcher?.add({ command: COMMANDS.focus, category: trans.__("Claude"), rank: 0 });
+    // JupyterLab ranks Notebook 0, Console 20 and Other 100; an older one does not know the property, and puts it last
+    const item = { command: COMMANDS.focus, category: trans.__("Claude"), rank: 0, categoryRank: 10 };
+    launcher?.add(item);
     addStatusItem(statusBar, store, trans, {
       open: () => { void run(COMMANDS.focus); },
       showRun: (id) => { void sidebar.open().then((panel) => { panel.show(id); }); },

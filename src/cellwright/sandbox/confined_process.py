@@ -34,7 +34,7 @@ class ConfinedProcess:
         self.told = ""
         self.ended_rest = False
         self.made_protected: tuple[str, ...] = ()
-        """What is protected and was made by it although nothing could keep it from that; known at its end."""
+        """The protected places that it made although nothing could keep it from that; known at its end."""
         self.keeps: Callable[[int], bool] | None = None
         """Says with the exit code whether what it changed is made, if that was staged; None: it is."""
         self._finish = finish

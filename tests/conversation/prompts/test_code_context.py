@@ -103,6 +103,8 @@ def test_code_that_fits_is_attached_within_bounds_and_shown(asked: Callable[...,
 def test_without_anything_that_fits_the_prompt_goes_as_it_is(asked: Callable[..., tuple[str, list[Event]]]) -> None:
     sent, events = asked("qwertyuiop", code_context=True)
     assert sent == ""
-    notices = [event.message for event in events if isinstance(event, Notice)]
-    assert notices == ["--context code: no code of this project fits the prompt."]
+    assert not [event for event in events if isinstance(event, Notice)]
+    (told,) = (event for event in events if isinstance(event, ContextAttached))
+    (part,) = (part for part in told.parts if part.kind == "context")
+    assert (part.title, part.text, part.tokens) == ("No code of this project fits the prompt", "", 0)
     assert asked("retry_upload")[0] == "", "only where it is wanted"

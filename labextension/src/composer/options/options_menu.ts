@@ -27,6 +27,7 @@ export class OptionsMenu {
     composer: HTMLElement,
     private readonly pickers: HTMLElement,
     private readonly fields: () => HTMLElement,
+    resized: (width: number) => void = () => undefined,
   ) {
     const id = freshId();
     this.opener = button(icon("options"), () => { this.toggle(); }, {
@@ -46,7 +47,10 @@ export class OptionsMenu {
       if (relatedTarget instanceof Node && !this.popover.contains(relatedTarget) && relatedTarget !== this.opener) this.close();
     });
     if (!("ResizeObserver" in globalThis)) return;
-    this.observer = new ResizeObserver(() => { this.place(composer.clientWidth); });
+    this.observer = new ResizeObserver(() => {
+      this.place(composer.clientWidth);
+      resized(composer.clientWidth);
+    });
     this.observer.observe(composer);
   }
 

@@ -17,9 +17,9 @@ export function runOptions(trans: Trans): readonly Option[] {
     { name: "branch", label: trans.__("Preview: accept changes at the end"), hint: "", kind: "check" },
     { name: "budget_usd", label: trans.__("Budget (US$)"), hint: trans.__("no limit"), kind: "number" },
     { name: "max_turns", label: trans.__("Requests to the model"), hint: trans.__("no limit"), kind: "whole" },
-    { name: "max_tokens", label: trans.__("Tokens of one answer"), hint: trans.__("the model's limit"), kind: "whole" },
-    { name: "max_parallel_tools", label: trans.__("Reading tools at once"), hint: trans.__("default"), kind: "whole" },
-    { name: "tool_timeout", label: trans.__("Seconds of a tool call"), hint: trans.__("default"), kind: "number" },
+    { name: "max_tokens", label: trans.__("Max answer tokens"), hint: trans.__("the model's limit"), kind: "whole" },
+    { name: "max_parallel_tools", label: trans.__("Parallel reads"), hint: trans.__("default"), kind: "whole" },
+    { name: "tool_timeout", label: trans.__("Tool timeout (s)"), hint: trans.__("default"), kind: "number" },
     {
       name: "on_denied", label: trans.__("Calls that need approval"), hint: "",
       kind: { choice: OPTION_VALUES.on_denied.map((each) => [each, denied[each]] as const) },

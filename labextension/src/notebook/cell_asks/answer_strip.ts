@@ -221,6 +221,14 @@ export class AnswerStrip {
     this.show(this.stop, !ended);
     this.show(this.keep, this.isOver && this.hasAnswer);
     this.show(this.dismiss, ended);
+    // the card at the cell is the place to look at: a second bar below it says nothing more
+    this.node.classList.toggle("cellwright-mod-waits", this.waitsAtCell(ended));
+  }
+
+  /** True while the change waits in a card at its cell. */
+  private waitsAtCell(ended: boolean): boolean {
+    const isAsking = !ended && !this.cancelled && this.shown?.run.state === "asking";
+    return isAsking && this.answer.hidden && document.querySelector(PROPOSAL) !== null;
   }
 
   /** A change is looked at at its cell: the transcript is needed for what cannot be answered there, and once it has ended without a change. */

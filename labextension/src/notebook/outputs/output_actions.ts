@@ -126,6 +126,10 @@ export const outputActionsPlugin: JupyterFrontEndPlugin<void> = {
       { name: "explain", label: trans.__("Explain this output"), icon: ICONS.explain, appliesTo: () => true, run: tool(actions.explain) },
       { name: "ask", label: trans.__("Ask about this output"), icon: ICONS.ask, appliesTo: () => true, run: tool(actions.ask) },
       {
+        name: "mark", label: trans.__("Mark this output, with a remark"), icon: ICONS.mark,
+        appliesTo: ({ output }) => output.type !== "error", run: tool(actions.mark),
+      },
+      {
         name: "fix", label: trans.__("Fix this error"), icon: ICONS.fix,
         appliesTo: ({ output }) => output.type === "error" && commands.hasCommand(FIX_CELL),
         run: tool(async ({ panel, cell }) => {
@@ -245,5 +249,6 @@ function icon(name: string, path: string): LabIcon {
 const ICONS = {
   explain: icon("explain-output", "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 16.2a7.2 7.2 0 1 1 0-14.4 7.2 7.2 0 0 1 0 14.4zM11.1 15.6h1.8v1.8h-1.8zM12 6.6a3.3 3.3 0 0 0-3.3 3.3h1.8a1.5 1.5 0 1 1 3 0c0 1.4-2.4 1.4-2.4 4.2h1.8c0-1.9 2.4-2.2 2.4-4.2A3.3 3.3 0 0 0 12 6.6z"),
   ask: icon("ask-about-output", "M4 3h16a2 2 0 0 1 2 2v11a2 2 0 0 1-2 2H9l-5 4v-4a2 2 0 0 1-2-2V5a2 2 0 0 1 2-2zm0 2v11h2v1.8L8.3 16H20V5zm3 3h10v1.7H7zm0 3.6h7v1.7H7z"),
+  mark: icon("mark-output", "M6 2h12a2 2 0 0 1 2 2v18l-8-4-8 4V4a2 2 0 0 1 2-2zm0 2v14.8l6-3 6 3V4z"),
   fix: icon("fix-output", "M22.7 19l-9.1-9.1c.9-2.3.4-5-1.5-6.9-2-2-5-2.4-7.4-1.3L9 6 6 9 1.6 4.7C.4 7.1.9 10.1 2.9 12.1c1.9 1.9 4.6 2.4 6.9 1.5l9.1 9.1c.4.4 1 .4 1.4 0l2.3-2.3c.5-.4.5-1.1.1-1.4z"),
 };

@@ -1,7 +1,6 @@
 /** The part of the key's card for who reaches Claude through a cloud or a gateway: which one, what it needs, and a try. */
 
 import { element } from "../../transcript/dom";
-import { sentence } from "../../transcript/visible_text";
 import type { Trans } from "../../translation";
 import { RequestError } from "../../transport/rpc";
 import type { CloudForm, KeptKey, ServerApi } from "../../transport/server_api";
@@ -28,7 +27,6 @@ export function cloudPart(deps: CloudFormDeps): CloudPart {
     "div",
     { class: "part", id: "cellwright-key-cloud", hidden: "" },
     form,
-    element("p", { class: "hint" }, ...sentence(trans.__("With a Claude subscription: install `cellwright[claude-code]`, sign in with `claude auth login`, and add `--provider claude-code` to a prompt."))),
   );
   let clouds: readonly CloudForm[] = [];
 

@@ -1,12 +1,13 @@
 /** The card for who has no key: enter one, use a cloud, or try the demo. What is typed goes to the server alone. */
 
+import { copyButton } from "../../transcript/clipboard";
 import { button, element } from "../../transcript/dom";
 import type { Trans } from "../../translation";
 import { RequestError } from "../../transport/rpc";
 import type { KeptKey, ServerApi } from "../../transport/server_api";
 import { NO_ROUTE } from "../../transport/server_api";
 import { cloudPart } from "./cloud_form";
-import { keyField, problemText } from "./key_field";
+import { CELL_WAITS, isCellWaiting, keyField, problemText } from "./key_field";
 
 export type KeyCardDeps = {
   readonly trans: Trans;
@@ -53,14 +54,20 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
   const cloud = clouds.node;
   const demo = element("button", { type: "button", class: "way" }, way(trans.__("Try the demo"), trans.__("A small project and a scripted model: no key, no network")));
   const enter = opener(form, trans.__("Enter a key"), trans.__("From your account at Anthropic"));
-  const useCloud = opener(cloud, trans.__("Use a cloud"), trans.__("Bedrock, Vertex, Foundry, a gateway or a subscription"));
-  const ways = [enter, useCloud];
+  const useCloud = opener(cloud, trans.__("Use a cloud"), trans.__("Bedrock, Vertex, Foundry or a gateway"));
+  const subscription = subscriptionPart(trans);
+  const useSubscription = opener(subscription, trans.__("Use a Claude subscription"), trans.__("Through the program Claude Code, without a key"));
+  const ways = [enter, useCloud, useSubscription];
+  const cellLine = element("p", { class: "hint", role: "status" });
+  const sayCell = (): void => { cellLine.textContent = isCellWaiting() ? trans.__("A cell is waiting for a key. It continues when you save one.") : ""; };
+  document.addEventListener(CELL_WAITS, sayCell);
   const close = button("×", () => { deps.close(); }, { class: "tool-button close", title: trans.__("Close"), "aria-label": trans.__("Close") });
   const node = element(
     "section",
     { class: "key-card", "aria-labelledby": "cellwright-key-title", hidden: "" },
     element("div", { class: "key-head" }, title, close),
-    element("div", { class: "ways" }, enter, form, useCloud, cloud, demo),
+    cellLine,
+    element("div", { class: "ways" }, enter, form, useCloud, cloud, useSubscription, subscription, demo),
     status,
   );
 
@@ -71,19 +78,20 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
     if (kind === "error") status.scrollIntoView({ block: "nearest" });
   };
   const unfold = (part: HTMLElement | null): void => {
-    for (const each of [form, cloud]) each.hidden = each !== part;
+    for (const each of [form, cloud, subscription]) each.hidden = each !== part;
     for (const each of ways) each.setAttribute("aria-expanded", `${each.getAttribute("aria-controls") === part?.id}`);
   };
   for (const each of ways) {
     each.addEventListener("click", () => {
-      const part = each.getAttribute("aria-controls") === form.id ? form : cloud;
+      const part = [form, cloud, subscription].find(({ id }) => id === each.getAttribute("aria-controls")) ?? form;
       unfold(part.hidden ? part : null);
       if (!part.hidden) focusIn(part);
     });
   }
   const focusIn = (part: HTMLElement): void => {
     if (part === form) field.focus();
-    else void clouds.load();
+    else if (part === cloud) void clouds.load();
+    else part.scrollIntoView({ block: "nearest" });
   };
   demo.addEventListener("click", () => { void tryDemo(); });
 
@@ -125,6 +133,7 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
       if (reason === "refused") say(trans.__("Your administrator doesn't allow keys of your own here. Ask them how to reach Claude."));
       if (node.hidden || before !== reason) unfold(reason === "refused" ? null : form);
       node.hidden = false;
+      sayCell();
     },
     hide() {
       node.hidden = true;
@@ -142,6 +151,23 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
       focusIn(part);
     },
   };
+}
+
+/** The commands that a subscription takes, each to be copied. */
+function subscriptionPart(trans: Trans): HTMLElement {
+  const steps = [
+    [trans.__("Install the provider:"), 'pip install "cellwright[claude-code]"'],
+    [trans.__("Sign in, in a terminal:"), "claude auth login"],
+    [trans.__("Begin a cell with:"), "%%claude --provider claude-code"],
+  ] as const;
+  return element(
+    "div",
+    { class: "part", id: "cellwright-key-subscription", hidden: "" },
+    ...steps.flatMap(([words, command]) => [
+      element("p", {}, words),
+      element("div", { class: "command" }, element("code", { tabindex: "0" }, command), copyButton(() => command)),
+    ]),
+  );
 }
 
 function opener(part: HTMLElement, label: string, about: string): HTMLButtonElement {

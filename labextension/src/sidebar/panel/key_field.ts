@@ -119,6 +119,16 @@ export type CellKeyDeps = {
   later(host: HTMLElement): void;
 };
 
+/** The fields of cells that wait for a key, in the page or just gone from it. */
+const waiting: WeakRef<HTMLElement>[] = [];
+/** Sent to the document when a cell begins to wait for a key. */
+export const CELL_WAITS = "cellwright-cell-waits-for-key";
+
+/** True while a cell of this page waits for a key. */
+export function isCellWaiting(): boolean {
+  return waiting.some((host) => host.deref()?.isConnected);
+}
+
 /** Draws the field into the card of a cell that waits; it takes the keyboard if the user has just run the cell. */
 export function drawCellKey(host: HTMLElement, deps: CellKeyDeps): void {
   const { trans } = deps;
@@ -135,6 +145,7 @@ export function drawCellKey(host: HTMLElement, deps: CellKeyDeps): void {
       setText(status, `${words} ${trans.__("The prompt continues.")}`);
     },
   });
+  waiting.push(new WeakRef(host));
   host.replaceChildren(
     element("b", {}, trans.__("Claude needs a key")),
     field.node,
@@ -151,7 +162,10 @@ export function drawCellKey(host: HTMLElement, deps: CellKeyDeps): void {
     // what is typed here is text: the notebook may not take it for keys of its own
     event.stopPropagation();
   });
-  requestAnimationFrame(() => { if (isJustRun(host)) field.focus(); });
+  requestAnimationFrame(() => {
+    document.dispatchEvent(new Event(CELL_WAITS));
+    if (isJustRun(host)) field.focus();
+  });
 }
 
 /** The cell of `host` runs, and nobody writes outside its notebook. */

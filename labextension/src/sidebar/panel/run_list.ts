@@ -138,11 +138,11 @@ export class RunList {
     this.newest.hidden = this.atEnd || this.showsQuestion();
   }
 
-  /** True while a question's end is in sight, or nearly: nothing newer is worth covering it. */
+  /** True while any of a question is in sight: nothing newer is worth covering it. */
   private showsQuestion(): boolean {
-    const bottom = askingCard(this.list)?.getBoundingClientRect().bottom;
+    const card = askingCard(this.list)?.getBoundingClientRect();
     const { top: above, bottom: below } = this.scroller.getBoundingClientRect();
-    return bottom !== undefined && bottom > above && bottom <= below + AT_END_PX;
+    return card !== undefined && card.bottom > above && card.top < below;
   }
 
   private isAtEnd(): boolean {

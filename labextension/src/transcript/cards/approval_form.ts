@@ -13,7 +13,7 @@ import { editFirst } from "./edit_first";
 type FormText = { placeholder: string; why: string; edit: string; edited(choice: Choice): string; offer(choice: Choice): string };
 
 const PERMISSION: FormText = {
-  placeholder: "Why not, or what instead?",
+  placeholder: "Why not? (optional)",
   why: "Reason for denying",
   edit: "Edit first…",
   edited: () => "Allow once with this input",
@@ -124,13 +124,24 @@ function permissionForm(ask: AskOp, words: FormText, { keys, why, card, edit, al
     keys.set("e", edit).set("E", edit);
     allowing.push(keyButton("e", [element("span", {}, words.edit)], edit));
   }
-  const node = element(
-    "fieldset",
-    { disabled: "" },
-    element("div", { class: "choices" }, ...allowing),
-    element("div", { class: "choices" }, ...denying, ...(ask.kind === "trust" ? [] : [why])),
-  );
+  const node = foldingForm(allowing, denying, ask.kind === "trust" ? [] : [why]);
   return { node, keys: shownKeys(node), press: pressing(keys, why, deny, card) };
+}
+
+/** Where there is little room the style sheet folds the wider answers away: to allow once and to deny stay in view. */
+function foldingForm([once, ...wider]: HTMLElement[], denying: HTMLElement[], why: HTMLElement[]): HTMLFieldSetElement {
+  const folded = element("div", { class: "wider", id: freshId() }, ...wider);
+  const more = button("More", () => {
+    more.setAttribute("aria-expanded", `${folded.classList.toggle("open")}`);
+    folded.scrollIntoView({ block: "nearest" });
+  }, { class: "plain unfold", "aria-expanded": "false", "aria-controls": folded.id });
+  const isFolding = wider.length > 1;
+  return element(
+    "fieldset",
+    { class: isFolding && "of-call", disabled: "" },
+    element("div", { class: "choices" }, ...(once ? [once] : []), folded),
+    element("div", { class: "choices" }, ...denying, ...(isFolding ? [more] : []), ...why),
+  );
 }
 
 function pressing(keys: Map<string, () => void>, why: HTMLInputElement, deny: () => void, card: AnswerTarget): AnswerForm["press"] {

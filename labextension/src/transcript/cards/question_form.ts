@@ -1,14 +1,14 @@
 /** Claude's own questions: options with their digits, an answer in one's own words, one form for all of them. */
 
 import type { Json, JsonObject } from "../../json";
-import { element, freshId } from "../dom";
+import { button, element, freshId, setText } from "../dom";
 import { focused } from "../focus";
 import { revealed, visibleText } from "../visible_text";
 import type { AnswerTarget, AnswerForm } from "./approval_form";
 import { keyButton, reasonField } from "./approval_form";
 
 const HOW = "Press a number to choose, Enter to send.";
-const WHY = { placeholder: "Why, or what you want instead (optional)", why: "Reason for dismissing" };
+const WHY = { placeholder: "Why?", why: "Reason for dismissing" };
 
 /** `titleId`: what the card is called, which is the question itself where there is only one. */
 export function questionForm(questions: AskedQuestion[], card: AnswerTarget, titleId: string): AnswerForm {
@@ -18,6 +18,8 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
     optionList(question, only ? titleId : null, only ? null : place(index), changed),
   );
   const why = reasonField(WHY);
+  const content = element("div", { class: "ask-content" }, ...lists.map((list) => list.node));
+  content.append(belowLine(content));
   /** The question that digits are for. */
   let current = lists[0];
   let insisted = false;
@@ -25,7 +27,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
   const node = element(
     "fieldset",
     { class: "questionnaire", disabled: "" },
-    element("div", { class: "ask-content" }, ...lists.map((list) => list.node)),
+    content,
     element(
       "div",
       { class: "choices" },
@@ -93,6 +95,21 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
   function dismiss(): void {
     card.send({ behavior: "deny", scope: "once", reason: why.value.trim(), input: null });
   }
+}
+
+/** "4 more below" while options are cut off by the card's height; a press shows the next ones. */
+function belowLine(content: HTMLElement): HTMLElement {
+  const node = button("", () => { content.scrollBy({ top: content.clientHeight - 40 }); }, { class: "plain below", tabindex: "-1", hidden: "" });
+  const update = (): void => {
+    const end = content.getBoundingClientRect().bottom;
+    const cut = [...content.querySelectorAll(".option")].filter((option) => option.getBoundingClientRect().bottom > end + 4).length;
+    node.hidden = cut === 0;
+    setText(node, `${cut} more below`);
+  };
+  content.addEventListener("scroll", update, { passive: true });
+  // a card that leaves the page is observed no more: the observer goes with it
+  if ("ResizeObserver" in globalThis) new ResizeObserver(update).observe(content);
+  return node;
 }
 
 function answersOf(lists: OptionList[]): JsonObject {

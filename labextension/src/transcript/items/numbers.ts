@@ -74,8 +74,10 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
     const numbers = withStale(renewed(drawn.numbers, checkedAnswers().get(drawn.answer)), stale);
     refresh.hidden = !hasPageActions() || !numbers.some((number) => number.stale);
     const { names = [] } = drawn;
-    node.hidden = numbers.length + names.length === 0;
-    setText(node, [numbers.length > 0 && summary(numbers), names.length > 0 && `${plural(names.length, "name")} not found`].filter(Boolean).join(" · "));
+    // numbers of which nothing is known would read as a warning
+    const tells = numbers.some(({ verdict, marked, stale }) => marked || stale || verdict === "seen" || verdict === "derived");
+    node.hidden = !tells && names.length === 0;
+    setText(node, [tells && summary(numbers), names.length > 0 && `${plural(names.length, "name")} not found`].filter(Boolean).join(" · "));
     check.hidden = !drawn.check || !hasPageActions() || !numbers.some(({ marked }) => marked);
     test.hidden = !hasPageActions() || !drawn.numbers.some(({ words }) => FROM_CODE.test(words));
     const places = numbers.map((number) => (): HTMLElement[] => placeParts(number, cardOf, host));

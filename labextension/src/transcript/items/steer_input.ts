@@ -8,7 +8,7 @@ import type { ItemView, TranscriptContext } from "./item_view";
 import { isInPanel } from "./item_view";
 import { hasPageActions, request } from "./page_actions";
 
-const WHEN: Record<SteerHow, string> = { steer: "with the next step", queue: "after this turn" };
+const WHEN: Record<SteerHow, string> = { steer: "Send now", queue: "Send when done" };
 const SHOWN_CHARS = 60;
 const MAX_ROWS = 8;
 
@@ -50,8 +50,8 @@ export function steerInput(place: TranscriptContext): ItemView {
   const buttons = element(
     "span",
     { class: "choices" },
-    button("Send", () => { send("steer"); }, { class: "primary", title: "Claude reads it with its next step (Enter)" }),
-    button("After this turn", () => { send("queue"); }, { title: "Claude gets it when this turn is done (Alt+Enter)" }),
+    button("Send now", () => { send("steer"); }, { class: "primary", title: "Claude receives it with its next step (Enter)" }),
+    button("Send when done", () => { send("queue"); }, { title: "Claude receives it when it is done (Alt+Enter)" }),
   );
   const late = element("p", { class: "late", role: "status" });
   const field = element("div", { class: "field" }, late, area, buttons);

@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, it } from "vitest";
 
-import { drawCellKey, keyField } from "../../../src/sidebar/panel/key_field";
+import { drawCellKey, isCellWaiting, keyField } from "../../../src/sidebar/panel/key_field";
 import { fillFailure } from "../../../src/transcript/items/failure";
 import { lendKeyForm } from "../../../src/transcript/items/page_actions";
 import { RequestError } from "../../../src/transport/rpc";
@@ -57,7 +57,9 @@ describe("a cell that waits for a key", () => {
     lendKeyForm((host) => { drawCellKey(host, { trans: plainTrans, server, way: (way) => { done.push(way); }, later: () => { done.push("later"); } }); });
     const node = document.createElement("div");
     document.body.append(node);
+    expect(isCellWaiting()).toBe(false);
     fillFailure(node, { code: "API_KEY_ASKED", message: "" });
+    expect(isCellWaiting()).toBe(true);
     let passed = 0;
     document.body.addEventListener("keydown", () => passed++);
     const form = node.querySelector("form");

@@ -104,7 +104,7 @@ it("shows what waits and where it was delivered", async () => {
   if (!message) throw new Error("nothing was sent");
   kernel.say(steer(message, "waiting"));
   await drawn();
-  expect(labels(root)).toEqual(["with the next step"]);
+  expect(labels(root)).toEqual(["Send now"]);
   expect(rows(root)).toEqual(["Use tabs."]);
   kernel.say({ op: "text", block: 0, text: "Before." }, steer(message, "delivered"), { op: "text", block: 1, text: "After." });
   await drawn();
@@ -118,7 +118,7 @@ it("takes back what waits", async () => {
   const words = { id: "w", text: "Drop the table.", how: "queue" } as const;
   kernel.say(run("back"), steer(words, "waiting"));
   await drawn();
-  expect(labels(root)).toEqual(["after this turn"]);
+  expect(labels(root)).toEqual(["Send when done"]);
   find(root, ".steer .back").click();
   expect(kernel.received).toContainEqual({ type: "withdraw", id: "w" });
   kernel.say(steer(words, "withdrawn"));

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from cellwright.agent.prompt import ContextItems, PromptContext, text_context
+from cellwright.agent.prompt import ContextItem, ContextItems, PromptContext, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.codebase.parsing.source_file import SourceText, largest_of, place_in, source_text
 from cellwright.conversation.prompts.prompt import refusal, without_secrets
@@ -65,7 +65,8 @@ async def _code_context(cwd: Path, prompt_context: PromptContext, hits: int) -> 
     named = [path for path in _named_files(cwd, words) if may_read(str(cwd / path))]
     text, places, files = await asyncio.to_thread(_attached, cwd, rows, named[:hits])
     if not text:
-        return ContextItems(notices=("--context code: no code of this project fits the prompt.",))
+        # no warning: it is what becomes of every prompt that is not about the code
+        return ContextItems(before=(ContextItem("No code of this project fits the prompt", "context", ()),))
     text, notices = await without_secrets(text, prompt_context, "the project's code")
     title = f"Code that fits: {counted(places, 'place')} in {counted(files, 'file')}"
     closed = text.replace(f"</{TAG}", f"<\\/{TAG}")

@@ -1,4 +1,4 @@
-"""What a host gives for code that runs again: copies of its kernel, and the cells that ran there."""
+"""The means of a host for code that runs again: copies of its kernel, and the cells that ran there."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from cellwright.kernel.execute.captured_output import CapturedOutput
 
 
 async def ran_with(outputs: Sequence[Mapping[str, Any]], problem: str = "") -> Ran:
-    """What ran and gave `outputs` (nbformat). `problem`: why it was stopped; without one, the error that ended it."""
+    """Return the run that gave `outputs` (nbformat). `problem`: why it was stopped; without one, the error that ended it."""
     return Ran(await _text_of(outputs), problem or _error_in(outputs))
 
 

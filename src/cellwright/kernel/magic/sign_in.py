@@ -151,6 +151,9 @@ def _shown_card(is_settled: Callable[[], bool], code: str, message: str) -> Iter
             # front ends leave the label of a field that was filled in, and that would be saved with the answer
             clear_output(wait=True)
             display(end, raw=True)
+            # "Key found." goes with the answer's first words; where a key is kept stays to be read
+            if settled and not said:
+                clear_output(wait=True)
         elif handle is not None:  # what stands above a line is the user's
             handle.update(end, raw=True)
     if not settled:

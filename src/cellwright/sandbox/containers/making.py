@@ -1,4 +1,4 @@
-"""What takes minutes before a container's first command, an image to fetch or to build: it is shown and can be stopped."""
+"""The minutes before a container's first command, when an image is fetched or built: shown, and they can be stopped."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from cellwright.agent.calls.confinement import Container
 from cellwright.sandbox.containers.engine import Engine, build_arguments
 from cellwright.sandbox.resolved_bounds import ConfinementError
+from cellwright.text import lazy_pattern
 
 MAKE_SECONDS = 1_800.0
 KILL_SECONDS = 10.0
@@ -24,7 +25,7 @@ KILL_SECONDS = 10.0
 
 MOST_SHOWN = 200
 _KEPT_LINES = 2_000
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class Making:

@@ -67,5 +67,5 @@ def check(confinement: Confinement, bounds: Bounds) -> None:
 
 
 def missing(bounds: Bounds) -> Iterator[str]:
-    """What of `bounds` is protected and does not exist yet."""
+    """Return the protected places of `bounds` that do not exist yet."""
     return (path for path in bounds.protected if not exists(path))

@@ -203,7 +203,7 @@ class Child:
 
     @property
     def made_protected(self) -> tuple[str, ...]:
-        """What is protected and was made by it in a container, once it has ended."""
+        """The protected places that it made in a container, once it has ended."""
         return () if self._confined is None else self._confined.made_protected
 
     @property

@@ -195,7 +195,7 @@ class RunningProgram:
 
     @property
     def made_protected(self) -> tuple[str, ...]:
-        """What is protected and was made by it in a container, once it has ended."""
+        """The protected places that it made in a container, once it has ended."""
         return self._child.made_protected
 
     @property

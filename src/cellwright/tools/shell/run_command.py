@@ -115,7 +115,7 @@ class ShellRun:
 
     @property
     def made_protected(self) -> tuple[str, ...]:
-        """What is protected and was made by it in a container, once it has ended."""
+        """The protected places that it made in a container, once it has ended."""
         return self._program.made_protected
 
     @property
