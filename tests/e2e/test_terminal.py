@@ -32,12 +32,16 @@ SHOWN = """() => {
     return Array.from({length: buffer.length}, (_, row) => buffer.getLine(row)?.translateToString(true) ?? "").join("\\n");
 }"""
 
+COLUMNS = 96
 WRITTEN = """() => {
-    const terminal = window.terminal.content._term;
-    const {x, y, height} = terminal.element.querySelector('.xterm-screen').getBoundingClientRect();
-    const rows = [...Array(terminal.rows).keys()].map((row) => terminal.buffer.active.getLine(row).translateToString(true));
-    const last = rows.findLastIndex((row) => row.trim());
-    return {x: x - 12, y: y - 8, width: 900, height: (last + 1) * height / terminal.rows + 16};
+    const {element, rows, buffer} = window.terminal.content._term;
+    const screen = element.querySelector('.xterm-screen');
+    for (let node = screen; node; node = node.parentElement) node.scrollTo(0, 0);
+    const {x, y, width, height} = screen.getBoundingClientRect();
+    const first = buffer.active.viewportY;
+    const lines = Array.from({length: rows}, (_, row) => buffer.active.getLine(first + row).translateToString(true));
+    const last = lines.findLastIndex((line) => line.trim());
+    return {x, y, width, height: (last + 1) * height / rows};
 }"""
 OPEN = """async () => {
     window.jupyterapp.shell.collapseLeft();
@@ -69,18 +73,20 @@ class ShownTerminal:
 
     def __init__(self, page: Any, lab: Lab, theme: str, rows: int) -> None:
         self.page = page
-        page.set_viewport_size({"width": 1180, "height": (rows + 12) * 23 + 130})
+        page.set_viewport_size({"width": 1400, "height": rows * 26 + 200})
         page.goto(f"{lab.url}/lab")
         page.wait_for_function("() => window.jupyterapp?.restored")
         page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
         page.wait_for_function("theme => document.body.dataset.jpThemeName === theme", arg=theme)
         page.evaluate(OPEN)
         page.wait_for_function("() => window.terminal.content._term")
+        # a size of our own: what JupyterLab measures before its font is there is too large
+        page.evaluate("size => window.terminal.content._term.resize(...size)", [COLUMNS, rows])
         background = "15;0" if theme == DARK else "0;15"
         path = Path(sys.executable).parent
         self.type(f"PATH={path}:$PATH PS1='$ ' COLORTERM=truecolor COLORFGBG='{background}' exec bash --norc")
         self.wait("$ ")
-        self.type("cd ~/tides; clear")
+        self.type(f"cd ~/tides; stty cols {COLUMNS} rows {rows}; clear")
 
     def type(self, words: str) -> None:
         """Type a line and Enter."""
@@ -125,7 +131,7 @@ def test_the_card_of_an_edit(
 ) -> None:
     model.add(*fix(lab_with_terminal.root / "tides.py"))
     page = browser.new_page()
-    terminal = ShownTerminal(page, lab_with_terminal, theme, rows=26)
+    terminal = ShownTerminal(page, lab_with_terminal, theme, rows=38)
     terminal.type("cellwright")
     greeting = terminal.wait("What should Claude do?")
     assert "~/tides · /help · Shift-Tab mode · Ctrl-D leave" in greeting
@@ -151,7 +157,7 @@ def test_of_many_calls_that_wait_their_number_is_shown(
         )
     )
     page = browser.new_page()
-    terminal = ShownTerminal(page, lab_with_terminal, DARK, rows=16)
+    terminal = ShownTerminal(page, lab_with_terminal, DARK, rows=32)
     terminal.type("cellwright")
     terminal.wait("What should Claude do?")
     terminal.type("Run the tests and write a page for each port")
@@ -172,7 +178,7 @@ def test_ipython_in_a_terminal_shows_the_same_card(browser: Any, lab_with_termin
         ),
     )
     page = browser.new_page()
-    terminal = ShownTerminal(page, lab_with_terminal, DARK, rows=38)
+    terminal = ShownTerminal(page, lab_with_terminal, DARK, rows=52)
     terminal.type("ipython --no-banner")
     terminal.wait("In [1]:")
     terminal.type("%load_ext cellwright")

@@ -204,7 +204,7 @@ def is_read_in_order(book: Any, template: str) -> None:
             "text=I compare the",
             "td:has-text('2.5')",
             "img",
-            "text=Changes: Write tides.py",
+            "text=Changes: Wrote tides.py",
             "text=High tide is at",
         )
     ]
