@@ -130,7 +130,7 @@ def test_the_card_of_an_edit(
     browser: Any, lab_with_terminal: Lab, model: MessagesServer, theme: str, name: str
 ) -> None:
     model.add(*fix(lab_with_terminal.root / "tides.py"))
-    page = browser.new_page()
+    page = browser.browser.new_page(device_scale_factor=1)  # of other scales xterm draws a part
     terminal = ShownTerminal(page, lab_with_terminal, theme, rows=38)
     terminal.type("cellwright")
     greeting = terminal.wait("What should Claude do?")
@@ -156,7 +156,7 @@ def test_of_many_calls_that_wait_their_number_is_shown(
             *notes,
         )
     )
-    page = browser.new_page()
+    page = browser.browser.new_page(device_scale_factor=1)  # of other scales xterm draws a part
     terminal = ShownTerminal(page, lab_with_terminal, DARK, rows=32)
     terminal.type("cellwright")
     terminal.wait("What should Claude do?")
@@ -177,7 +177,7 @@ def test_ipython_in_a_terminal_shows_the_same_card(browser: Any, lab_with_termin
             "| tide | is the |\n|---|---|\n| high | `max` |\n| low | `min` |\n"
         ),
     )
-    page = browser.new_page()
+    page = browser.browser.new_page(device_scale_factor=1)  # of other scales xterm draws a part
     terminal = ShownTerminal(page, lab_with_terminal, DARK, rows=52)
     terminal.type("ipython --no-banner")
     terminal.wait("In [1]:")
