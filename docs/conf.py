@@ -55,7 +55,22 @@ pygments_dark_style = "a11y-high-contrast-dark"
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
-AT_THE_TOP = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "reporting.md", "CONTRIBUTING.md": "contributing.md"}
+REFERENCE = {
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "reporting.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "src/cellwright/__init__.py": "python.md",
+    "src/cellwright/commands/registry.py": "slash-commands.md",
+    "src/cellwright/config/settings/known_settings.py": "settings.md",
+    "src/cellwright/errors.py": "errors.md",
+    "src/cellwright/kernel/magic/option_parser.py": "magics.md",
+    "src/cellwright/server/server_extension.py": "server.md",
+    "src/cellwright/terminal/arguments.py": "command-line.md",
+    "src/cellwright/terminal/exit_codes.py": "command-line.md#exit-codes",
+    "src/cellwright/terminal/subcommands/subcommand_names.py": "command-line.md#subcommands",
+    "src/cellwright/tools/__init__.py": "tools.md",
+}
+"""Files to which pages link, since they are in the repository, and the page of the site that is written from each."""
 """Files of the repository's top, by their pages among the generated ones."""
 
 
@@ -79,7 +94,7 @@ def _in_both_themes(found: re.Match[str]) -> str:
 def _read(_app: Any, name: str, source: list[str]) -> None:
     """Keep the pages plain Markdown: what only the site needs is added as they are read."""
     depth = "../" * name.count("/")
-    for file, page in AT_THE_TOP.items():
+    for file, page in REFERENCE.items():
         source[0] = source[0].replace(f"](../{depth}{file})", f"]({depth or './'}reference/{page})")
     source[0] = PICTURE.sub(_in_both_themes, source[0])
     if name == "examples/README":

@@ -33,6 +33,8 @@ OLDER_LAB = bool(os.environ.get("CELLWRIGHT_EXPECT_LAB"))
 HAS_FAILED = pytest.StashKey[bool]()
 NEXT = pytest.StashKey[pytest.Item | None]()
 FOLDER = pytest.StashKey[Path]()
+COASTS = ("atlantic", "baltic", "biscay", "channel", "celtic", "irish", "north", "solent", "tagus", "wadden")
+PLACES = ("bay", "coast", "gauge", "harbour", "levels", "pier", "port", "shore", "survey")
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
@@ -167,7 +169,8 @@ def widen(page: Any) -> Callable[[int], None]:
 def folder_of(lab: Lab, item: pytest.Item) -> Path:
     """The folder of a scene, empty at first; its name is seen in the pictures."""
     if FOLDER not in item.stash:
-        name = f"project-{zlib.crc32(item.name.encode()) % 90 + 10}"
+        number = zlib.crc32(item.name.encode())
+        name = f"{COASTS[number % len(COASTS)]}-{PLACES[number // len(COASTS) % len(PLACES)]}"
         taken = len(list(lab.root.glob(f"{name}*")))  # a scene may be played again
         item.stash[FOLDER] = lab.root / (f"{name}-{taken + 1}" if taken else name) / "tides"
         item.stash[FOLDER].mkdir(parents=True)

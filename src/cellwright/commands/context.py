@@ -24,6 +24,8 @@ from cellwright.model.provider import Request
 from cellwright.text import counted
 
 BAR_CHARS = 20
+EIGHTHS = ("", *"▏▎▍▌▋▊▉")
+"""The end of a bar, by the eighths of a character that it fills."""
 LISTED_TOOLS = 12
 NEXT_PROMPT = b'{"role":"user","content":"."}'
 """It stands for the prompt to come: the API counts requests, and these end with the user's words."""
@@ -34,9 +36,7 @@ async def context_page(call: CommandCall) -> CommandPage:
     conversation = call.conversation
     session = conversation.sessions.current
     if not session.encoded:
-        return CommandPage(
-            [Section("Context", text="Nothing has been said in this conversation yet, so its context is empty.")]
-        )
+        return CommandPage([Section("Context", text="The conversation is empty.")])
     model = session.last_model or model_of(
         call.options, conversation.in_force.settings, conversation.in_force.environment
     )
@@ -65,8 +65,8 @@ async def context_page(call: CommandCall) -> CommandPage:
     return CommandPage(
         [
             Section("Context", rows, text),
-            Section("Told before the first word: tools", _largest(tools), _sum(tools)),
-            Section("… and the system prompt", [("section", "tokens", ""), *map(_told, sections)], _sum(sections)),
+            Section("Tools", _largest(tools), _sum(tools)),
+            Section("System prompt", [("section", "tokens", ""), *map(_share_row, sections)], _sum(sections)),
         ]
     )
 
@@ -97,25 +97,27 @@ def _until_compaction(settings: CompactionSettings, model: str, used: int) -> st
 
 def _largest(tools: Sequence[ContextShare]) -> list[Row]:
     """The rows of the tools that take most, and of the others together."""
-    rows: list[Row] = [("tool", "tokens", ""), *map(_told, tools[:LISTED_TOOLS])]
+    rows: list[Row] = [("tool", "tokens", ""), *map(_share_row, tools[:LISTED_TOOLS])]
     for deferred in (False, True):
         others = [tool for tool in tools[LISTED_TOOLS:] if tool.deferred == deferred]
         if others:
             tokens = sum(tool.tokens for tool in others)
-            rows.append(_told(ContextShare(counted(len(others), "other"), tokens, deferred=deferred)))
+            rows.append(_share_row(ContextShare(counted(len(others), "other"), tokens, deferred=deferred)))
     return rows
 
 
-def _told(part: ContextShare) -> Row:
-    return part.name, f"{part.tokens:,}", "only when ToolSearch has loaded it" if part.deferred else ""
+def _share_row(part: ContextShare) -> Row:
+    return part.name, f"{part.tokens:,}", "loaded when needed" if part.deferred else ""
 
 
 def _sum(parts: Sequence[ContextShare]) -> str:
-    return f"About {sum(part.tokens for part in parts if not part.deferred):,} tokens, once in a session."
+    tokens = sum(part.tokens for part in parts if not part.deferred)
+    return f"About {tokens:,} tokens of each request." if tokens else ""
 
 
 def _row(name: str, tokens: int, whole: int) -> Row:
     share = tokens / max(whole, 1)
     seen = share >= 0.0005
-    filled = max(1, round(share * BAR_CHARS)) if seen else 0
-    return name, f"{tokens:,}", f"{share:.1%}" if seen else "<0.1%", "█" * filled + "░" * (BAR_CHARS - filled)
+    whole_chars, eighths = divmod(max(1, round(share * BAR_CHARS * 8)) if seen else 0, 8)
+    bar = "█" * whole_chars + EIGHTHS[eighths]
+    return name, f"{tokens:,}", f"{share:.1%}" if seen else "<0.1%", bar

@@ -163,8 +163,8 @@ def _label(rules: Sequence[str], scope: str) -> str:
         if rule.endswith(" *)"):
             parts.append(f"every command that starts with `{visible_line(about[:-2])}`")
         elif tool != "Bash":
-            parts.append(f"{'writing' if tool == 'Edit' else 'reading in'} `{_file_in_words(about)}`")
-    return f"{'always allow ' if scope == 'always' else ''}{' and '.join(parts)} {where}"
+            parts.append(f"{'edits of' if tool == 'Edit' else 'reads in'} `{_file_in_words(about)}`")
+    return f"{'always allow ' if scope == 'always' else ''}{', '.join([*parts[:-2], ' and '.join(parts[-2:])])} {where}"
 
 
 def _file_in_words(about: str) -> str:

@@ -32,6 +32,8 @@ Write = Callable[[str, Style], None]
 Json = Mapping[str, Any]
 
 TITLE_CHARS = 1_000
+MAX_FOLLOWING = 2
+"""Of more calls that wait only their number is shown at first."""
 
 
 WHO_ASKS = {"Trust": "Before Claude begins", "Undo": "Undo"}
@@ -172,8 +174,10 @@ class Asker(Struct, frozen=True):
 
     def _show_following(self, use: ToolUse, *, whole: bool = False) -> bool:
         """Show the calls that are asked about next; True if something of them was left out."""
-        is_cut = False
-        for call in use.following:
+        is_cut = len(use.following) > MAX_FOLLOWING and not whole
+        if is_cut:
+            self.write(f"{len(use.following)} more wait", "dim")
+        for call in use.following if not is_cut else ():
             preview = call.preview
             self.write(f"then {visible_line(preview.title, TITLE_CHARS)}", "title" if whole else "dim")
             if preview.warning:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import secrets
@@ -30,6 +31,7 @@ from cellwright.config.settings.option_table import OPTIONS, nested
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.trust.trust import refusal_text
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.resolve_options import model_of
 from cellwright.conversation.runs import kinds
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions, options_of
@@ -115,8 +117,14 @@ class TerminalCommand:
 
     @property
     def title(self) -> str:
-        """The words with which an interactive session introduces itself."""
-        return f"Cellwright {VERSION} in {self.conversation.cwd}"
+        """The name, model and folder with which an interactive session introduces itself."""
+        cwd, effective = self.conversation.cwd, self.conversation.in_force
+        home = Path.home()
+        folder = f"~/{cwd.relative_to(home).as_posix()}".removesuffix("/.") if cwd.is_relative_to(home) else str(cwd)
+        model = ""
+        with contextlib.suppress(CellwrightError):  # the line below the prompt says what is wrong
+            model = model_of(self._run_options(), effective.settings, effective.environment)
+        return " · ".join(filter(None, (f"Cellwright {VERSION}", model, folder)))
 
     def _connect(self) -> None:
         # setting up TLS takes as long as everything else until the first request

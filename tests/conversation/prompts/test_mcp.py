@@ -440,7 +440,7 @@ def test_the_page_shows_servers_and_switches_them(talk: Talk) -> None:
     shown = page(talk)
     assert "connected" in next(line for line in shown.splitlines() if line.strip().startswith("plain"))
     assert "no-such-program" in shown
-    assert "waits for you: /mcp approve shared" in shown
+    assert "needs your approval: /mcp approve shared" in shown
     assert {"mcp__plain__", "add"} <= set(re.findall(r"\bmcp__plain__|\badd\b", page(talk, "plain")))
     assert "switched off" in page(talk, "disable plain")
     talk.say("go")

@@ -44,9 +44,9 @@ def right_of(box):
 def keyless(browser, model, tmp_path, monkeypatch):
     """A page of a JupyterLab whose kernels have no key, and whose keys go to a file."""
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
-    root, home = tmp_path / "work", tmp_path / "home"
-    root.mkdir()
-    home.mkdir()
+    home = tmp_path / "ada"
+    root = home / "tides"
+    root.mkdir(parents=True)
     model.clear()
     cell = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
     cells = [

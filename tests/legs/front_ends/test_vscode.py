@@ -183,7 +183,7 @@ def test_what_a_restricted_workspace_leaves_out_is_not_needed(front_end: Any, mo
     book.reopen(trusted=False)
     expect(shown.locator("details").first).to_be_visible()
     # what draws formulas is left out where nothing is trusted; all else stays
-    for text in ("I compare the levels.", "Changes: Write tides.py", "High tide is at 6 h", "4.6", "mean(levels)"):
+    for text in ("I compare the levels.", "Changes: Wrote tides.py", "High tide is at 6 h", "4.6", "mean(levels)"):
         expect(shown.get_by_text(text).last).to_be_visible()
     for template in ("lab", "basic"):
         is_read_in_order(book, template)
@@ -204,7 +204,7 @@ def is_read_in_order(book: Any, template: str) -> None:
             "text=I compare the",
             "td:has-text('2.5')",
             "img",
-            "text=Changes: Write tides.py",
+            "text=Changes: Wrote tides.py",
             "text=High tide is at",
         )
     ]

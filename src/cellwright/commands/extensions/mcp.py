@@ -18,11 +18,11 @@ SECONDS = 30.0
 
 _WHOSE = {
     "managed": "the administrator's",
-    "flag": "of the command line",
+    "flag": "the command line's",
     "local": "yours, for this project",
     "project": "the project's",
     "user": "yours",
-    "plugin": "a plug-in's",
+    "plugin": "a plugin's",
     "agent": "an agent's",
 }
 _ACTIONS = ("approve", "reconnect", "disable", "enable", "login", "logout")
@@ -60,7 +60,7 @@ async def _act(servers: McpServers, action: str, name: str) -> str:
             servers.set_disabled(name, disabled=True)
             return f"{name} is switched off for this conversation."
         case "logout":
-            return f"What signing in to {name} had brought is {'deleted' if await servers.sign_out(name) else 'not there'}."
+            return f"Signed out of {name}." if await servers.sign_out(name) else f"You were not signed in to {name}."
         case "enable":
             servers.set_disabled(name, disabled=False)
             return f"{name} is switched on."
@@ -80,9 +80,9 @@ async def _log_in(servers: McpServers, words: list[str]) -> CommandPage:
         await servers.settled(SECONDS)
         sign_in = await servers.sign_in(name)
         text = (
-            "Open this address in your browser. The server is connected when you have signed in; this waits for 15 "
-            "minutes. Does the browser run on another machine than this, the page that it is sent to in the end cannot "
-            f"be loaded there: send its address with /mcp login {name} ADDRESS. It is good for this once."
+            "Open this address in your browser and sign in within 15 minutes; the server then connects. If the browser runs "
+            "on another machine, it cannot load the last page: copy that page's address and send "
+            f"/mcp login {name} ADDRESS. The address works once."
         )
         return CommandPage([Section(f"Sign in to {name}", text=text, link=sign_in.link)])
     pending = servers.sign_in_under_way(name)
@@ -97,7 +97,7 @@ async def _log_in(servers: McpServers, words: list[str]) -> CommandPage:
 
 def _all(servers: McpServers, done: str) -> CommandPage:
     found = servers.found
-    rows: list[Row] = [("server", "state", "tools", "whose, and what it is")]
+    rows: list[Row] = [("server", "state", "tools", "source")]
     for name, entry in found.entries.items():
         connection = servers.connections.get(name)
         state = "switched off" if name in servers.disabled else "denied by a rule or the administrator"
@@ -109,18 +109,18 @@ def _all(servers: McpServers, done: str) -> CommandPage:
             state = connection.state if not connection.problem else f"{connection.state}: {connection.problem}"
             if connection.state == "needs sign-in":
                 waits = servers.sign_in_under_way(name) is not None
-                state = "waits for you to sign in in your browser" if waits else f"needs sign-in: /mcp login {name}"
+                state = "waiting for you to sign in in your browser" if waits else f"needs sign-in: /mcp login {name}"
         offers = f"{counted(len(tools), 'tool')}, about {_tokens(tools):,} tokens" if tools else ""
         rows.append((name, state, offers, f"{_WHOSE[entry.scope]}: {entry.address}"))
     for name, pending in found.pending.items():
-        rows.append((name, f"waits for you: /mcp approve {name}", "", f"the project's: {pending.entry.address}"))
+        rows.append((name, f"needs your approval: /mcp approve {name}", "", f"the project's: {pending.entry.address}"))
     rows += [(name, why, "", "") for name, why in found.refused.items()]
     text = "/mcp NAME shows one server and its tools. A tool costs no tokens until it is loaded."
     if len(rows) == 1:
         text = f"None. `cellwright mcp add` adds one; {documented('mcp')} says how to configure them."
     sections = [Section("MCP servers", rows, "\n".join(filter(None, (done, text))))]
     if found.notices:
-        sections.append(Section("Not understood", [("problem",), *((each,) for each in found.notices)]))
+        sections.append(Section("Problems", [("problem",), *((each,) for each in found.notices)]))
     return CommandPage(sections)
 
 
@@ -131,12 +131,12 @@ def _one(servers: McpServers, name: str) -> CommandPage:
     if entry is None or connection is None:
         return _all(servers, "")
     facts: list[Row] = [
-        ("what", "value"),
+        ("", ""),
         ("state", connection.state),
         ("problem", connection.problem),
-        ("where from", entry.label),
-        ("what it is", entry.address),
-        ("says of itself", visible_line(connection.instructions, 500)),
+        ("source", entry.label),
+        ("command or address", entry.address),
+        ("instructions", visible_line(connection.instructions, 500)),
     ]
     sections = [Section(name, [row for row in facts if row[1]])]
     tools = [
@@ -149,14 +149,14 @@ def _one(servers: McpServers, name: str) -> CommandPage:
     if prompts:
         sections.append(Section("Prompts", [("command", "what for"), *prompts]))
     if connection.log:
-        sections.append(Section("Its last words", code="\n".join(connection.log)))
+        sections.append(Section("Log", code="\n".join(connection.log)))
     return CommandPage(sections)
 
 
 def _does(tool: Tool) -> str:
     """Its description, less the last line, which names the server to Claude."""
     words = visible_line(tool.description.rpartition("\n")[0] or tool.description, 500)
-    return f"{words} (it says that it only reads)" if tool.read_only else words
+    return f"{words} (read-only, according to the server)" if tool.read_only else words
 
 
 def _check_known(servers: McpServers, name: str) -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import (
+    EDITS,
     asks_for_process,
     first_of_process,
     judge_changes_below,
@@ -146,7 +147,10 @@ def judge_part(book: RuleBook, facts: CommandFacts) -> Decision:
     if program.behavior == "deny":
         return program
     if redirected is not None:
-        return redirected
+        is_plain = redirected.reason.startswith(EDITS) and not redirected.firm
+        runs = program.behavior == "ask" and redirected.behavior == "ask" and is_plain
+        # what a program does is more than that its output goes to a file of the project
+        return program.because(f"{program.reason} {redirected.reason}") if runs else redirected
     return _why_written(book, facts.command) if program in LOOKS else program
 
 

@@ -58,7 +58,8 @@ def interact(session: Session, stderr: TextIO) -> int:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  gives `input` its editing keys and history; Windows has none
         read = _read
-    print(f"{session.title} · /help shows keys and commands, Ctrl-D leaves")
+    keys = "/help · Ctrl-D leave" if read is None else "/help · Shift-Tab mode · Ctrl-D leave"
+    print(f"{session.title} · {keys}")
     while True:
         try:
             prompt = read().strip()

@@ -88,7 +88,8 @@ class Thinking:
         """The line that stands for the thinking, and all of its lines; None if there was none."""
         lines = [visible_line(line, 1_000) if line.strip() else "" for line in self._text.strip().splitlines()]
         took, self._text = time.monotonic() - self._since, ""
-        return (f"Thought for {seconds(took)}: {visible_line(lines[0], 80)}", lines) if lines else None
+        how_long = "briefly" if took < SHOWN_SECONDS else f"for {seconds(took)}"
+        return (f"Thought {how_long}: {visible_line(lines[0], 80)}", lines) if lines else None
 
 
 def call_title(call: Call) -> str:
@@ -156,7 +157,7 @@ def _read(name: str, result: Mapping[str, Any]) -> str:
 
 
 SHOWN_SECONDS = 1.0
-"""A shorter read or search names no time."""
+"""A shorter read, search or thought names no time."""
 
 
 def outcome(end: ToolEnd) -> str:
