@@ -101,3 +101,11 @@ def test_a_command_without_memory_says_whose_bound_it_met(at_desk: Callable[...,
     desk.run()
     assert "The container has 100 MiB of memory" in desk.results[0]
     assert "`memory` of `sandbox.container`" in desk.results[0]
+
+
+@pytest.mark.parametrize("wrong", [{"image": "x", "files": "/y"}, {"image": "x", "volumes": []}, [], None, 3, "a b"])
+def test_a_setting_of_the_wrong_form_is_no_way_to_run_without(at_desk: Callable[..., Desk], wrong: object) -> None:
+    desk = at_desk(wrong, {"command": "true"})
+    with pytest.raises(CellwrightError, match=r"sandbox\.container.*cannot be used: it has to be .*Nothing was sent"):
+        desk.run()
+    assert desk.server.requests == []

@@ -75,8 +75,10 @@ def container(value: Any) -> str:
 
 def container_setting(value: Any, project: Path, base: Path) -> ContainerSetting:
     """Read the setting for `project`; relative paths start at `base`. Never raises: what is wrong is its `problem`."""
-    if value is None or value is False:
+    if value is False:
         return ContainerSetting()
+    if expected := container(value):
+        return ContainerSetting(problem=f"it has to be {expected}")
     said = {"image": value} if isinstance(value, str) else dict(value)
     notices: list[str] = []
     try:

@@ -37,7 +37,8 @@ _MAX_DOLLARS = 10_000
 class Key(Struct, frozen=True):
     """One setting. `check` is for the value, each element, each member, or each element of each member.
 
-    `name_check` is for the names of members.
+    `name_check` is for the names of members. `kept_wrong`: a value of the wrong form is not left out, since doing without
+    the setting would allow more; whoever reads it says what is wrong.
     """
 
     path: Path
@@ -45,6 +46,7 @@ class Key(Struct, frozen=True):
     shape: Shape = "value"
     folder: Folder = "trust"
     name_check: Check = lambda _name: ""
+    kept_wrong: bool = False
 
     @property
     def name(self) -> str:
@@ -175,7 +177,7 @@ def hook_group(value: Any) -> str:
     return "" if fits else '{"matcher": text, "hooks": [handlers]}'
 
 
-def _key(name: str, check: Check, shape: Shape = "value", folder: Folder = "trust", **more: Check) -> Key:
+def _key(name: str, check: Check, shape: Shape = "value", folder: Folder = "trust", **more: Any) -> Key:
     return Key(tuple(name.split(".")), check, shape, folder, **more)
 
 
@@ -254,7 +256,7 @@ KEYS: dict[Path, Key] = {
         _key("cleanupPeriodDays", whole_number(0, 36_500), folder="own"),
         _key("fileCheckpointingEnabled", flag, folder="own"),
         _key("sandbox.enabled", flag),
-        _key("sandbox.container", container),
+        _key("sandbox.container", container, kept_wrong=True),
         _key("sandbox.failIfUnavailable", flag, folder="tightens"),
         _key("sandbox.autoAllowBashIfSandboxed", flag, folder="tightens"),
         _key("sandbox.allowUnsandboxedCommands", flag, folder="tightens"),

@@ -121,7 +121,7 @@ class _LayerReader(Struct):
             self._elements(key, value)
         elif key.shape in ("members", "lists"):
             self._members(key, value)
-        elif expected := key.check(value):
+        elif not key.kept_wrong and (expected := key.check(value)):
             self.refuse(key.name, expected)
         else:
             self.entries.append(SettingsEntry(key.path, value, self.layer))

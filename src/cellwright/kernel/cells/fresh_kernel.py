@@ -55,10 +55,6 @@ def own_confinement(in_force: SettingsInForce, means: FindAbilities) -> Confinem
     from cellwright.conversation.resolve_options import policy_of  # most fresh kernels are Claude's
     from cellwright.conversation.runs.run_options import RunOptions
 
-    broken = [notice for notice in in_force.settings.notices if "sandbox.container" in notice]
-    if broken and in_force.settings.sandbox.container.container is None:
-        # a setting of the wrong form is left out elsewhere; here nobody is asked before the code runs outside
-        raise ToolError(f"{' '.join(broken)} Nothing was run.", code=ErrorCode.CONFIG_INVALID)
     try:
         decision = policy_of(
             RunOptions(), in_force.settings, in_force.cwd, in_force.environ, means
