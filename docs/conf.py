@@ -71,7 +71,6 @@ REFERENCE = {
     "src/cellwright/tools/__init__.py": "tools.md",
 }
 """Files to which pages link, since they are in the repository, and the page of the site that is written from each."""
-"""Files of the repository's top, by their pages among the generated ones."""
 
 
 PICTURE = re.compile(r"(?s)<picture>\n(.*?)</picture>\n")

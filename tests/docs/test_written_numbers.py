@@ -54,8 +54,8 @@ def limits() -> str:
         ("… that Claude may ask for", f"{MAX_MS // minutes} min", "`BASH_MAX_TIMEOUT_MS`"),
         ("tokens that `Read` shows at once", f"{TOKENS:,}", "`CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS`"),
         ("seconds the first prompt waits for MCP servers", f"{FIRST_WAIT_SECONDS:g}", "`CELLWRIGHT_MCP_WAIT`"),
-        ("slash commands", str(len(COMMANDS)), "[list](reference/slash-commands.md)"),
-        ("settings", str(len(KEYS)), "[list](reference/settings.md)"),
+        ("slash commands", str(len(COMMANDS)), "[list](../src/cellwright/commands/registry.py)"),
+        ("settings", str(len(KEYS)), "[list](../src/cellwright/config/settings/known_settings.py)"),
         (
             "Python packages that are named as needed",
             str(len(PROJECT["project"]["dependencies"])),

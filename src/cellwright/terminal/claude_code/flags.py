@@ -78,7 +78,7 @@ FLAGS: dict[str, Flag] = {
     "--teammate-mode": _unused("there are no teams of agents here", "one"),
     "--plugin-url": _unused(_NO_PLUGINS, "one"),
     "--disable-slash-commands": _unused("`skillOverrides` in the settings switches skills off"),
-    "--include-hook-events": _unused("hooks are not told of in the stream"),
+    "--include-hook-events": _unused("hooks are not reported in the stream"),
     "--exclude-dynamic-system-prompt-sections": _unused("it is always so here"),
     "--allow-dangerously-skip-permissions": _unused("--permission-mode bypassPermissions is there without it"),
     "--enable-auto-mode": _unused("there is no mode `auto` here"),

@@ -493,14 +493,14 @@ def test_the_command_signs_in_and_out(guarded: SignInServer, tmp_path: Path, mon
         assert "needs sign-in: /mcp login guarded" in page("")
         shown = page("login guarded")
         assert f"{guarded.base}/authorize?" in shown
-        assert "waits for you to sign in" in page("")
+        assert "waiting for you to sign in" in page("")
         link = next(word for word in shown.split() if word.startswith("http"))
         address = asyncio.run(browse(link, on=False))
         assert "You are signed in to guarded." in page(f"login guarded {address}")
         assert conversation.features.mcp.connections["guarded"].state == "connected"
         with pytest.raises(CellwrightError, match="No sign-in to guarded waits"):
             page(f"login guarded {address}")
-        assert "deleted" in page("logout guarded")
+        assert "Signed out of guarded." in page("logout guarded")
         assert "needs sign-in" in page("")
         with pytest.raises(CellwrightError, match="MCP server 'other' was not found"):
             page("login other")
