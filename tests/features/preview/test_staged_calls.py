@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,12 @@ from cellwright.permissions.policy import PermissionPolicy
 
 
 def stage_in(project: Path, *, tree: bool = True) -> Stage:
-    stage = Stage(kernel_tools={}, files=lambda folder: cellwright.builtin_tools(cwd=folder), can_ask=True)
+    stage = Stage(
+        kernel_tools={},
+        files=lambda folder: cellwright.builtin_tools(cwd=folder),
+        still=contextlib.nullcontext,
+        can_ask=True,
+    )
     if tree:
         stage.tree = StagedTree.make(project, lambda _: True)
     return stage
@@ -82,3 +88,48 @@ def test_before_the_copies_are_there_nothing_runs(tmp_path: Path) -> None:
     stage.is_off = True
     asyncio.run(staged_tool(write, stage).call(given, context))  # type: ignore[arg-type]
     assert (tmp_path / "a.txt").read_text() == "a\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("Read", {"file_path": "link.txt"}),
+        ("Edit", {"file_path": "link.txt", "old_string": "secret", "new_string": "x"}),
+        ("Write", {"file_path": "folder/new.txt", "content": "x"}),
+        ("Grep", {"pattern": "secret", "path": "folder"}),
+        ("Grep", {"pattern": "secret", "glob": "folder/*.txt"}),
+        ("Glob", {"pattern": "folder/*"}),
+    ],
+)
+def test_a_link_that_the_preview_made_out_of_the_copy_is_not_followed(
+    tmp_path: Path, name: str, given: dict[str, str]
+) -> None:
+    outside, project = tmp_path / "outside", tmp_path / "project"
+    outside.mkdir()
+    project.mkdir()
+    (outside / "a.txt").write_text("secret")
+    stage = stage_in(project)
+    assert stage.tree is not None
+    (stage.tree.root / "link.txt").symlink_to(outside / "a.txt")
+    (stage.tree.root / "folder").symlink_to(outside)
+    [tool] = cellwright.builtin_tools(name, cwd=project)
+    given = {key: str(project / value) if key in ("file_path", "path") else value for key, value in given.items()}
+    context = ToolContext("1", lambda *_given, **_named: None)
+    with pytest.raises(ToolError, match="is a link that was made in this preview"):
+        asyncio.run(staged_tool(tool, stage).call(given, context))  # type: ignore[arg-type]
+    assert [path.read_text() for path in outside.iterdir()] == ["secret"]
+    stage.tree.close()
+
+
+def test_a_link_of_the_users_own_leads_where_it_led(tmp_path: Path) -> None:
+    outside, project = tmp_path / "outside.txt", tmp_path / "project"
+    project.mkdir()
+    outside.write_text("shared")
+    (project / "link.txt").symlink_to(outside)
+    stage = stage_in(project)
+    [read] = cellwright.builtin_tools("Read", cwd=project)
+    context = ToolContext("1", lambda *_given, **_named: None)
+    result = asyncio.run(staged_tool(read, stage).call({"file_path": str(project / "link.txt")}, context))  # type: ignore[arg-type]
+    assert "shared" in str(result)
+    assert stage.tree is not None
+    stage.tree.close()

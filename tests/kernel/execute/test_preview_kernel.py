@@ -345,3 +345,33 @@ def test_what_is_accepted_while_a_cell_runs_waits_for_its_end(
     assert kernel.finish(busy).stdout.endswith("False\n")
     assert kernel.value("late") == "[1, 2]"
     gate.unlink()
+
+
+def test_between_its_calls_no_code_runs_in_the_copy(
+    kernel: NotebookKernel, model: MessagesServer, project: Path
+) -> None:
+    count = """
+import itertools, pathlib, threading, time
+file = pathlib.Path("count.txt")
+def count():
+    for number in itertools.count():
+        file.write_text(str(number))
+threading.Thread(target=count, daemon=True).start()
+while not file.exists():
+    time.sleep(0.01)
+"""
+    after = "seen = file.read_text()\nwhile file.read_text() == seen:\n    pass\n'on'"
+    cell = preview(
+        kernel,
+        model,
+        use("Branch", code=count),
+        use("Bash", command="cat count.txt; sleep 0.3; echo; cat count.txt"),
+        use("Branch", code=after),
+    )
+    assert cell.status == "ok", cell.error
+    first, stands, goes_on = said(model)
+    assert "Traceback" not in first
+    numbers = [line for line in stands.splitlines() if line.isdigit()]
+    assert len(set(numbers)) <= 1, stands
+    assert goes_on.endswith("'on'"), goes_on
+    kernel.run("%claude /preview decline")

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -55,6 +56,7 @@ class PreviewKernel(Protocol):
     @property
     def problem(self) -> str: ...
     def refusal(self) -> str: ...
+    def still(self) -> AbstractAsyncContextManager[None]: ...
     async def begin(self, tree: StagedTree) -> str: ...
     async def variables(self) -> Sequence[Variable]: ...
     async def take(self, names: Sequence[str]) -> Mapping[str, str]: ...
@@ -103,6 +105,7 @@ class TurnPreview(Feature):
             stage = Stage(
                 kernel_tools=kernel.tools,
                 files=self._conversation().tools.in_folder,
+                still=kernel.still,
                 can_ask=agent.can_use_tool is not None,
             )
             self._now = OpenPreview(stage, kernel, run.session)

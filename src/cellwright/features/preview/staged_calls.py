@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,9 @@ _IN_COPY = frozenset({"read", "list", "find", "search", "edit", "shell", "reposi
 _JUDGED = frozenset({"read", "list", "find", "search", "repository", "agent", "variables"})
 """Kinds of calls that are judged as in any turn."""
 _PATHS = ("file_path", "notebook_path", "path")
+_FILES = frozenset({"read", "list", "find", "search", "edit", "repository"})
+"""Kinds of those that nothing confines: they work in this process."""
+_WHOLE_FOLDERS = frozenset({"list", "find", "search"})
 _CHANGING = frozenset({"edit", "patch", "shell", "lint", "tests", "cells", "python"})
 _AS_EVER = frozenset({"skill", "question", "plan", "notes", "fetch", "web_search"})
 
@@ -42,11 +46,13 @@ WAY_ON = "Say what is to be done after the preview, and go on without it."
 class Stage(Struct, eq=False):
     """The place of the calls of a preview. `tree` is None until the copies are made; `is_off`: it is none any more.
 
-    `kernel_tools` are those that run in the copy of the kernel, by name. `can_ask`: somebody can answer questions.
+    `kernel_tools` are those that run in the copy of the kernel, by name; nothing runs there within `still`. `can_ask`:
+    somebody can answer questions.
     """
 
     kernel_tools: Mapping[str, Tool]
     files: Callable[[Path], Sequence[Tool]]
+    still: Callable[[], AbstractAsyncContextManager[None]]
     can_ask: bool
     tree: StagedTree | None = None
     is_off: bool = False
@@ -121,17 +127,37 @@ async def _called(
     given = _mapped(given, tree)
     if own.name in stage.kernel_tools:
         stage.has_run = True
+        result = await own.call(given, ctx)
+    elif own.access.kind in _FILES:
+        async with stage.still():
+            _refuse_links(given, own, tree)
+            result = await _on_files(own, given, ctx)
     else:
-        given = own.canonical(given)
-        if own.prepare is not None:
-            await own.prepare(given)
-        # what was judged are the user's own places
-        ctx = replace(ctx, facts=own.facts(given) if own.facts is not None else {})
-    result = await own.call(given, ctx)
+        result = await _on_files(own, given, ctx)
     if not isinstance(result, ToolResult):
         result = ToolResult(result)
     display = None if result.display is None else _named(result.display, tree)
     return replace(result, content=_named(result.content, tree), display=display)
+
+
+async def _on_files(own: Tool, given: Mapping[str, Any], ctx: ToolContext) -> ToolResult | Content:
+    given = own.canonical(given)
+    if own.prepare is not None:
+        await own.prepare(given)
+    # what was judged are the user's own places
+    return await own.call(given, replace(ctx, facts=own.facts(given) if own.facts is not None else {}))
+
+
+def _refuse_links(given: Mapping[str, Any], own: Tool, tree: StagedTree) -> None:
+    """Raises ToolError for a link that code in the preview has made: only the user's own path was judged."""
+    from cellwright.features.preview.staged_tree import leads_out  # few turns are previews
+
+    places = [Path(value) for name in _PATHS if isinstance(value := given.get(name), str)]
+    stray = next(
+        (tree.name_of(each) for each in places if each.is_relative_to(tree.root) and not tree.is_own(each)), ""
+    )
+    if stray := stray or (tree.stray_link() if own.access.kind in _WHOLE_FOLDERS else ""):
+        raise ToolError(leads_out(stray))
 
 
 def _or_nothing(function: Callable[..., Any] | None, name: str) -> Callable[..., Any]:

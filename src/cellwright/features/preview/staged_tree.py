@@ -33,6 +33,11 @@ LINKED = frozenset(
 _PATH_ENDS = r"(?=[/\s'\"`:;,)\]]|$)"
 
 
+def leads_out(name: str) -> str:
+    """Return why a link is not followed."""
+    return f"{name} is a link that was made in this preview, and it leads out of the copied files. Remove it first."
+
+
 class TreeTooLarge(Exception):
     """The folder has more than a preview copies; the text is a sentence."""
 
@@ -127,7 +132,23 @@ class StagedTree(Struct):
     def may_write(self, path: str | Path) -> bool:
         """Return whether `path` has a place in the copy, and not in a folder or file that is linked to."""
         place = self.staged(path)
-        return place is not None and Path(os.path.realpath(place)).is_relative_to(os.path.realpath(self.root))
+        return place is not None and self._holds(os.path.realpath(place))
+
+    def is_own(self, place: str | Path) -> bool:
+        """Return whether a place in the copy is in it, or leads where the user's own path leads, which was judged.
+
+        False of a link that code in the preview has made to somewhere else.
+        """
+        real = os.path.realpath(place)
+        return self._holds(real) or real == os.path.realpath(self.project / self.name_of(Path(place)))
+
+    def stray_link(self) -> str:
+        """The first link that code in the preview has made out of the copy, by its path below the project; "" if none."""
+        links = (name for name, entry in _walk(self.root) if entry.is_symlink())
+        return next((name for name in links if not self.is_own(self.root / name)), "")
+
+    def _holds(self, real: str) -> bool:
+        return Path(real).is_relative_to(os.path.realpath(self.root))
 
     def name_of(self, path: Path) -> str:
         """The path below the project of a place in the copy."""

@@ -243,9 +243,9 @@ class Branch:
     async def rest(self) -> None:
         """Stand still until it is asked something: no code of it goes on, and what that started is ended."""
         self._rests = True
+        self._signal(signal.SIGSTOP)  # first: it could start more
         if self._mark is not None:
             await asyncio.to_thread(end_marked, self._mark, self.pid)
-        self._signal(signal.SIGSTOP)
 
     @property
     def rests(self) -> bool:

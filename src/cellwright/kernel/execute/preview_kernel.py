@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.features.branches.feature import UsedBranch
+from cellwright.features.preview.staged_tree import leads_out
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.kernel.branches.changed_variables import ChangedVariable, reported
 from cellwright.kernel.branches.kernel_branches import KernelBranches, unsupported
@@ -103,7 +104,20 @@ class KernelOfPreview:
         """Give the one branch to one call at a time, whichever agent it is of."""
         async with self._lock:
             branch, words = await self._living(confinement)
-            yield UsedBranch(branch, words)
+            try:
+                yield UsedBranch(branch, words)
+            finally:
+                await self._rest()
+
+    @contextlib.asynccontextmanager
+    async def still(self) -> AsyncIterator[None]:
+        """No code runs in the copy within: nothing swaps a file for a link between a look at it and its use."""
+        async with self._lock:
+            yield
+
+    async def _rest(self) -> None:
+        if self._branch is not None and self._branch.alive:
+            await self._branch.rest()
 
     async def _living(self, confinement: Confinement | None) -> tuple[Branch, str]:
         assert self._tree is not None
@@ -144,8 +158,10 @@ class KernelOfPreview:
         async def call(given: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
             assert usual.input_type is not None
             input: Any = usual.input_type.from_json(given)
-            notebook, name = self._staged_notebook(input)
-            cells = self._chosen(await notebook.cells(outputs=False), input, name)
+            async with self.still():
+                notebook, name = self._staged_notebook(input)
+                there = await notebook.cells(outputs=False)
+            cells = self._chosen(there, input, name)
             said: list[Any] = []
             failed = False
             for cell in cells:
@@ -154,8 +170,10 @@ class KernelOfPreview:
                 said += [f"{cell_name(cell.position, None, cell.source)}:", *_parts(result[0])]
                 kept = tuple(result[2])
                 self.outputs[name, cell.id] = (cell.sha256, kept)
-                with contextlib.suppress(ToolError):  # the cell was changed meanwhile
-                    await notebook.put_outputs(cell.id, expect=cell.sha256, outputs=kept, clear=True)
+                async with self.still():
+                    self._staged_notebook(input)  # the cell may have put a link in its place
+                    with contextlib.suppress(ToolError):  # the cell was changed meanwhile
+                        await notebook.put_outputs(cell.id, expect=cell.sha256, outputs=kept, clear=True)
                 if failed:
                     said.append("[The cells behind it did not run.]")
                     break
@@ -203,6 +221,8 @@ class KernelOfPreview:
                 "In a preview, only cells of the notebook that this kernel runs can be run, if it is in the project."
             )
             raise ToolError(message, code=ErrorCode.FILE_PATH_INVALID)
+        if not self._tree.is_own(path):
+            raise ToolError(leads_out(self._tree.name_of(path)))
         return FileNotebook(path), self._tree.name_of(path)
 
     def _chosen(self, cells: Sequence[Any], input: NotebookRunInput, name: str) -> Sequence[Any]:
@@ -232,6 +252,8 @@ class KernelOfPreview:
             except NoBranch as error:
                 self.problem = f"Its variables are lost: {error}"
                 return ()
+            finally:
+                await self._rest()
 
     async def take(self, names: Sequence[str]) -> Mapping[str, str]:
         """Give the kernel the values of `names`, as data, once no cell of the user's runs; by name, why one did not come."""
