@@ -17,6 +17,7 @@ from notebook_page import NotebookPage
 
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
+from processes.container_images import make_root
 
 pytestmark = [
     pytest.mark.kernel,
@@ -179,7 +180,25 @@ def test_where_no_copy_can_be_made_it_is_said_before_anything_is_sent(
 ) -> None:
     before = len(model.requests)
     cell = kernel.run("%%claude --new --branch --branches off\ngo")
-    assert "This turn cannot be a preview: Branches of the kernel are switched off" in cell.error or cell.stdout, cell
+    assert "This turn cannot be a preview: Branches of the kernel are switched off" in f"{cell.error}{cell.stdout}", (
+        cell
+    )
+    assert len(model.requests) == before
+
+
+def test_commands_that_belong_in_a_container_have_no_preview(
+    kernel: NotebookKernel, model: MessagesServer, project: Path, tmp_path: Path
+) -> None:
+    before = len(model.requests)
+    settings = Path(kernel.value("__import__('os').path.expanduser('~/.claude/settings.json')").strip("'"))
+    settings.parent.mkdir(exist_ok=True)
+    assert not settings.exists()
+    settings.write_text(json.dumps({"sandbox": {"container": {"files": str(make_root(tmp_path / "root"))}}}))
+    try:
+        cell = kernel.run("%%claude --new --branch\ngo")
+    finally:
+        settings.unlink()
+    assert "This turn cannot be a preview: Commands run in the container" in f"{cell.error}{cell.stdout}", cell
     assert len(model.requests) == before
 
 

@@ -123,7 +123,7 @@ class TurnPreview(Feature):
         if (preview := self._now) is None or not run.options.preview:
             return False
         await self.drop()
-        reason = preview.kernel.refusal() or await self._copied(preview, run)
+        reason = self._refusal(preview) or await self._copied(preview, run)
         if not reason:
             self.open = preview
             return False
@@ -133,6 +133,12 @@ class TurnPreview(Feature):
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
         self._now = None
         return False
+
+    def _refusal(self, preview: OpenPreview) -> str:
+        inside = self._conversation().in_force.settings.sandbox.container.container
+        if inside is not None:
+            return f"Commands run in the container {inside.name} (`sandbox.container`), which has no copy of the files."
+        return preview.kernel.refusal()
 
     async def _copied(self, preview: OpenPreview, run: RunInfo) -> str:
         from cellwright.features.preview.staged_tree import StagedTree, TreeTooLarge
