@@ -122,7 +122,8 @@ def played(book, index):
 def test_a_finished_answer_is_short_and_its_words_stay_where_they_are_read(notebook, model, page):
     page.set_viewport_size({"width": 1440, "height": 900})
     cells = (f"%%claude --new\n{name}" for name in SCENES)
-    book = notebook(LOAD, *cells, "", files={"tides.py": TIDES, "check.py": CHECK})
+    # with an output: of a cell without one that is out of sight, JupyterLab guesses the height, and moves what is below
+    book = notebook(f"{LOAD}\nprint('ready')", *cells, "", files={"tides.py": TIDES, "check.py": CHECK})
     folder = (book.lab.root / book.path).parent
     book.run(0)
     book.wait_done(0)
