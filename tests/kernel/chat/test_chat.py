@@ -615,7 +615,6 @@ def test_an_action_on_a_cell_is_shown_by_its_title_and_its_change_is_answered_at
     path.write_text(json.dumps({"cells": [source], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), "utf-8")
     shown = NotebookPage(kernel, path, ("a1", "code", "x = 1"))
     shown.open()
-    kernel.wait_for(lambda _: {"type": "welcome", "protocol": 1} in shown.got)
     read = turn(use("NotebookRead", notebook_path=path.name))
     model.add(read, turn(use("NotebookEdit", notebook_path=path.name, cell_id="a1", new_source="x = 2")), say("Done."))
     panel.ask("session_new", {})

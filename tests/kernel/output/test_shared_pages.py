@@ -14,7 +14,6 @@ from cellwright.testing import Gate, MessagesServer, hold, say, turn
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
-WELCOME = {"type": "welcome", "protocol": 1}
 Opened = tuple[Page, NotebookPage]
 
 
@@ -29,7 +28,6 @@ def opened(kernel: NotebookKernel, project: Path) -> Iterator[Callable[[str], Op
             shown = NotebookPage(kernel, project / "notebook.ipynb", ("the-cell", "code", ""))
             shown.client, shown.shared = page.client, True
             shown.open()
-            wait(kernel, lambda: WELCOME in shown.got)
             return page, shown
 
         yield open_page

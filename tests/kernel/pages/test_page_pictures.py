@@ -36,7 +36,6 @@ def shown(kernel: NotebookKernel, project: Path, request: pytest.FixtureRequest)
     page = NotebookPage(kernel, path, ("a1", "code", "x = 1"))
     page.cells[0]["outputs"] = [OUTPUT]
     page.open()
-    kernel.wait_for(lambda _: {"type": "welcome", "protocol": 1} in page.got)
     yield page
     page.close()
     kernel.run("")  # the goodbye has arrived before the next test

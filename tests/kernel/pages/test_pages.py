@@ -38,7 +38,6 @@ def path(project: Path, request: pytest.FixtureRequest) -> Path:
 def shown(kernel: NotebookKernel, path: Path) -> Iterator[NotebookPage]:
     page = NotebookPage(kernel, path, *LIVE)
     page.open()
-    kernel.wait_for(lambda _: {"type": "welcome", "protocol": 1} in page.got)
     yield page
     page.close()
     kernel.run("")  # the goodbye has arrived before the next test
@@ -49,7 +48,6 @@ def server_page(kernel: NotebookKernel, path: Path, route: str, source: str) -> 
     page = NotebookPage(kernel, path, ("a1", "code", source), front_end="Jupyter Server")
     page.route = route
     page.open()
-    kernel.wait_for(lambda _: {"type": "welcome", "protocol": 1} in page.got)
     return page
 
 
@@ -160,7 +158,7 @@ def test_a_page_that_is_reloading_is_waited_for(
     model.add(read(path), edit(path, "a1", "x = 2"), turn(say("Done.")))
     cell = kernel.begin(ASK)
     again = NotebookPage(kernel, path, *LIVE)
-    again.open()
+    again.say_hello()
     kernel.finish(cell)
     again.close()
     assert "Open in JupyterLab" in told(model)[1]
@@ -227,7 +225,6 @@ def test_every_page_is_told_that_files_have_changed(
     other = NotebookPage(kernel, path.with_name("other.ipynb"))
     other.own = False
     other.open()
-    kernel.wait_for(lambda _: {"type": "welcome", "protocol": 1} in other.got)
     server = server_page(kernel, path, "contents", "x = 1")
 
     def told_so_often(*times: int) -> bool:
@@ -287,7 +284,7 @@ def asked_by(page: NotebookPage, panel: ChatPanel, method: str, params: dict[str
 
 def test_another_version_of_the_protocol_is_refused(kernel: NotebookKernel, path: Path) -> None:
     page = NotebookPage(kernel, path, *LIVE)
-    page.open(protocol=99)
+    page.say_hello(protocol=99)
     kernel.wait_for(lambda _: page.closed)
     assert page.got == [{"type": "unsupported", "protocol": 1}]
     kernel.listeners.remove(page._listen)

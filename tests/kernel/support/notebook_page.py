@@ -15,6 +15,8 @@ from cellwright.kernel.pages.pages import PROTOCOL
 
 Json = dict[str, Any]
 
+WELCOME = {"type": "welcome", "protocol": PROTOCOL}
+
 
 class NotebookPage:
     """One page with one notebook, whose cells are `cells`. It answers the kernel until it is `dead`."""
@@ -58,7 +60,13 @@ class NotebookPage:
             "attachments": {},
         }
 
-    def open(self, protocol: int = PROTOCOL) -> None:
+    def open(self) -> None:
+        """Connect, and wait until the kernel knows of the page: a cell that begins sooner finds none."""
+        self.say_hello()
+        if WELCOME not in self.got:
+            self.kernel.wait_for(lambda _: WELCOME in self.got)
+
+    def say_hello(self, protocol: int = PROTOCOL) -> None:
         hello = {**self.hello(), "protocol": protocol, "secret": self._secret}
         self._post("comm_open", {"comm_id": self._comm_id, "target_name": TARGET, "data": hello})
 
