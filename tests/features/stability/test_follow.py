@@ -52,6 +52,25 @@ def test_a_derived_number_is_computed_from_its_terms(
     assert again(answer, was, now, text) == expected
 
 
+SALES = "north 812.5\nsouth 640.25\nwest 377.75"
+LESS = "north 700\nsouth 600\nwest 200"
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "expected"),
+    [
+        ("In all, sales were 1,830.5.", "1,830.5", 1500.0),
+        ("The mean of the regions is 610.17.", "610.17", 500.0),
+        ("The north has 44.39 % of it.", "44.39 %", 46.666667),
+    ],
+)
+def test_a_sum_a_mean_and_a_share_of_a_whole_output_are_computed_from_all_its_numbers(
+    answer: str, text: str, expected: float
+) -> None:
+    assert again(answer, SALES, LESS, text) == expected
+    assert again(answer, SALES, "north 700\nsouth 600", text) is None
+
+
 def test_numbers_that_no_code_gave_are_not_followed() -> None:
     seen = [source("prompt", "your prompt", "We have 7043 customers."), source("code", "the code", "n = 812.5", id="1")]
     answer = "Of 7,043 customers, 812.5 on average."

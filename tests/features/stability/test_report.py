@@ -45,6 +45,12 @@ def test_the_runs_are_said_and_those_that_the_time_did_not_allow() -> None:
     assert "seconds=N" in short
 
 
+def test_of_many_numbers_it_is_said_how_many_would_pass_by_chance() -> None:
+    words = "If none had a signal, about 0.3 of 6 numbers would pass by chance."
+    assert words in report(*[SIGNAL] * 5, NOISE).how
+    assert not any("by chance" in line for line in report(SIGNAL, NOISE).how)
+
+
 def test_where_no_number_was_tested_there_is_no_table() -> None:
     found = report(not_followed("3", "cell [2]", "why"))
     assert len(found.rows) == 1

@@ -47,7 +47,9 @@ _FORMULAS: Sequence[tuple[re.Pattern[str], Callable[..., float]]] = (
     (_formula(r"exp\(−N\)"), lambda a: math.exp(-a)),
     (_formula("N in another unit"), lambda a: a),
 )
-"""The operations as `numbers/derive.py` writes them; one that is not here cannot be followed. Longer ones come first."""
+"""The operations as `numbers/derive.py` writes them. Longer ones come first."""
+_OF_ALL = lazy_pattern(r"the (?P<what>sum|mean) of \d+ numbers|(?P<term>[\d.,]+(?:e[+-]?\d+)?) of the sum .+")
+"""Formulas over all numbers of one output."""
 _SIMPLE_ONE: Sequence[tuple[re.Pattern[str], Callable[[float], float]]] = (
     (_formula("N − 1"), lambda a: a - 1),
     (_formula("1 ÷ N"), lambda a: 1 / a),
@@ -115,6 +117,8 @@ def follow(number: Number, answer: str, numbers: Sequence[Number], sources: Sequ
         return None if term is None else _followed((term,), lambda a: a, number, stated, sources)
     if number.verdict != "derived":
         return None
+    if match := _OF_ALL.fullmatch(number.formula):
+        return _follow_all(match, number, stated, sources)
     for pattern, operation in (*_SIMPLE_ONE, *_FORMULAS):
         if match := pattern.fullmatch(number.formula):
             terms = [_term(text, number, numbers, sources) for text in match.groups()]
@@ -122,6 +126,52 @@ def follow(number: Number, answer: str, numbers: Sequence[Number], sources: Sequ
                 return None
             return _followed(tuple(term for term in terms if term is not None), operation, number, stated, sources)
     return None
+
+
+def _follow_all(match: re.Match[str], number: Number, stated: float, sources: Sequence[Source]) -> Followed | None:
+    """Return how to find the sum or the mean of an output's numbers again, or the share of one of them in the sum."""
+    operation = _mean if match["what"] == "mean" else _share if match["term"] else _sum
+    place = number.source
+    assert place is not None
+    for source in reversed(sources):
+        if (source.kind, source.name, source.id) != (place.kind, place.name, place.id):
+            continue
+        terms = _all_terms(source)
+        if terms is not None and match["term"]:
+            first = [at for at, value in enumerate(source.values) if f"{value:,.10g}" == match["term"]]
+            terms = [terms[first[0]], *terms] if first else None
+        if terms is not None:
+            found = _followed(tuple(terms), operation, number, stated, sources)
+            if found is not None and abs(found.then - stated) <= number.resolution:
+                return found
+    return None
+
+
+def _sum(*values: float) -> float:
+    return math.fsum(values)
+
+
+def _mean(*values: float) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _share(part: float, *values: float) -> float:
+    return part / math.fsum(values)
+
+
+def _all_terms(source: Source) -> list[Term] | None:
+    """Return the place of each number of the source, in the order of its values; None if one is not found again."""
+    lines = lines_of(source.text)
+    terms: list[Term] = []
+    taken: set[tuple[int, int]] = set()
+    for value, start in zip(source.values, source.starts, strict=True):
+        line, words = source.line(start)
+        ranks = [rank for rank, seen in enumerate(numbers_in(words)) if seen == value and (line, rank) not in taken]
+        if not ranks or line > len(lines.texts):
+            return None
+        taken.add((line, ranks[0]))
+        terms.append(_term_at(source, lines, line - 1, ranks[0]))
+    return terms
 
 
 def _followed(

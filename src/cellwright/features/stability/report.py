@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cellwright.features.stability.spreads import Kind, NumberStability
+from cellwright.features.stability.spreads import NO_SIGNAL_SHARE, Kind, NumberStability
 from cellwright.markdown.escaping import escaped
 from cellwright.text import counted
 
 _COLUMNS: tuple[Kind, ...] = ("bootstrap", "permuted", "leave_out", "seed")
+MANY_NUMBERS = 5
+"""From so many tested numbers on, the report says how many would pass by chance."""
 
 
 class StabilityReport(Struct, frozen=True):
@@ -108,11 +110,14 @@ class StabilityReport(Struct, frozen=True):
             else "",
             "another seed changes none of them" if self.seeds_change_nothing else "",
         ]
+        tested = sum(each.verdict in ("signal", "no_signal") for each in self.numbers)
+        by_chance = f"{tested * NO_SIGNAL_SHARE:.1f} of {tested} numbers would pass by chance"
         stable = "; ".join(filter(None, same))
         lines = [
             f"{self.frame} ({self.rows_of_frame:,} rows): {', '.join(did)}. A range holds 95 % of the runs.",
             "The time ran out: seconds=N gives more runs." if short else "",
             "" if self.label else "No label was permuted: label=COLUMN names one.",
+            f"If none had a signal, about {by_chance}." if tested >= MANY_NUMBERS else "",
             f"{stable[0].upper()}{stable[1:]}." if stable else "",
             f"Code that ran again: {', '.join(self.ran)}; seed {self.seed}; {self.seconds:g} s in {self.copies}.",
         ]
