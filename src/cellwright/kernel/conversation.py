@@ -8,7 +8,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from cellwright.conversation.features.feature import Feature
 from cellwright.conversation.runs.kinds import Recorded, TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.features.branches.feature import KernelCopies
 from cellwright.features.branches.preview import PreviewKernel, TurnPreview
@@ -43,6 +43,7 @@ from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
 from cellwright.kernel.namespace.live_definitions import has_name, live_definitions
 from cellwright.kernel.output.cell_output import STUCK
+from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.completion import CodeCompletion
 from cellwright.kernel.pages.file_news import FileNews
 from cellwright.kernel.pages.open_notebooks import KernelNotebooks
@@ -148,6 +149,7 @@ class NotebookConversation:
         self.undo = UndoRequests(pages, self.conversation, self.file_news)
         CodeCompletion(shell, self.conversation).serve(pages.serve)
         pages.serve("complete", kernel_completions(shell, self.notebooks, self.conversation).complete)
+        pages.serve("stale_numbers", self._stale_numbers)
         self.kernel_context = kernel_context(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
         self._has_prompted = False
@@ -276,6 +278,13 @@ class NotebookConversation:
         """End the session, the agent's thread and what commands have left running."""
         self.conversation.close()
         child_processes().stop()
+
+    async def _stale_numbers(self, _page: object, _params: Mapping[str, Any]) -> dict[str, Any]:
+        """Say which numbers of answers that no cell shows are stale; see docs/protocol/notebook.md."""
+        try:
+            return {"answers": await self.conversation.features.numbers.stale()}
+        except ToolError as error:  # the notebook's page goes away
+            raise PageError("failed", str(error)) from error
 
     def _kernel_tools(self, in_force: SettingsInForce) -> Sequence[Tool]:
         return kernel_tools(

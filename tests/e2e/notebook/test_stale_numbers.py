@@ -114,3 +114,28 @@ def test_the_panel_marks_the_answer_too_and_refreshes_it_in_its_cell(notebook, m
     model.add(turn(READ), turn(say("The mean wait is 2.63 minutes, over 812 visits.")))
     run.get_by_role("button", name="Refresh").click()
     expect(book.output(2)).to_contain_text("The mean wait is 2.63 minutes")
+
+
+def test_an_answer_that_only_the_panel_has_is_marked_and_refreshed_there(notebook, model):
+    model.add(turn(READ), turn(say(ANSWER)))
+    book = notebook(LOAD, PRINTED, "")
+    for index in range(2):
+        book.run(index)
+        book.wait_done(index)
+    book.page.keyboard.press("Control+Shift+Y")
+    panel = book.page.locator(".cellwright-panel")
+    panel.get_by_role("textbox", name="Prompt").fill("How long do they wait?")
+    panel.get_by_role("textbox", name="Prompt").press("Enter")
+    expect(panel.locator(".run")).to_contain_text("2 numbers · 2 with a source")
+    edit(book, 1, AGAIN)
+    book.run(1)
+    book.wait_done(1)
+    run = panel.locator(".run").first
+    expect(run.locator(".claim.stale")).to_have_text("2.41")
+    expect(run.get_by_role("button", name="2.41, stale: cell [3] gave 2.4123 then, 2.6312 now")).to_be_visible()
+    model.add(turn(READ), turn(say("The mean wait is 2.63 minutes, over 812 visits.")))
+    run.get_by_role("button", name="Refresh").click()
+    expect(panel.locator(".run")).to_have_count(2)
+    expect(panel.locator(".run").last).to_contain_text("The mean wait is 2.63 minutes")
+    expect(panel.locator(".run").last.locator(".said")).to_contain_text("Refresh 1 number")
+    assert "cell [3] gave 2.4123 then, 2.6312 now" in json.dumps(model.requests[-1].body["messages"])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_panel import ChatPanel
 from notebook_kernel import Cell, NotebookKernel
 from notebook_page import NotebookPage
 
@@ -52,3 +53,36 @@ def test_an_answer_keeps_the_places_of_its_numbers_in_cells(
     finally:
         page.close()
         kernel.run("")  # the goodbye has arrived before the next test
+
+
+def test_a_panels_answer_is_stale_when_its_cell_has_run_again_and_is_written_anew_by_its_title(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, project: Path
+) -> None:
+    path = project / "panel.ipynb"
+    path.write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), "utf-8")
+    page = NotebookPage(kernel, path, ("a1", "code", "print(wait)"))
+    page.cells[0].update(outputs=[PRINTED], execution_count=3)
+    page.open()
+
+    def stale(request: str) -> list[dict[str, Any]]:
+        page.say({"type": "request", "id": request, "method": "stale_numbers", "params": {}})
+        panel.wait(lambda: any(each.get("id") == request for each in page.got))
+        return next(each for each in page.got if each.get("id") == request)["result"]["answers"]
+
+    try:
+        assert stale("before any answer") == []
+        model.add(turn(use("NotebookRead", notebook_path="panel.ipynb")), turn(say("The mean is 2.41 minutes.")))
+        panel.wait_for_end(panel.prompt("How long?"))
+        assert stale("nothing has changed") == []
+        page.cells[0].update(outputs=[{**PRINTED, "text": "visits 812\nmean 2.6312\n"}], execution_count=5)
+        (answer,) = stale("it ran again")
+        assert [number["words"] for number in answer["numbers"]] == ["cell [5] gave 2.4123 then, 2.6312 now"]
+        assert answer["title"] == "Refresh 1 number"
+        model.add(turn(say("The mean is 2.63 minutes.")))
+        panel.wait_for_end(panel.prompt(answer["title"]))
+        assert answer["refresh"] in json.dumps(model.requests[-1].body["messages"][-1], ensure_ascii=False).replace(
+            "\\n", "\n"
+        ).replace('\\"', '"')
+    finally:
+        page.close()
+        kernel.run("")

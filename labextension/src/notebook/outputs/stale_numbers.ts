@@ -8,6 +8,7 @@ import type { IOutput } from "@jupyterlab/nbformat";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import type { Kernel } from "@jupyterlab/services";
 
+import type { StaleAnswer } from "../../transcript/items/numbers";
 import { showStale } from "../../transcript/items/numbers";
 import type { WrittenPrompt } from "../../transcript/items/page_actions";
 import { TRANSCRIPT_TYPE } from "../../transcript/protocol";
@@ -24,6 +25,44 @@ const OPTIONS = /^[ \t]*--/;
 
 type Kept = { readonly n: readonly { readonly cell?: unknown; readonly path?: unknown }[] };
 type CodeCell = CellModel & Required<Pick<CellModel, "outputs" | "executionState">>;
+
+/** What a kernel says of the answers that it gave elsewhere than in a cell. */
+type AskKernel = () => Promise<readonly StaleAnswer[]>;
+
+/**
+ * Marks the stale numbers of the answers that no cell shows, such as the panel's: when cells have run, and when the page is come back to.
+ * The kernel compares them, as it has what they keep.
+ */
+export function watchPanelAnswers(panel: NotebookPanel, ask: AskKernel): void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let names: readonly string[] = [];
+  const compare = async (): Promise<void> => {
+    if (panel.isDisposed || isBusy(panel)) return;
+    let found: readonly StaleAnswer[] = [];
+    try {
+      found = await ask();
+    } catch {
+      return; // the kernel is gone, or older than this page
+    }
+    const elsewhere = found.filter(({ answer }) => !panel.content.widgets.some((cell) => shows(cell, answer)));
+    if (elsewhere.length > 0 || names.length > 0) showStale(elsewhere, names);
+    names = elsewhere.map(({ answer }) => answer);
+  };
+  const soon = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => { void compare(); }, QUIET_MS);
+  };
+  void panel.context.ready.then(() => {
+    if (panel.isDisposed) return;
+    panel.sessionContext.statusChanged.connect(soon);
+    window.addEventListener("focus", soon);
+    panel.disposed.connect(() => {
+      clearTimeout(timer);
+      window.removeEventListener("focus", soon);
+      showStale([], names);
+    });
+  });
+}
 
 /** Marks the stale numbers of the notebook when it is shown, when it has changed and nothing runs, and when the page is come back to. */
 export function watchNumbers(panel: NotebookPanel, server: Pick<ServerApi, "staleNumbers">): void {

@@ -4,7 +4,9 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/applica
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker } from "@jupyterlab/notebook";
 
+import type { StaleAnswer } from "../../transcript/items/numbers";
 import { serverApi } from "../../transport/server_api";
+import { notebookLinks } from "../notebook_links";
 
 export const staleNumbersPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:stale-numbers",
@@ -15,7 +17,13 @@ export const staleNumbersPlugin: JupyterFrontEndPlugin<void> = {
     const app = given as JupyterFrontEnd | undefined;
     if (!app || !tracker) return;
     const watch = (panel: NotebookPanel): void => {
-      void import("./stale_numbers").then(({ watchNumbers }) => { watchNumbers(panel, serverApi(app.serviceManager.serverSettings)); });
+      void import("./stale_numbers").then(({ watchNumbers, watchPanelAnswers }) => {
+        watchNumbers(panel, serverApi(app.serviceManager.serverSettings));
+        watchPanelAnswers(panel, async () => {
+          const said = await notebookLinks.linkFor(panel)?.request("stale_numbers", {});
+          return (said as { answers: readonly StaleAnswer[] } | undefined)?.answers ?? [];
+        });
+      });
     };
     tracker.forEach(watch);
     tracker.widgetAdded.connect((_, panel) => { watch(panel); });

@@ -10,7 +10,8 @@ import { hasPageActions, request } from "./page_actions";
 export type Numbers = { readonly buttons: readonly HTMLButtonElement[]; readonly list: HTMLElement; update(): void; dispose(): void };
 
 /** An answer of a notebook whose cells or files have another value now; `refresh` are the instructions by which Claude writes it anew. */
-export type StaleAnswer = { readonly answer: string; readonly numbers: readonly StaleNumber[]; readonly refresh: string };
+/** `title`: the prompt that has the answer written anew where no cell shows it; the kernel knows its instructions. */
+export type StaleAnswer = { readonly answer: string; readonly numbers: readonly StaleNumber[]; readonly refresh: string; readonly title?: string };
 export type StaleNumber = { readonly text: string; readonly from_end: number; readonly words: string; readonly cell: string; readonly path: string };
 /** A number as it is drawn; `stale` says what its source has now, "" if it is not stale. */
 type Drawn = NumberSaid & { readonly stale: string };
@@ -62,7 +63,8 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
     request(host, { action: "ask", prompt: drawn?.check ?? "" });
   }, { class: "plain", title: "Ask Claude to compute the numbers that were not found", hidden: "" });
   const refresh = button("Refresh", () => {
-    if (drawn && stale) request(host, { action: "refresh", answer: drawn.answer, prompt: { title: `Refresh ${plural(stale.numbers.length, "number")}`, instructions: stale.refresh } });
+    if (stale?.title) request(host, { action: "ask", prompt: stale.title });
+    else if (drawn && stale) request(host, { action: "refresh", answer: drawn.answer, prompt: { title: `Refresh ${plural(stale.numbers.length, "number")}`, instructions: stale.refresh } });
   }, { class: "plain", title: "Ask Claude to write this answer anew with the current values", hidden: "" });
   const test = button("Test stability", () => {
     request(host, { action: "command", command: `/stability answer=${drawn?.answer ?? ""}` });

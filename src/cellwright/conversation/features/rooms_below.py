@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, TitledPrompt
@@ -81,7 +81,7 @@ class TracedNumbers(Feature):
             self._session, self._answers = weakref.ref(run.session), None
 
     def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider | None:
-        instructions = self._answers.check(prompt.words) if self._answers is not None else ""
+        instructions = self._answers.instructions(prompt.words) if self._answers is not None else ""
         if not instructions:
             return None
         found = ContextItems(after=(TitledPrompt(prompt.words, instructions).context,))
@@ -113,6 +113,13 @@ class TracedNumbers(Feature):
         if not is_typed and (cells := await self._cells(event)) is not None:
             event = await asyncio.to_thread(answers.record, event, answer, cells, self._host.cwd)
         return (event,)
+
+    async def stale(self) -> Sequence[Mapping[str, Any]]:
+        """Return the stale numbers of the session's answers, compared with the notebook as its page has it now."""
+        notebooks, answers = self._host.open_notebooks, self._answers
+        if answers is None or not answers.keeps_records() or notebooks is None or (own := notebooks.own()) is None:
+            return ()
+        return await asyncio.to_thread(answers.stale, await own.cells(), self._host.cwd)
 
     async def _cells(self, event: NumbersTraced) -> Sequence[Cell] | None:
         """Return the cells of the notebook that keeps the answer; None if none does, or no number came from a result."""

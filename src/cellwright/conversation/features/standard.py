@@ -63,6 +63,7 @@ class StandardFeatures:
         )
         self.budgets = BudgetsInForce(lambda: in_force.settings, core.host.notebook)
         self.titles = Titles(core.model, in_force, core.redaction, lambda: self.budgets.day)
+        self.numbers = TracedNumbers(lambda: in_force.settings.numbers, core.host)
         self.of_host = core.host.features(in_force)
         self.mcp.add_source(lambda: plugin_servers(in_force))
         self.mcp.add_source(lambda: agents_servers(self.agents.found().agents.values(), cwd))
@@ -88,7 +89,7 @@ class StandardFeatures:
                 CodeContext(in_force),
                 Mentions(cwd),
                 *self.of_host,
-                TracedNumbers(lambda: in_force.settings.numbers, core.host),
+                self.numbers,
             ),
             style=lambda: self.styles.chosen()[0],
             load_skill=self.skills.load,

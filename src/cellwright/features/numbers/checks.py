@@ -21,7 +21,7 @@ _HOW = (
 _ANSWER = "Answer: "
 _MENTION = lazy_pattern(r"@|\$(?=[^\W\d])")
 """The beginnings of `@file` and `$name`: Claude's words attach nothing to a prompt."""
-_TITLE = lazy_pattern(r"Check \d{1,3} numbers?(?: of answer [0-9a-f]{6})?")
+_TITLE = lazy_pattern(r"(?:Check|Refresh) \d{1,3} numbers?(?: of answer [0-9a-f]{6})?")
 _ITEM = lazy_pattern(r"^(\d{1,3})\. (.{1,200}?) in “(.{0,400})”$", re.MULTILINE)
 _CHECK = lazy_pattern(r"^\W{0,8}check[ \t]+(\d{1,3})[ \t:=]+(.{1,80})$", re.MULTILINE | re.IGNORECASE)
 
@@ -33,7 +33,7 @@ def check_title(numbers: Sequence[Number]) -> str:
 
 
 def is_title(text: str) -> bool:
-    """Return whether `text` names a check: the count in it is no number of the user's."""
+    """Return whether `text` names a check or a refresh: the count in it is no number of the user's."""
     return _TITLE.fullmatch(text.strip()) is not None
 
 

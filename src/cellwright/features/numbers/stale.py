@@ -273,20 +273,25 @@ def stale_answers(cells: Sequence[Cell], folder: Path | None = None) -> dict[str
         if statement.record is None:
             continue
         if stale := stale_numbers(statement.record, statement.text, cells, folder, edited=False):
-            prose = prose_of(statement.text)
-            numbers = [
-                {
-                    "text": number.text,
-                    "from_end": prose.count(number.text, number.end),
-                    "words": number.because,
-                    "cell": number.cell,
-                    "path": number.path,
-                }
-                for number in stale
-            ]
-            refresh = refresh_prompt(stale, statement.text)
-            found[statement.cell.id] = {"answer": statement.name, "numbers": numbers, "refresh": refresh}
+            marked = marked_stale(statement.name, statement.text, stale)
+            found[statement.cell.id] = {**marked, "refresh": refresh_prompt(stale, statement.text)}
     return found
+
+
+def marked_stale(name: str, answer: str, stale: Sequence[StaleNumber]) -> dict[str, Any]:
+    """Return what a page needs to mark the numbers of the answer `name`, in the order of its text."""
+    prose = prose_of(answer)
+    numbers = [
+        {
+            "text": number.text,
+            "from_end": prose.count(number.text, number.end),
+            "words": number.because,
+            "cell": number.cell,
+            "path": number.path,
+        }
+        for number in stale
+    ]
+    return {"answer": name, "numbers": numbers}
 
 
 def _read(record: Mapping[str, Any] | None, answer: str) -> tuple[_Kept, ...]:
