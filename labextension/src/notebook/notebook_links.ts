@@ -29,6 +29,7 @@ export class NotebookLinks {
   private readonly kernelsWithoutNotebook = new WeakSet<Kernel.IKernelConnection>();
   private readonly listeners = new Set<() => void>();
   private readonly pageId = randomName();
+  private drawsKeyCard = false;
   private frontEnd: FrontEndInfo = { frontEnd: "", root: "" };
   private helloScheduled = false;
 
@@ -59,6 +60,12 @@ export class NotebookLinks {
   /** Set what each kernel is told first. */
   setFrontEnd(about: FrontEndInfo): void {
     this.frontEnd = about;
+  }
+
+  /** Kernels are told that this page draws the field for a key in a cell that waits for one. */
+  offerKeyCard(): void {
+    this.drawsKeyCard = true;
+    this.sendHelloSoon();
   }
 
   /** Links to the kernel of each notebook that is opened, when there is something to link to. */
@@ -144,7 +151,8 @@ export class NotebookLinks {
 
   private hello(kernel: Kernel.IKernelConnection): JsonObject {
     const { frontEnd, root } = this.frontEnd;
-    return { protocol: NOTEBOOK_PROTOCOL, page: this.pageId, front_end: frontEnd, root, notebooks: this.notebooks.shown(kernel) };
+    const page = { page: this.pageId, front_end: frontEnd, root, draws_key_card: this.drawsKeyCard };
+    return { protocol: NOTEBOOK_PROTOCOL, ...page, notebooks: this.notebooks.shown(kernel) };
   }
 
   /** Says what has changed, once for all that changes together. */

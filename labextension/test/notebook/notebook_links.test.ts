@@ -187,12 +187,16 @@ describe("a page connects to a kernel", () => {
       protocol: 1,
       front_end: "JupyterLab 4.6.6",
       root: "/root",
+      draws_key_card: false,
       notebooks: [
         { path: "a.ipynb", own: true, session: "session of k", trusted: true, unsaved: false },
         { path: "b.ipynb", own: false, session: "session of other" },
       ],
     });
     expect(other.comms).toEqual([]);
+    links.offerKeyCard();
+    await settled();
+    expect(kernel.comm.sent).toContainEqual(expect.objectContaining({ type: "hello", draws_key_card: true }));
   });
 
   it("that held us before it came, and once more where that was restarted unseen", async () => {

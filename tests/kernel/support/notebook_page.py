@@ -85,6 +85,7 @@ class NotebookPage:
             "page": self._comm_id,
             "front_end": self.front_end,
             "root": str(self.path.parent),
+            "draws_key_card": self.draws_key_card,
             "notebooks": [shown],
         }
 
@@ -127,8 +128,6 @@ class NotebookPage:
         match method:
             case "ping":
                 return {"result": None}
-            case "key_card" if self.draws_key_card:
-                return {"result": {"drawn": True}}
             case "cells":
                 return {"result": {"cells": json.loads(json.dumps(self.cells)), "unsaved": self.unsaved}}
             case "change":

@@ -42,7 +42,7 @@ export const answerActionsPlugin: JupyterFrontEndPlugin<void> = {
         });
       });
     });
-    notebookLinks.serve("key_card", () => ({ drawn: true }));
+    notebookLinks.offerKeyCard();
     document.addEventListener(ACTION_EVENT, (event) => {
       const target = event.composedPath().find((node) => node instanceof Element);
       if (!event.defaultPrevented && target) void actions.act((event as CustomEvent<PageAction>).detail, hostOf(target));

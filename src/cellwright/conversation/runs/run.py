@@ -79,11 +79,12 @@ class Run:
     """Set when its first request has left, or something else comes of it that is to be seen."""
     when_sent: Callable[[], None] | None = None
     """Called on the agent's thread when its first request has left, before that is said; it raises nothing."""
+    is_stopped: bool = False
+    """It was interrupted, maybe before its task began."""
     _asked_at_monotonic: float = field(default_factory=time.monotonic)
     _began: bool = False
     _ended: float | None = None
     _end: State = "done"
-    _is_stopped: bool = False
     _open_questions: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -113,14 +114,14 @@ class Run:
 
     def cancel(self) -> None:
         """Interrupt it, or take it out of the line; what has begun still runs its clean-up. From any thread."""
-        self._is_stopped = True
+        self.is_stopped = True
         if self.task is not None:
             self.task.cancel()
 
     def begin(self, task: AgentTask[RunEnd]) -> None:
         """It is `task` now. It may have been stopped while it was made ready."""
         self.task = task
-        if self._is_stopped:
+        if self.is_stopped:
             task.cancel()
 
     @property

@@ -90,6 +90,9 @@ class RunTask(Struct, frozen=True):
     async def work(self, made: ResolvedRun | PendingQuestions | None) -> RunEnd:
         """The run from its turn to its end, on the agent's thread. Whatever happens, everybody is told of an end, once."""
         try:
+            # while it was made ready: the thread that starts this task cancels it a moment later
+            if self.run.is_stopped:
+                raise asyncio.CancelledError
             return await self._work(made)
         except asyncio.CancelledError as error:
             self.failed(error)

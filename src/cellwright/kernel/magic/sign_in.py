@@ -16,8 +16,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.displayed_errors import telling_once
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
-from cellwright.kernel.pages.comm import PageError
-from cellwright.kernel.pages.pages import PageGone, Pages
+from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.person_wait import wait_for_person
 from cellwright.text import visible_line
@@ -40,7 +39,6 @@ WANTED = "Enter it in the field below, or leave that empty and choose another wa
 NONE_YET = "Claude needs a key, and none was entered. `%claude login` asks for one."
 
 MAX_ATTEMPTS = 5
-KEY_CARD_SECONDS = 2.0
 _PROMPT = "API key (hidden; leave it empty to skip): "
 
 
@@ -76,7 +74,7 @@ def offer_to_enter_key(
     def page_closed() -> bool:
         return pages.was_closed(front_end.page)
 
-    if draws_key_card(conversation, front_end, pages):
+    if draws_key_card(front_end, pages):
         with _shown_card(is_settled, _KEY_ASKED, ASKED):
             pages.key_later.clear()
             wait_for_person(_until(pages.key_later), lambda: is_settled() or page_closed())
@@ -85,19 +83,14 @@ def offer_to_enter_key(
         _ask(conversation, say, is_settled, page_closed)
 
 
-def draws_key_card(conversation: Conversation, front_end: FrontEnd, pages: Pages) -> bool:
-    """Ask the page that ran the cell whether it draws the field for a key.
+def draws_key_card(front_end: FrontEnd, pages: Pages) -> bool:
+    """Return whether the page that ran the cell draws the field for a key, as it said when it connected.
 
     It cannot be heard while this thread waits unless the kernel has subshells.
     """
     page = pages.that_sent(front_end.page)
-    if page is None or not getattr(front_end.kernel, "_supports_kernel_subshells", False):
-        return False
-    asked = conversation.thread.submit(pages.request(page, "key_card", {}, KEY_CARD_SECONDS))
-    try:
-        return bool(asked.future.result() == {"drawn": True})
-    except (PageError, PageGone):  # it is older than this kernel, or gone
-        return False
+    has_subshells = getattr(front_end.kernel, "_supports_kernel_subshells", False)
+    return page is not None and page.draws_key_card and has_subshells
 
 
 def _until(event: threading.Event) -> Callable[[], str]:

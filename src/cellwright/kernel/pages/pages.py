@@ -94,6 +94,8 @@ class PageConnection:
         self.id = ""
         self.front_end = ""
         self.root = ""
+        self.draws_key_card = False
+        """It draws the field for a key in the card of a cell that waits for one."""
         self.notebooks: tuple[PageNotebook, ...] = ()
         self.last_hello = 0.0
         self.last_seen = 0.0
@@ -330,6 +332,7 @@ class Pages:
         page.root = root if isinstance(root, str) else ""
         page.id = str(hello.get("page", ""))
         page.front_end = front_end[:100] if isinstance(front_end, str) else ""
+        page.draws_key_card = hello.get("draws_key_card") is True
         notebooks = [each for each in shown[:MAX_NOTEBOOKS] if _has_path(each)] if isinstance(shown, list) else []
         own_first = sorted(notebooks, key=lambda each: each.get("own") is not True)
         folder = served_folder(page.root, [each["path"] for each in own_first])
