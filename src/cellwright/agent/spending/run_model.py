@@ -41,8 +41,8 @@ class RunModel:
         wanted, session = self._settings.effort, self._session
         options = self._settings.accepted_by(self.name, is_own=self.is_own)
         effort = options.effort
-        if effort != wanted and self.is_own and session.lowered_effort != (self.name, wanted):
-            session.lowered_effort = self.name, wanted
+        if effort != wanted and self.is_own and session.told_lacking != (self.name, wanted):
+            session.told_lacking = self.name, wanted
             instead = f"it thinks with {effort}" if effort else "it thinks as it usually does"
             self._emit(Notice(f"{self.name} does not have the effort {wanted}; {instead}.", "warning"))
         return options
