@@ -34,6 +34,9 @@ TOOLS = SOURCES / "permissions" / "built_in_tools.json"
 OPTION = "effort"
 """The option whose way through the house is counted: it stands for all of them."""
 
+PUBLISHED = ("claude_agent_sdk", "testing")
+"""Rooms that write down what others have published, with its names: a package's classes, the rules of the Messages API."""
+
 _IN_TWO_WORDS = re.compile("[a-z][A-Z]")
 
 SHORT_BODY = 5
@@ -56,9 +59,17 @@ HELD: frozenset[str] = frozenset(
         "Agent's fields and attributes",
         "AgentRun's fields and attributes",
         "ToolCalls's fields and attributes",
+        "record types of our own that carry it",
     }
 )
 """The rows whose goal was reached: `--check` fails if one of them is lost, and names those that could stand here."""
+
+NEARER: Mapping[str, int] = {
+    f"record types that carry one option ({OPTION})": 7,
+    "files in which it stands": 34,
+    "files of our own in which it stands": 28,
+}
+"""The figures that came nearer to a goal not reached yet: `--check` fails if one of them grows again."""
 
 
 @dataclass(frozen=True)
@@ -101,18 +112,21 @@ def main() -> int:
             *import_rows(files, sources, modules),
             *test_rows(sources, tests, asserted.result()),
         ]
-    if unknown := HELD - {row.name for row in rows}:
+    if unknown := HELD.union(NEARER) - {row.name for row in rows}:
         raise SystemExit(f"No row of the table has this name: {', '.join(sorted(unknown))}")
     if not check:
         print(*(row.line() for row in rows), sep="\n")
     lost = [row for row in rows if row.name in HELD and not row.reached]
     for row in lost:
         print(f"A goal that was reached is lost: {row.line()}", file=sys.stderr)
+    grown = [row for row in rows if (row.found or 0) > NEARER.get(row.name, row.found or 0)]
+    for row in grown:
+        print(f"It was {NEARER[row.name]}, and is farther from its goal again: {row.line()}", file=sys.stderr)
     if won := [row.name for row in rows if row.reached and row.name not in HELD]:
         print(
             f"Reached, and not held yet (HELD in benchmarks/structure/__main__.py): {'; '.join(won)}", file=sys.stderr
         )
-    return 1 if check and lost else 0
+    return 1 if check and (lost or grown) else 0
 
 
 def code_rows(modules: Sequence[Counts]) -> list[Row]:
@@ -142,7 +156,10 @@ Row("numeric constants at module level", constants, 600, f"{constants:,} in {hol
 def record_rows(modules: Mapping[Path, Counts]) -> list[Row]:
     """What one option, a run's records and a tool's name touch."""
     fields = {name: found for each in modules.values() for name, found in each.fields.items()}
-    carriers = sum(OPTION in found for each in modules.values() for found in each.fields.values())
+    carriers = [path for path, each in modules.items() for found in each.fields.values() if OPTION in found]
+    holding = [path for path in modules if OPTION in path.read_text("utf-8")]
+    published = tuple(ROOT / SOURCES / room for room in PUBLISHED)
+    own = [[path for path in paths if not any(map(path.is_relative_to, published))] for paths in (carriers, holding)]
     quoting = Counter(name for each in modules.values() for name in each.quoted)
     known = json.loads((ROOT / TOOLS).read_text("utf-8"))
     # "Read" and "Python" are words besides
@@ -163,8 +180,10 @@ def record_rows(modules: Mapping[Path, Counts]) -> list[Row]:
     ]
     begun = max(constructors, key=lambda each: each.lines)
     return [
-        Row(f"record types that carry one option ({OPTION})", carriers, 4),
-        Row("files in which it stands", sum(OPTION in path.read_text("utf-8") for path in modules), 12),
+        Row(f"record types that carry one option ({OPTION})", len(carriers), 4),
+        Row("record types of our own that carry it", len(own[0]), 4),
+        Row("files in which it stands", len(holding), 12),
+        Row("files of our own in which it stands", len(own[1]), 12),
         Row("lines of Conversation.__init__", begun.lines, 60),
         Row("parameters of Conversation.__init__", begun.parameters, 6),
         *sized,

@@ -13,7 +13,7 @@ import pytest
 import cellwright
 from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
-from cellwright.model.provider import MessageStart
+from cellwright.model.provider import MessageStart, RequestOptions
 from cellwright.model.retry import RetryPolicy
 from cellwright.testing import Gate, fault, hold, say, think, turn, use, use_json
 
@@ -215,7 +215,7 @@ def test_requests_can_run_side_by_side(line):
 
 def test_an_effort_that_the_model_does_not_take_is_said_before_anything_is_sent(key_line):
     playing = key_line([])
-    played = playing.play(playing.request(model="claude-haiku-4-5", effort="high"))
+    played = playing.play(playing.request(model="claude-haiku-4-5", options=RequestOptions(effort="high")))
     assert isinstance(played.error, ApiError)
     assert played.error.code == ErrorCode.API_REQUEST_INVALID
     assert "does not take the effort high. It takes none." in played.error.message

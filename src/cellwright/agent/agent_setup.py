@@ -23,8 +23,7 @@ from cellwright.agent.structured_output.typed_answer import AnswerType
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecords
 from cellwright.events import Emit, Event, RunEnd
-from cellwright.model.models import Thinking
-from cellwright.model.provider import CacheTtl, Provider
+from cellwright.model.provider import Provider, RequestOptions
 from cellwright.redaction.redaction import Redaction
 
 if TYPE_CHECKING:
@@ -90,20 +89,14 @@ class OtherTools(AgentFeatures):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ModelSettings:
+class ModelSettings(RequestOptions):
     """The options of requests to a model, and the other models that may be asked instead.
 
-    `max_tokens` bounds one answer. `thinking_budget` (tokens) is for models that think only with one; None: those do not
-    think. `cache_ttl` is how long the API's cache keeps the conversation (see `Request`). `plan_model` answers while the
-    session is in plan mode. `fallback_models` take over for the rest of a run, one after another, when a model is
-    overloaded or unknown.
+    `max_tokens` bounds one answer. `plan_model` answers while the session is in plan mode. `fallback_models` take over for
+    the rest of a run, one after another, when a model is overloaded or unknown.
     """
 
     max_tokens: int = 32_000
-    effort: str | None = None
-    thinking: Thinking = "summarized"
-    thinking_budget: int | None = None
-    cache_ttl: CacheTtl | None = None
     plan_model: str | None = None
     fallback_models: Sequence[str] = ()
 

@@ -379,11 +379,7 @@ class AgentRun:
             tools=self.session.tools,
             messages=self.session.encoded,
             max_tokens=max_tokens,
-            effort=self.model.effort(),
-            thinking=agent.model_settings.thinking,
-            # in mid-turn a model with a budget goes on only with thinking of its own
-            thinking_budget=agent.model_settings.thinking_budget if self.model.is_own else None,
-            cache_ttl=agent.model_settings.cache_ttl,
+            options=self.model.options(),
             output_format=self.answer.check.output_format,
             summary_as_text=self.journal.summary_as_text,
             clear_tool_results_at=agent.compaction.results_cleared_at(self.model.name),

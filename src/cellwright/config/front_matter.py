@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from cellwright.model.models import EFFORTS
 from cellwright.text import lazy_pattern
 
 MAX_CHARS = 20_000
@@ -37,6 +39,31 @@ class FrontMatter(Struct, frozen=True):
     values: Mapping[str, Any]
     body: str
     problem: str = ""
+
+
+class ModelChoice(Struct, frozen=True, kw_only=True):
+    """The model that works, by its name or a short one, and how hard it thinks. None leaves that to others."""
+
+    model: str | None = None
+    effort: str | None = None
+
+    def completed_by(self, other: ModelChoice) -> Self:
+        """The same, with what `other` says where this says nothing."""
+        return replace(self, model=self.model or other.model, effort=self.effort or other.effort)
+
+
+def model_choice(values: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """The fields of `ModelChoice` as front matter says them; what is not understood is put to `problems`."""
+    model, effort = plain_text(values.get("model")), plain_text(values.get("effort"))
+    if effort is not None and effort not in EFFORTS:
+        problems.append(f"effort is {effort!r}, not one of {', '.join(EFFORTS)}")
+        effort = None
+    return {"model": None if model == "inherit" else model, "effort": effort}
+
+
+def plain_text(value: Any) -> str | None:
+    """The text of a value that is no list or object, without space around it; None for an empty one."""
+    return None if value is None or isinstance(value, list | Mapping) else str(value).strip() or None
 
 
 def read_front_matter(text: str) -> FrontMatter:

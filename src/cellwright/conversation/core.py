@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cellwright.agent.agent_setup import USUAL_MODEL_SETTINGS, AgentFeatures, AgentSetup, FinalAnswer, ModelSettings
+from cellwright.agent.agent_setup import AgentFeatures, AgentSetup, FinalAnswer
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.hooks.make_hooks import as_hooks, together
@@ -34,12 +34,8 @@ from cellwright.conversation.prompts.prompt import mode_blocks, place_blocks
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.resolve_options import (
     compaction_settings,
-    effort_of,
-    fallbacks_of,
     model_of,
-    plan_model_of,
-    thinking_budget_of,
-    thinking_of,
+    model_settings_of,
 )
 from cellwright.conversation.runs.policy_in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions
@@ -210,20 +206,13 @@ class Core:
         """
         settings, environment = self.in_force.settings, self.in_force.environment
         on_denied = options.on_denied or settings.on_denied
+        common = options.over(settings)
         policy = PolicyInForce(self.in_force, options, self.sandbox.abilities)
         tools, now = self.tools.of(options), policy.now()
         agent = AgentSetup(
             provider=provider,
             model=model_of(options, settings, environment),
-            model_settings=ModelSettings(
-                max_tokens=options.max_tokens or settings.max_tokens or USUAL_MODEL_SETTINGS.max_tokens,
-                effort=effort_of(options, settings),
-                thinking=thinking_of(settings, environment),
-                thinking_budget=thinking_budget_of(settings, environment),
-                cache_ttl=settings.prompt_cache_ttl,
-                plan_model=plan_model_of(options, settings, environment),
-                fallback_models=fallbacks_of(options, settings, environment),
-            ),
+            model_settings=model_settings_of(options, settings, environment),
             system=system_blocks(
                 [tool for tool in tools if not now.hides(tool)],
                 style=self.style(),
@@ -235,13 +224,11 @@ class Core:
             policy=policy,
             can_use_tool=can_use_tool if on_denied == "ask" else None,
             limits=RunLimits(
-                max_turns=options.max_turns or settings.max_turns,
+                max_turns=common.max_turns,
                 budget_usd=options.budget_usd or settings.run_budget,
                 ends_when_denied=on_denied == "error",
-                max_parallel_tools=options.max_parallel_tools
-                or settings.max_parallel_tools
-                or USUAL_LIMITS.max_parallel_tools,
-                tool_timeout=options.tool_timeout or settings.tool_timeout,
+                max_parallel_tools=common.max_parallel_tools or USUAL_LIMITS.max_parallel_tools,
+                tool_timeout=common.tool_timeout,
             ),
             hooks=together(self.hooks.of(self.in_force.program_environment), as_hooks(options.hooks)),
             redaction=self.redaction if settings.redact_secrets else None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
+from cellwright.agent.agent_setup import USUAL_MODEL_SETTINGS, ModelSettings
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, ToolUse
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.agent.context.compaction import CompactionSettings
@@ -165,7 +166,7 @@ USUAL_EFFORT = "high"
 def effort_of(options: RunOptions, settings: Settings) -> str | None:
     """Return the effort with which the model thinks in a run; None leaves it to the model."""
     asked = None if _is_administrators(settings, "effortLevel") else options.effort
-    wanted = asked or settings.effort_level
+    wanted = asked or settings.effort
     most = settings.max_effort_level
     if most is None or EFFORTS.index(wanted or USUAL_EFFORT) <= EFFORTS.index(most):
         return wanted
@@ -191,6 +192,19 @@ def thinking_budget_of(settings: Settings, environ: Mapping[str, str]) -> int | 
         return int(tokens) or None
     asked = settings.origin("alwaysThinkingEnabled")
     return USUAL_THINKING_BUDGET if asked is not None and asked.value is True else None
+
+
+def model_settings_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> ModelSettings:
+    """What a run says of its requests. Raises as `model_of`."""
+    return ModelSettings(
+        max_tokens=options.max_tokens or settings.max_tokens or USUAL_MODEL_SETTINGS.max_tokens,
+        effort=effort_of(options, settings),
+        thinking=thinking_of(settings, environ),
+        thinking_budget=thinking_budget_of(settings, environ),
+        cache_ttl=settings.prompt_cache_ttl,
+        plan_model=plan_model_of(options, settings, environ),
+        fallback_models=fallbacks_of(options, settings, environ),
+    )
 
 
 def mode_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str:

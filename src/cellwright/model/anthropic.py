@@ -23,7 +23,7 @@ from cellwright.model.context_management import betas_of, fields_of, may_compact
 from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
 from cellwright.model.message_stream import MAX_EVENT_BYTES, ErrorEvent, MessageBuilder, SseParser, joined_deltas
-from cellwright.model.models import ModelLimits, limits, may_think_now, refined, thinking_field
+from cellwright.model.models import ModelLimits, limits, may_think_now, refined
 from cellwright.model.pricing import MAX_COUNT
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.model.retry import (
@@ -245,11 +245,11 @@ def encode(
     if request.summary_as_text or not own_compaction:
         messages = with_summary_as_text(messages)
     start = json.dumps(head, ensure_ascii=False).encode()[:-1]
-    for name, array in ((b"system", system_with_ttl(request.system, request.cache_ttl)), (b"tools", tools)):
+    for name, array in ((b"system", system_with_ttl(request.system, request.options.cache_ttl)), (b"tools", tools)):
         if array not in (b"", b"[]"):
             start += b', "%b": %b' % (name, array)
     if request.cache_whole:
-        messages = with_request_ends(messages, request.cache_ttl)
+        messages = with_request_ends(messages, request.options.cache_ttl)
     # a long conversation is copied once, and not for each of these
     first, *rest = messages or (b"",)
     parts = [b'%b, "messages": [%b' % (start, first), *rest]
@@ -267,28 +267,23 @@ def _head(request: Request, *, streams: bool, counts: bool) -> dict[str, Any]:
         if request.stop_sequences:
             head["stop_sequences"] = list(request.stop_sequences)
     if request.cache_whole:
-        head["cache_control"] = cache_control(request.cache_ttl)
-    if (thinking := _thinking(request)) is not None:
+        head["cache_control"] = cache_control(request.options.cache_ttl)
+    thinking = request.thinking
+    if thinking is not None and ("budget_tokens" not in thinking or may_think_now(request.messages)):
         head["thinking"] = thinking
     if output_config := _output_config(request):
         head["output_config"] = output_config
     return head
 
 
-def _thinking(request: Request) -> dict[str, Any] | None:
-    budget = min(request.thinking_budget or 0, request.max_tokens - 1)
-    field = thinking_field(request.model, request.thinking, request.effort, budget)
-    return None if field is not None and "budget_tokens" in field and not may_think_now(request.messages) else field
-
-
 def _output_config(request: Request) -> dict[str, Any]:
     config: dict[str, Any] = {}
-    if request.effort is not None:
-        if request.effort not in (efforts := limits(request.model).efforts):
+    if (effort := request.options.effort) is not None:
+        if effort not in (efforts := limits(request.model).efforts):
             there_are = f"Its efforts are {', '.join(efforts)}." if efforts else "It takes none."
-            message = f"{request.model} does not take the effort {request.effort}. {there_are}"
+            message = f"{request.model} does not take the effort {effort}. {there_are}"
             raise ApiError(ErrorCode.API_REQUEST_INVALID, message)
-        config["effort"] = request.effort
+        config["effort"] = effort
     if request.output_format is not None:
         config["format"] = dict(request.output_format)
     return config

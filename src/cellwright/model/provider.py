@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, Self
 
 from msgspec import Struct
 
 from cellwright.events import Retrying, TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
-from cellwright.model.models import Thinking
+from cellwright.model.models import Thinking, accepted_effort, thinking_field
 
 CacheTtl = Literal["5m", "1h"]
 """The time that the API's prompt cache keeps what was written to it or read again."""
@@ -45,18 +46,42 @@ class BlockEnd(Struct, frozen=True):
 ProviderEvent = MessageStart | BlockEnd | TextDelta | ThinkingDelta | ToolInputDelta | Retrying | TurnEnd
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import
+class RequestOptions:
+    """What the options of a run and the settings say of every request; it goes whole from there to the request's body.
+
+    `effort` None leaves the model's default; `thinking_budget` (tokens) is for models that think only with one; None:
+    they do not. `cache_ttl` is how long what is cached lives; None: an hour for system and tools, five minutes for the
+    messages.
+    """
+
+    effort: str | None = None
+    thinking: Thinking = "summarized"
+    thinking_budget: int | None = None
+    cache_ttl: CacheTtl | None = None
+
+    def accepted_by(self, model: str, *, is_own: bool = True) -> Self:
+        """The same as `model` takes it: with the next lower effort that it has, or none.
+
+        A model that is not the agent's own gets no budget: in mid-turn it continues only with thinking of its own.
+        """
+        budget = self.thinking_budget if is_own else None
+        return replace(self, effort=accepted_effort(model, self.effort), thinking_budget=budget)
+
+
+USUAL_REQUEST_OPTIONS = RequestOptions()
+
+
 class Request(Struct, frozen=True, kw_only=True):
     """One request to the model. What a session has once and what only grows is kept as encoded JSON (UTF-8 bytes).
 
     `system` and `tools` are JSON arrays as the session's header holds them (`system` ends with the 1 h cache breakpoint);
     `messages` are the session's messages, one JSON object each, never changed once they are there.
-    `effort` None leaves the model's default; `thinking_budget` (tokens) is for models that think only with one; None:
-    they do not. `output_format` is the API's `output_config.format`. `cache_whole` False keeps
-    the cache for what the messages mark themselves: a request whose end nobody asks for again. `cache_ttl` is how long
-    what is cached lives; None: an hour for system and tools, five minutes for the messages. `compaction` asks for the API's
-    own summary of the messages and nothing else, by these instructions or, if they are "", by the API's; raises ApiError
-    API_REQUEST_INVALID where there is none. `summary_as_text`: such a summary is sent as text, because the API does not take
-    it back as it is. `clear_tool_results_at`: from so many tokens on the API is to leave old results out.
+    `output_format` is the API's `output_config.format`. `cache_whole` False keeps the cache for what the messages mark
+    themselves: a request whose end nobody asks for again. `compaction` asks for the API's own summary of the messages and
+    nothing else, by these instructions or, if they are "", by the API's; raises ApiError API_REQUEST_INVALID where there is
+    none. `summary_as_text`: such a summary is sent as text, because the API does not take it back as it is.
+    `clear_tool_results_at`: from so many tokens on the API is to leave old results out.
     """
 
     model: str
@@ -64,16 +89,19 @@ class Request(Struct, frozen=True, kw_only=True):
     tools: bytes
     messages: Sequence[bytes]
     max_tokens: int
-    effort: str | None = None
-    thinking: Thinking = "summarized"
-    thinking_budget: int | None = None
+    options: RequestOptions = USUAL_REQUEST_OPTIONS
     output_format: Mapping[str, Any] | None = None
     stop_sequences: tuple[str, ...] = ()
     cache_whole: bool = True
-    cache_ttl: CacheTtl | None = None
     compaction: str | None = None
     summary_as_text: bool = False
     clear_tool_results_at: int | None = None
+
+    @property
+    def thinking(self) -> dict[str, Any] | None:
+        """The field `thinking` of its body, None for none."""
+        budget = min(self.options.thinking_budget or 0, self.max_tokens - 1)
+        return thinking_field(self.model, self.options.thinking, self.options.effort, budget)
 
 
 class Provider(Protocol):

@@ -76,10 +76,10 @@ def test_model_and_effort_of_files_hold_until_the_next_session(running, place):
     place.say("user", model="haiku", effortLevel="max", language="Deutsch")
     in_force.refresh(session_has_begun=True)
     settings = in_force.settings
-    assert (settings.model, settings.effort_level, settings.language) == ("opus", "low", "Deutsch")
+    assert (settings.model, settings.effort, settings.language) == ("opus", "low", "Deutsch")
     place.say("user", model="haiku", effortLevel="max", language="English")
     in_force.refresh()
-    assert (in_force.settings.model, in_force.settings.effort_level) == ("haiku", "max")
+    assert (in_force.settings.model, in_force.settings.effort) == ("haiku", "max")
 
 
 def test_a_model_that_the_user_sets_in_a_cell_counts_at_once(running, place):

@@ -190,7 +190,7 @@ def test_a_broken_entry_is_named_and_the_rest_is_kept(place):
         respectGitignore=False,
     )
     settings = place.load()
-    assert (settings.model, settings.effort_level, settings.language) == (None, None, "Deutsch")
+    assert (settings.model, settings.effort, settings.language) == (None, None, "Deutsch")
     assert settings.env == {"GOOD": "1"}
     assert settings.denied_models == ("opus",)
     assert settings.hooks[0].events == {"Stop": [{"hooks": []}]}

@@ -222,7 +222,7 @@ IN_SETTINGS = {
     "the permission mode": "default_mode",
     "requests to the model": "max_turns",
     "cost in US dollars": "run_budget",
-    "effort": "effort_level",
+    "effort": "effort",
     "way to the model": "provider",
     "tokens of one answer": "max_tokens",
     "reading tools at once": "max_parallel_tools",

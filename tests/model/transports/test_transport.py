@@ -22,7 +22,7 @@ import pytest
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
 from cellwright.model.anthropic import AnthropicProvider, connect, encode
-from cellwright.model.provider import request_sent
+from cellwright.model.provider import RequestOptions, request_sent
 from cellwright.model.retry import Clock
 from cellwright.model.transports.direct_client import DirectClient
 from cellwright.model.transports.httpx_client import HttpxClient, network_failure
@@ -46,7 +46,9 @@ def test_both_transports_send_the_same(key_line, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Team: data\nnot a header\nAnthropic-Beta: one-2026-01-01")
     playing = key_line([say("a"), say("b")])
     schema = {"type": "object", "properties": {}, "additionalProperties": False}
-    request = playing.request(effort="low", output_format={"type": "json_schema", "schema": schema})
+    request = playing.request(
+        options=RequestOptions(effort="low"), output_format={"type": "json_schema", "schema": schema}
+    )
 
     async def ask(provider: AnthropicProvider) -> None:
         async with provider:
@@ -89,7 +91,7 @@ def test_the_body_is_the_session_s_own_bytes(key_line):
         tools=b"[]",
         messages=[odd, odd, odd],
         max_tokens=7,
-        effort="high",
+        options=RequestOptions(effort="high"),
     )
     body = encode(request)
     assert body.count(odd) == 2, "one has the cache breakpoint of the request before"

@@ -32,8 +32,8 @@ from cellwright.agent.run_errors import compaction_no_help, compaction_stopped, 
 from cellwright.agent.side_request import text_of, whole_answer
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN, ContextAttached, ContextCompacted, Emit, Notice, TurnEnd
-from cellwright.model.models import accepted_effort, limits
-from cellwright.model.provider import Request
+from cellwright.model.models import limits
+from cellwright.model.provider import Request, RequestOptions
 from cellwright.sessions.transcripts.transcript import is_boundary
 from cellwright.sessions.turns import begins_turn
 
@@ -281,7 +281,7 @@ class Compaction:
             tools=b"[]",
             messages=[user_message(f"{text}\n\n{request_text(focus, self._trigger)}")],
             max_tokens=min(SUMMARY_TOKENS, limits(model).max_output),
-            thinking=self._agent.model_settings.thinking,
+            options=RequestOptions(thinking=self._agent.model_settings.thinking),
             cache_whole=False,
         )
         summary = await self._sent(request)
@@ -334,7 +334,7 @@ class Compaction:
             max_tokens = await self._spending.reserve(
                 request.max_tokens,
                 functools.partial(self._emit, waits),
-                least=min(request.max_tokens, MIN_SUMMARY_TOKENS + (request.thinking_budget or 0)),
+                least=min(request.max_tokens, MIN_SUMMARY_TOKENS + (request.options.thinking_budget or 0)),
                 more_bytes=len(request.messages[-1]),
             )
             if not max_tokens:
@@ -378,19 +378,15 @@ def request_of_session(
     agent: AgentSetup, session: Session, model: str, messages: Sequence[bytes], max_tokens: int
 ) -> Request:
     """A request about the conversation that reads the cache of its runs, with `max_tokens` for what is written."""
-    is_agents = model == agent.model
-    budget = agent.model_settings.thinking_budget if is_agents else None
+    # as in the run's own requests: with other thinking the whole conversation would be read anew
+    options = agent.model_settings.accepted_by(model, is_own=model == agent.model)
     return Request(
         model=model,
         system=session.system,
         tools=session.tools,
         messages=messages,
-        max_tokens=min(max_tokens + (budget or 0), limits(model).max_output),
-        # as in the run's own requests: other thinking or effort would have the whole conversation read anew
-        effort=accepted_effort(model, agent.model_settings.effort),
-        thinking=agent.model_settings.thinking,
-        thinking_budget=budget,
-        cache_ttl=agent.model_settings.cache_ttl,
+        max_tokens=min(max_tokens + (options.thinking_budget or 0), limits(model).max_output),
+        options=options,
         clear_tool_results_at=agent.compaction.results_cleared_at(model),
     )
 

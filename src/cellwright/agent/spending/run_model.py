@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from cellwright.agent.run_errors import is_of_model
 from cellwright.errors import ApiError
 from cellwright.events import Emit, Notice
-from cellwright.model.models import accepted_effort, limits
+from cellwright.model.models import limits
 
 if TYPE_CHECKING:
     from cellwright.agent.agent_setup import ModelSettings
     from cellwright.agent.spending.run_spending import Spending
+    from cellwright.model.provider import RequestOptions
     from cellwright.sessions.session import Session
 
 
@@ -35,15 +36,16 @@ class RunModel:
         """True while the agent's own model answers."""
         return self.name == self._own
 
-    def effort(self) -> str | None:
-        """The effort that the model thinks with: what was asked for, or the most below it that the model has."""
+    def options(self) -> RequestOptions:
+        """The agent's, as the model that answers takes them; the user is told once of an effort that its own lacks."""
         wanted, session = self._settings.effort, self._session
-        effort = accepted_effort(self.name, wanted)
-        if effort != wanted and self.is_own and session.lowered_effort != (self.name, wanted):
-            session.lowered_effort = self.name, wanted
+        options = self._settings.accepted_by(self.name, is_own=self.is_own)
+        effort = options.effort
+        if effort != wanted and self.is_own and session.told_lacking != (self.name, wanted):
+            session.told_lacking = self.name, wanted
             instead = f"it thinks with {effort}" if effort else "it thinks as it usually does"
             self._emit(Notice(f"{self.name} does not have the effort {wanted}; {instead}.", "warning"))
-        return effort
+        return options
 
     def choose(self, chosen: str | None, mode: str) -> None:
         """Have the model answer that the user has `chosen` meanwhile, else the one for the session's `mode`.

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import field
 
 from cellwright.agent.tool import GROUPS
-from cellwright.config.front_matter import read_front_matter, texts
+from cellwright.config.front_matter import ModelChoice, model_choice, read_front_matter, texts
 from cellwright.config.skills.skill import hooks_of
 from cellwright.errors import CellwrightError
-from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import Mode, parse_mode
 
 AgentMemory = Literal["user", "project", "local"]
@@ -28,7 +27,7 @@ DESCRIPTION_CHARS = 1_536
 _YES = frozenset({"true", "yes", "on", "1"})
 
 
-class AgentDefinition(Struct, frozen=True, kw_only=True):
+class AgentDefinition(ModelChoice, frozen=True, kw_only=True):
     """An agent that Claude can give work to. `body` is its system prompt, `description` says when to use it.
 
     `tools` are the only tools it gets, None for all; `disallowed_tools` are those it does not get. `mode` is a permission
@@ -47,11 +46,9 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
     scope: AgentScope
     tools: tuple[str, ...] | None = None
     disallowed_tools: tuple[str, ...] = ()
-    model: str | None = None
     mode: Mode | None = None
     max_turns: int | None = None
     skills: tuple[str, ...] = ()
-    effort: str | None = None
     background: bool = False
     instructions: bool = True
     color: str = ""
@@ -85,7 +82,6 @@ def definition_of(
         raise NoAgent(f"its front matter has no {missing}")
     if any(character.isspace() or character in "(),<>\"'" for character in name):
         raise NoAgent(f"its name {name!r} is not a single word")
-    model = _text(values.get("model"))
     servers, own_servers = _servers(values, problems)
     return AgentDefinition(
         name=name,
@@ -95,11 +91,10 @@ def definition_of(
         scope=scope,
         tools=_tools(values.get("tools"), problems),
         disallowed_tools=_tools(values.get("disallowedTools"), problems) or (),
-        model=None if model in (None, "inherit") else model,
         mode=_mode(values, problems),
         max_turns=_max_turns(values, problems),
         skills=texts(values.get("skills")),
-        effort=_effort(values, problems),
+        **model_choice(values, problems),
         background=_flag(values.get("background")),
         instructions=not _flag(values.get("omitClaudeMd")),
         color=_text(values.get("color")),
@@ -256,11 +251,3 @@ def _servers(
         else:
             problems.append("mcpServers is neither a list of names and entries nor an object of entries")
     return tuple(names), entries
-
-
-def _effort(values: Mapping[str, Any], problems: list[str]) -> str | None:
-    given = _text(values.get("effort"))
-    if given and given not in EFFORTS:
-        problems.append(f"effort is {given!r}, not one of {', '.join(EFFORTS)}")
-        return None
-    return given or None

@@ -20,15 +20,17 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from cellwright.codebase.embedding.provider import EmbeddingSettings
+from cellwright.config.front_matter import ModelChoice
 from cellwright.config.settings.edit import add_allow_rules
 from cellwright.config.settings.known_settings import a_path, seconds_of
 from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge
-from cellwright.config.settings.option_table import BRANCHES
+from cellwright.config.settings.option_table import BRANCHES, OPTIONS
 from cellwright.config.settings.sandbox import SandboxSettings, sandbox_settings
 from cellwright.config.settings.server_policy import own_credentials, own_environment
 from cellwright.config.settings.settings_files import (
@@ -89,7 +91,22 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True):
     enables_all_of_project: bool = False
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class CommonOptions(ModelChoice, frozen=True, kw_only=True):
+    """The options that the settings and a run say in the same form. None: not said."""
+
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_parallel_tools: int | None = None
+    tool_timeout: float | None = None
+    agent: str | None = None
+
+    def over(self, settings: CommonOptions) -> Self:
+        """The same, with what the settings say where this says nothing."""
+        names = CommonOptions.__struct_fields__
+        return replace(self, **{name: getattr(self, name) or getattr(settings, name) for name in names})
+
+
+class Settings(CommonOptions, frozen=True, kw_only=True):
     """The sum of all settings. `notices` are for the user: what is broken, and what was not believed.
 
     `loosest_mode` is how far options and a session may go. A limit that is None is the user's to have none of.
@@ -114,8 +131,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allowed_http_hook_urls: tuple[str, ...] | None = None
     http_hook_allowed_env_vars: tuple[str, ...] | None = None
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
-    model: str | None = None
-    effort_level: str | None = None
     max_effort_level: str | None = None
     always_thinking: bool = True
     show_thinking: bool = True
@@ -131,7 +146,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mcp: McpSettings = msgspec.field(default_factory=McpSettings)
     language: str | None = None
     output_style: str | None = None
-    agent: str | None = None
     auto_memory: bool = False
     auto_memory_directory: Path | None = None
     attribution_commit: str | None = None
@@ -164,10 +178,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cache_ttl: float = 900.0
     inline_completion: bool = True
     inline_completion_budget: float = 1.0
-    max_turns: int | None = None
-    max_tokens: int | None = None
-    max_parallel_tools: int | None = None
-    tool_timeout: float | None = None
     code_context: Literal["off", "first-prompt", "every-prompt"] = "off"
     run_budget: float | None = None
     session_budget: float | None = None
@@ -275,6 +285,9 @@ def settings_of(
     )
 
 
+_COMMON = tuple(option for option in OPTIONS if option.run_field in CommonOptions.__struct_fields__)
+
+
 def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
     """Collect values passed on as they stand, by the names of the fields of `Settings`, without what is not set."""
     value = merged.value
@@ -286,8 +299,7 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "allowed_http_hook_urls": _texts(value("allowedHttpHookUrls")),
         "http_hook_allowed_env_vars": _texts(value("httpHookAllowedEnvVars")),
         "env": own_environment(merged),
-        "model": value("model"),
-        "effort_level": value("effortLevel"),
+        **{option.run_field: value(*option.setting.split(".")) for option in _COMMON},
         "available_models": _texts(value("availableModels")),
         "denied_models": _texts(value("deniedModels")),
         "allowed_models": _texts(value("cellwright", "allowedModels")),
@@ -297,7 +309,6 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "denied_tools": _texts(value("cellwright", "deniedTools")),
         "language": value("language"),
         "output_style": value("outputStyle"),
-        "agent": value("agent"),
         "auto_memory": value("autoMemoryEnabled"),
         "auto_memory_directory": None if memory is None else Path(memory).expanduser().absolute(),
         "always_thinking": value("alwaysThinkingEnabled"),
@@ -330,10 +341,6 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "max_file_size": value("cellwright", "maxFileSize"),
         "cache_ttl": value("cellwright", "cacheTtl"),
         "inline_completion_budget": value("cellwright", "inlineCompletionBudget"),
-        "max_turns": value("cellwright", "maxTurns"),
-        "max_tokens": value("cellwright", "maxTokens"),
-        "max_parallel_tools": value("cellwright", "maxParallelTools"),
-        "tool_timeout": value("cellwright", "toolTimeout"),
         "code_context": value("cellwright", "codeContext"),
         "run_budget": value("cellwright", "runBudget") or None,
         "session_budget": value("cellwright", "sessionBudget"),

@@ -18,10 +18,12 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.config.front_matter import ModelChoice
 from cellwright.config.kept_search import facts_of
 from cellwright.config.memory.find_memory_files import MemoryPlace
 from cellwright.config.plugins.plugins_in_force import PluginsInForce, find_plugins
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
+from cellwright.config.settings.option_table import BY_NAME
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.config.settings.settings import Settings, save_allow_rules, settings_of
 from cellwright.config.settings.settings_files import (
@@ -115,7 +117,7 @@ def _entry(record: Any) -> SettingsEntry | None:
 _RESTRICTING = (("permissions", "defaultMode"), ("sandbox", "enabled"), ("sandbox", "network", "strictAllowlist"))
 """Besides what always restricts: without it a looser mode may hold, or commands run unconfined."""
 
-NOT_RELOADED = {"model": "model", "effortLevel": "effort_level"}
+NOT_RELOADED = {BY_NAME[name].setting: name for name in ModelChoice.__struct_fields__}
 """Another model in a session that has begun costs its cache; so these hold until the next session, as in Claude Code."""
 
 

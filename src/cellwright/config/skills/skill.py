@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import field
 
-from cellwright.config.front_matter import read_front_matter, texts
-from cellwright.model.models import EFFORTS
+from cellwright.config.front_matter import ModelChoice, model_choice, read_front_matter, texts
+from cellwright.config.front_matter import plain_text as _text
 from cellwright.text import lazy_pattern
 
 SkillScope = Literal["managed", "user", "plugin", "project", "built-in"]
@@ -34,7 +34,7 @@ _YES = frozenset({"true", "yes", "on", "1"})
 _NO = frozenset({"false", "no", "off", "0"})
 
 
-class Skill(Struct, frozen=True, kw_only=True):
+class Skill(ModelChoice, frozen=True, kw_only=True):
     """A skill, or a command, which is a skill in one file. `name` is what stands after the slash.
 
     `description` says when to use it; `argument_names` are `$name`s for its arguments; `allowed_tools` are rules that hold
@@ -54,8 +54,6 @@ class Skill(Struct, frozen=True, kw_only=True):
     argument_names: tuple[str, ...] = ()
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
-    model: str | None = None
-    effort: str | None = None
     agent: str | None = None
     forks: bool = False
     by_user: bool = True
@@ -91,11 +89,7 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
     problems = [front.problem] if front.problem else []
     if file.name != SKILL_FILE and file.name.casefold() == SKILL_FILE.casefold():
         problems.append(f"its file is called {file.name}; rename it to {SKILL_FILE}, which other programs look for")
-    effort = _text(values.get("effort"))
-    if effort is not None and effort not in EFFORTS:
-        problems.append(f"effort is {effort!r}, not one of {', '.join(EFFORTS)}")
-        effort = None
-    model = _text(values.get("model"))
+    works_with = model_choice(values, problems)
     description = _text(values.get("description")) or _first_paragraph(front.body)
     when = _text(values.get("when_to_use"))
     allowed = _tools(values.get("allowed-tools", values.get("allowed_tools")))
@@ -111,8 +105,6 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
         argument_names=tuple(each for part in texts(values.get("arguments")) for each in part.split()),
         allowed_tools=allowed,
         disallowed_tools=_tools(values.get("disallowed-tools")),
-        model=None if model in (None, "inherit") else model,
-        effort=effort,
         agent=_text(values.get("agent")),
         forks=_text(values.get("context")) == "fork",
         by_user=_flag(values.get("user-invocable"), otherwise=True),
@@ -122,6 +114,7 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
         background=_flag(values.get("background"), otherwise=False),
         values=values,
         problems=tuple(problems),
+        **works_with,
     )
 
 
@@ -135,10 +128,6 @@ def hooks_of(values: Mapping[str, Any], problems: list[str]) -> Mapping[str, Any
         return {}
     problems += [f"`hooks`: {event} is not a list" for event, groups in found.items() if not isinstance(groups, list)]
     return {str(event): groups for event, groups in found.items() if isinstance(groups, list)}
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None or isinstance(value, list | Mapping) else str(value).strip() or None
 
 
 def _flag(value: Any, *, otherwise: bool) -> bool:

@@ -14,7 +14,7 @@ from cellwright.conversation.prompt_map.progress import Progress
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.model.anthropic import AnthropicProvider, encode
 from cellwright.model.message_batches import MAX_BYTES, MAX_REQUESTS, BatchResult, MessageBatch, MessageBatches
-from cellwright.model.models import accepted_effort, limits
+from cellwright.model.models import limits
 from cellwright.model.pricing import cost_usd, usage_of
 from cellwright.model.provider import Request
 
@@ -127,8 +127,8 @@ def _body(agent: AgentSetup, prompt: str) -> bytes:
         tools=b"[]",
         messages=[json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")],
         max_tokens=min(agent.model_settings.max_tokens, limits(agent.model).max_output),
-        effort=accepted_effort(agent.model, agent.model_settings.effort),
-        thinking=agent.model_settings.thinking,
+        # `max_tokens` is for the answer alone: there is no budget besides
+        options=agent.model_settings.accepted_by(agent.model, is_own=False),
         output_format=None if agent.final_answer.type is None else agent.final_answer.type.output_format,
         cache_whole=False,
     )

@@ -41,6 +41,7 @@ from cellwright.events import NotLoaded
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
+from cellwright.tools.agents.agent import AgentInput
 from cellwright.tools.skills.skill import LoadedSkill
 
 LISTING_CHARS = 16_000
@@ -77,9 +78,7 @@ class SkillCall(Struct, frozen=True):
         """The options of a run that the user began with this call: what the skill wants and the user did not say."""
         skill = self.skill
         return replace(
-            options,
-            model=options.model or skill.model,
-            effort=options.effort or skill.effort,
+            options.completed_by(skill),
             allow=(*options.allow, *skill.allowed_tools),
             deny=(*options.deny, *skill.disallowed_tools),
         )
@@ -197,10 +196,19 @@ class Skills(Feature):
         if self._context is None:
             raise ToolError("No run is active that could load a skill.")
         skill = call.skill
-        agent = (skill.agent or GENERAL_AGENT) if skill.forks else ""
         text = await self.text(call, self._context)
         self._put_to_work(skill)
-        return LoadedSkill(text, skill.allowed_tools, agent, skill.model or "", skill.effort, skill.background)
+        if not skill.forks:
+            return LoadedSkill(text, skill.allowed_tools)
+        task = AgentInput(
+            description=f"skill {name}",
+            prompt=text,
+            subagent_type=skill.agent or GENERAL_AGENT,
+            model=skill.model or "",
+            effort=skill.effort,  # type: ignore[arg-type]  # one of them, as it was read
+            run_in_background=skill.background,
+        )
+        return LoadedSkill(text, skill.allowed_tools, task)
 
     def _news(self, prompt_context: PromptContext) -> ContextItems:
         """Tell Claude which skills there are when that has changed."""

@@ -12,6 +12,7 @@ import msgspec
 from cellwright.agent.structured_output.typed_answer import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.option_table import BY_NAME, OnDenied
+from cellwright.config.settings.settings import CommonOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, ExtensionsLoaded, NotLoaded, Number, NumbersTraced, RunEnd
 from cellwright.markdown.safe_markdown import safe_markdown
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from cellwright.config.agents.agent_definition import AgentDefinition
 
 
-class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+class RunOptions(CommonOptions, frozen=True, kw_only=True):
     """The options one run may have. None leaves the default; `allow` and `deny` are rules besides the settings'.
 
+    `agent` is the name of one that works itself in place of the usual one.
     `add_dirs` are folders to work in besides the project. `on_denied` says what becomes of a call that needs a permission:
     somebody is asked, or nobody is, and Claude goes on without it ("skip") or the run ends ("error"). `fallback_models` are
     tried in turn where the model is overloaded or not there. `provider` is the way to the model.
@@ -33,15 +35,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     `setup` ("init", "maintenance") has Setup hooks run where the session begins with this run.
     """
 
-    model: str | None = None
     mode: str | None = None
-    max_turns: int | None = None
     budget_usd: float | None = None
-    effort: str | None = None
     provider: ProviderName | None = None
-    max_tokens: int | None = None
-    max_parallel_tools: int | None = None
-    tool_timeout: float | None = None
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     add_dirs: tuple[Path, ...] = ()
@@ -67,8 +63,6 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     answer_type: AnswerType | None = None
     agents: Mapping[str, AgentDefinition] = msgspec.field(default_factory=dict)
     """Agents besides those of files, by name."""
-    agent: str | None = None
-    """The agent that works itself in place of the usual one, by its name."""
     mcp_servers: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """MCP servers besides those of files, in the form of `.mcp.json`."""
 

@@ -664,9 +664,7 @@ def led_by(definition: AgentDefinition, options: RunOptions, mode: Mode) -> RunO
     """
     own_mode = None if definition.mode is None else stricter(mode, definition.mode)
     return variant(
-        options,
-        model=options.model or (None if definition.model == "inherit" else definition.model),
-        effort=options.effort or definition.effort,
+        options.completed_by(definition),
         max_turns=options.max_turns or definition.max_turns,
         mode=options.mode or (own_mode if own_mode != mode else None),
         system_prompt=options.system_prompt or definition.body or None,

@@ -1,4 +1,4 @@
-"""The user's choices for the prompts to come: /model, /mode, /effort, /output-style, /add-dir, /autocompact."""
+"""The user's choices for the prompts to come: the chosen options of the table, /output-style, /add-dir, /autocompact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.sessions.session import Session
 
-LABEL = "chosen with a command (/model, /mode, /effort, /output-style, /add-dir, /autocompact)"
+LABEL = f"chosen with a command (/{', /'.join((*CHOSEN, 'output-style', 'add-dir', 'autocompact'))})"
 
 
 FindInlineSettings = Callable[[], tuple[InlineSettings, ...]]

@@ -1,4 +1,4 @@
-"""Secrets that the memory of a forked process holds, overwritten before code of Claude's can look for them: best effort.
+"""Secrets that the memory of a forked process holds, overwritten as far as they are found before Claude's code can look.
 
 What Python's objects and the environment hold is found. What is not: copies in large blocks of memory, parts of a secret,
 and a secret in another encoding.

@@ -1,6 +1,6 @@
 """`%config Claude` and `c.Claude`: the defaults of the magic's options, and settings of this user or kernel.
 
-The settings among them (model, effort, mode, rules) are a layer of the settings, above the files and below a cell's
+The settings among them (model, mode, rules) are a layer of the settings, above the files and below a cell's
 options.
 """
 

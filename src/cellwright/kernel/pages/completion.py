@@ -29,9 +29,8 @@ from cellwright.model.fill_in_middle import (
     surroundings,
     the_cell,
 )
-from cellwright.model.models import accepted_effort
 from cellwright.model.pricing import Tally, cost_usd
-from cellwright.model.provider import MessageStart, Provider, Request
+from cellwright.model.provider import MessageStart, Provider, Request, RequestOptions
 from cellwright.sessions.cut_answer import MIN_CHARS_PER_TOKEN
 from cellwright.text import dollars
 
@@ -113,7 +112,7 @@ class CodeCompletion:
             tools=b"[]",
             messages=[json.dumps(fill_in_message(around, cell), ensure_ascii=False).encode("utf-8", "replace")],
             max_tokens=MAX_TOKENS,
-            effort=accepted_effort(model, "low"),
+            options=RequestOptions(effort="low").accepted_by(model),
             stop_sequences=(STOP,),
             cache_whole=False,
         )

@@ -30,7 +30,6 @@ from cellwright.model.claude_code.wire_format import (
     wire_name,
 )
 from cellwright.model.message_stream import ErrorEvent, MessageBuilder
-from cellwright.model.models import thinking_field
 from cellwright.model.provider import INVALID_JSON, ProviderEvent, Request
 from cellwright.this_process.late_imports import importing
 from cellwright.this_process.temporary_files import new_folder, remove
@@ -76,22 +75,14 @@ class Head(Struct, frozen=True):
     system: str
     tools: bytes
     max_tokens: int
-    effort: str | None
-    thinking: str
+    thought: str
+    """JSON: how it thinks, as the program's library takes it."""
 
     @classmethod
     def of(cls, request: Request) -> Head:
         """The head of a request."""
-        budget = min(request.thinking_budget or 0, request.max_tokens - 1)
-        thinking = thinking_field(request.model, request.thinking, request.effort, budget)
-        return cls(
-            request.model,
-            system_text(request),
-            request.tools,
-            request.max_tokens,
-            request.effort,
-            json.dumps(thinking or {"type": "disabled"}),
-        )
+        thought = {"effort": request.options.effort, "thinking": request.thinking or {"type": "disabled"}}
+        return cls(request.model, system_text(request), request.tools, request.max_tokens, json.dumps(thought))
 
 
 class _Answer:
@@ -168,8 +159,7 @@ class Program:
             cwd=cwd,
             env={**self._environ, **_QUIET, **self._limits()},
             model=self.head.model,
-            effort=self.head.effort,
-            thinking=json.loads(self.head.thinking),
+            **json.loads(self.head.thought),
             system_prompt={"type": "file", "path": str(folder / "system.txt")},
             resume=None if resume is None else str(resume),
             mcp_servers={SERVER: {"type": "sdk", "name": SERVER, "instance": server}},

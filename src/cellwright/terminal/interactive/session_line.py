@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cellwright.agent.context.context_usage import context_tokens
 from cellwright.commands.command import CommandPage
 from cellwright.commands.completion import ProjectFiles, agent_items, commands, found_files, means_agents
+from cellwright.config.settings.option_table import CHOSEN
 from cellwright.conversation.resolve_options import mode_of, model_of
 from cellwright.errors import CellwrightError
 from cellwright.model.models import limits
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 CYCLED_MODES = ("default", "acceptEdits", "plan")
 """As in Claude Code; what asks for nothing is chosen by its name."""
 
-PICKED = ("/model", "/mode", "/effort", "/output-style", "/resume")
+PICKED = (*(f"/{name}" for name in CHOSEN), "/output-style", "/resume")
 """Commands that show what there is where nothing follows them: here one is chosen from a list."""
 
 SUGGEST_SECONDS = 5.0

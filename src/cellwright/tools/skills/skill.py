@@ -35,16 +35,14 @@ class SkillOutput(ToolOutput):
 
 
 class LoadedSkill(NamedTuple):
-    """The text of a skill, the rules that hold for the rest of the run, and who does it."""
+    """The text of a skill, the rules that hold for the rest of the run, and the task of the agent that does it.
+
+    Without a `task` Claude itself follows it.
+    """
 
     text: str
     rules: tuple[str, ...] = ()
-    agent: str = ""
-    """The agent that does the skill in a context of its own; "" where Claude itself follows it."""
-    model: str = ""
-    effort: str | None = None
-    background: bool = False
-    """The model and effort of that agent ("" and None: its own), and whether it works in the background."""
+    task: AgentInput | None = None
 
 
 LoadSkill = Callable[[str, str], Awaitable[LoadedSkill]]
@@ -72,16 +70,8 @@ def skill_tool(load: LoadSkill, start: StartAgent | None = None) -> Tool:
         loaded = await load(input.skill, input.args)
         if loaded.rules:
             ctx.grant(loaded.rules)
-        if loaded.agent and start is not None:
-            task = AgentInput(
-                description=f"skill {input.skill}",
-                prompt=loaded.text,
-                subagent_type=loaded.agent,
-                model=loaded.model,
-                effort=loaded.effort,  # type: ignore[arg-type]  # one of them, as it was read
-                run_in_background=loaded.background,
-            )
-            done = await start(task, ctx)
+        if loaded.task is not None and start is not None:
+            done = await start(loaded.task, ctx)
             output = SkillOutput(skill=input.skill, rules=loaded.rules, agent_id=done.structured.agent_id)
             return replace(done, structured=output)
         return ToolResult(loaded.text, structured=SkillOutput(skill=input.skill, rules=loaded.rules))
