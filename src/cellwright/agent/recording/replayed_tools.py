@@ -68,7 +68,7 @@ class ReplayedCalls(Struct, frozen=True):
         return self.calls[recorded_id(ctx.tool_use_id)]
 
     def runs_again(self, call: RecordedCall) -> bool:
-        """True for a call that is run again, and gives what it gives now: later ones need what it leaves, or views show it."""
+        """True for a call that is run again, and gives what it gives now: later ones need what it left, or views show it."""
         tool = written_tools().get(call.name)
         is_repeated = tool is not None and tool.access.kind in ("python", "cells", "todos") and not tool.read_only
         return is_repeated and call.status in ("success", "error")
