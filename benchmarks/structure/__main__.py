@@ -30,7 +30,7 @@ from benchmarks.structure.layout import (
 )
 
 TESTS = PurePosixPath("tests")
-TOOLS = SOURCES / "permissions" / "built_in_tools.json"
+TOOLS = SOURCES / "agent" / "calls" / "built_in_tools.json"
 OPTION = "effort"
 """The option whose way through the house is counted: it stands for all of them."""
 
@@ -60,6 +60,8 @@ HELD: frozenset[str] = frozenset(
         "AgentRun's fields and attributes",
         "ToolCalls's fields and attributes",
         "record types of our own that carry it",
+        "files that quote one tool's name",
+        "tools whose name more than 3 files quote",
     }
 )
 """The rows whose goal was reached: `--check` fails if one of them is lost, and names those that could stand here."""

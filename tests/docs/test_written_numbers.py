@@ -16,7 +16,6 @@ from cellwright.config.settings.settings import Settings
 from cellwright.conversation.prompts.mcp.connections import FIRST_WAIT_SECONDS
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.resolve_options import ALIASES, DEFAULT_MODEL, SMALL_WINDOW
-from cellwright.conversation.tools.toolset import EVERYDAY
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.model.retry import RetryPolicy
 from cellwright.sessions.transcripts.transcript_line import encode_json
@@ -99,7 +98,7 @@ def before_the_first_word() -> str:
     shown = {
         "Anthropic's own": searched,
         "a gateway, a cloud, or Haiku": whole,
-        f"another maker's model, window below {SMALL_WINDOW:,}": [tool for tool in whole if tool.name in EVERYDAY],
+        f"another maker's model, window below {SMALL_WINDOW:,}": [tool for tool in whole if tool.everyday],
     }
     lines = ["| address | tools told | of tools | of the system prompt | together |", "|---|--:|--:|--:|--:|"]
     for address, tools in shown.items():

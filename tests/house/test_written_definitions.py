@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from cellwright.agent.calls.tool_input import full_name
+from cellwright.agent.calls.written_tools import WRITTEN_ACCESS, WrittenAccess
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.tools.built_in_tools import LATER, ToolEnvironment, ToolMakers, make_tools
 from cellwright.permissions.tools_by_name import NamedTool, named_tool
-from cellwright.permissions.written_tools import WRITTEN_ACCESS, WrittenAccess
 from cellwright.tools.later_tool import (
     FUNCTIONS,
     WRITTEN_DEFINITIONS,
@@ -28,8 +28,8 @@ from cellwright.tools.later_tool import (
 from declared_tools import declared
 
 FACTS = (
-    *("description", "access", "read_only", "limits", "category", "best_for", "asks", "asks_together", "rarely_used"),
-    *("has_effects", "other_names"),
+    *("description", "access", "read_only", "limits", "category", "best_for", "asks", "asks_together"),
+    *("everyday", "rarely_used", "has_effects", "other_names"),
 )
 
 KERNEL_TOOLS = ("NotebookRun", "NotebookVerify", "Branch")

@@ -27,6 +27,7 @@ CALLS = [
     ("LS", {"path": "src"}, READS),
     ("FileTree", {"path": "src"}, READS),
     ("FileTree", {}, READS),
+    ("FindReferences", {"name": "f", "path": "src"}, READS),
     ("NotebookRead", {"notebook_path": "nb.ipynb"}, READS),
     ("Git", {"subcommand": "status"}, READS),
     ("Git", {"subcommand": "diff", "args": ["HEAD~1", "--", "src/a.py"]}, READS),

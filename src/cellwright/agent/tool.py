@@ -73,20 +73,22 @@ Category = Literal[
 
 
 AccessKind = Literal[
-    "read", "list", "find", "search", "edit", "patch", "shell", "python", "branch", "cells", "variables", "repository",
-    "lint", "tests", "fetch", "web_search", "agent", "skill", "question", "plan", "notes", "unknown",
+    "read", "list", "index", "find", "search", "edit", "patch", "shell", "python", "branch", "cells", "fresh_kernel",
+    "variables", "repository", "lint", "tests", "fetch", "web_search", "agent", "skill", "question", "plan", "todos",
+    "notes", "unknown",
 ]  # fmt: skip
 """The things a tool can do with what its input names.
 
-`read` a file, `list` a folder, `find` files by a pattern, `search` their text; `edit` a file, `patch` several; run a
-`shell` command, `python` in the kernel, code in a `branch` of it, notebook `cells`, a project's `lint` or `tests`;
-look at `variables` or at a Git `repository`; `fetch` a page, `web_search`; start an `agent`, load a `skill`; put a
-`question` or a `plan` to the user; keep `notes` of its own. `unknown`: anything; only what it says of itself
+`read` a file, `list` a folder, look things up in the `index` of its code, `find` files by a pattern, `search` their text;
+`edit` a file, `patch` several; run a `shell` command, `python` in the kernel, code in a `branch` of it, notebook `cells`
+there or in a `fresh_kernel`, a project's `lint` or `tests`; look at `variables` or at a Git `repository`; `fetch` a page,
+`web_search`; start an `agent`, load a `skill`; put a `question` or a `plan` to the user; keep the list of `todos`, or
+`notes` of its own. `unknown`: anything; only what it says of itself
 (`read_only`) is known.
 """
 
 
-READING_KINDS: frozenset[AccessKind] = frozenset({"read", "list", "find", "search"})
+READING_KINDS: frozenset[AccessKind] = frozenset({"read", "list", "index", "find", "search"})
 """Kinds that read files or names of files, and do nothing else."""
 
 _OTHER_READING_KINDS: frozenset[AccessKind] = frozenset({"repository", "variables"})
@@ -270,11 +272,12 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):  # a dict for what is 
     waited for before: it finds out what `facts` tells then. It may raise ToolError for what cannot be done anyway.
     `check(input)` judges inputs in place of the schema, which is compiled: a stranger's is not. It raises ToolError.
     `asks_together`: the user is asked about neighbouring calls of one message at once, and may answer in any order; each
-    runs when it was allowed, one at a time. `rarely_used`: most sessions never call it, or have a plainer one for it; it is
-    deferred where the API can load tools. `has_effects`: its calls have effects besides changed files and cells, which
-    nothing takes back; None: as those of its category. `other_names` are names that a call may use instead, the likeliest
-    first. `input_type` is the class of a typed input, `output_type` that of structured
-    results. `tool` makes one of a function; a program with a schema at hand makes it so:
+    runs when it was allowed, one at a time. `everyday`: a built-in tool that a model with a small window is told of, too.
+    `rarely_used`: most sessions never call it, or have a plainer one for it; it is deferred where the API can load tools.
+    `has_effects`: its calls have effects besides changed files and cells, which nothing takes back; None: as those of its
+    category. `other_names` are names that a call may use instead, the likeliest first. `input_type` is the class of a typed
+    input, `output_type` that of structured results. `tool` makes one of a function; a program with a schema at hand makes
+    it so:
 
     >>> async def look_up(given: dict, ctx: ToolContext) -> str:
     ...     return f"customer {given['id']}"
@@ -300,6 +303,7 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):  # a dict for what is 
     check: Callable[[Mapping[str, Any]], None] | None = None
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     asks_together: bool = False
+    everyday: bool = False
     rarely_used: bool = False
     has_effects: bool | Callable[[], bool | None] | None = None
     other_names: Sequence[str] = ()
@@ -419,6 +423,7 @@ def tool(
     fields: Mapping[str, Mapping[str, Any]] | None = None,
     asks: QuestionKind = "permission",
     asks_together: bool = False,
+    everyday: bool = False,
     rarely_used: bool = False,
     has_effects: bool | None = None,
     other_names: Sequence[str] = (),
@@ -444,6 +449,7 @@ def tool(
     fields: Mapping[str, Mapping[str, Any]] | None = None,
     asks: QuestionKind = "permission",
     asks_together: bool = False,
+    everyday: bool = False,
     rarely_used: bool = False,
     has_effects: bool | None = None,
     other_names: Sequence[str] = (),
@@ -465,8 +471,8 @@ def tool(
     what it touches, so that the user's rules for files hold for it: `ToolAccess("read", "path")` is judged like Read.
     `category` and `best_for` ("questions about our tickets") are how the system prompt lists it. `name` stands in place of
     the function's, `limits` bounds each call, `examples` are inputs that the model is shown; `asks`, `asks_together`,
-    `rarely_used`, `has_effects` and `other_names` are as in `Tool`. Raises `CellwrightError` CONFIG_INVALID for a function
-    that cannot be a tool.
+    `everyday`, `rarely_used`, `has_effects` and `other_names` are as in `Tool`. Raises `CellwrightError` CONFIG_INVALID for
+    a function that cannot be a tool.
 
     For a typed input, `prepare`, `facts`, `title` and `preview` (see `Tool`) get that input; `fields` changes keywords of
     its schema, by field; `offered` is what Claude may send where the function's own input also holds the user's answer.
@@ -503,6 +509,7 @@ def tool(
             input_examples=examples,
             asks=asks,
             asks_together=asks_together,
+            everyday=everyday,
             rarely_used=rarely_used,
             has_effects=has_effects,
             other_names=tuple(other_names),

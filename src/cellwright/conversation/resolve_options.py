@@ -304,7 +304,7 @@ def sandbox_rules(
     allow: Sequence[Rule] = (*settings.allow, *(parse_rule(rule) for rule in options.allow))
     if settings.sandbox.managed_hosts_only:
         kept = [origin.value for origin in settings.origins("permissions.allow") if origin.scope == "managed"]
-        allow = [rule for rule in allow if rule.tool != "WebFetch" or rule.text in kept]
+        allow = [rule for rule in allow if not rule.is_about_hosts or rule.text in kept]
     deny = (*settings.deny, *(parse_rule(rule) for rule in options.deny))
     rules = with_rules(settings.sandbox.rules, deny=deny, ask=settings.ask, allow=allow, cwd=str(cwd))
     rules = replace(rules, means=means)

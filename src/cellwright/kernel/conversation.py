@@ -27,7 +27,7 @@ from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.features.branches.feature import KernelCopies
-from cellwright.features.branches.preview import PreviewKernel, TurnPreview
+from cellwright.features.branches.preview import TurnPreview
 from cellwright.features.branches.reruns import Stability
 from cellwright.features.branches.variables import KernelVariables, Turn, UndoneVariables
 from cellwright.kernel.chat.completions import kernel_completions
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from cellwright.doctor.check import Check
     from cellwright.features.stability.copies import KernelCode
     from cellwright.kernel.branches.kernel_branches import KernelBranches
+    from cellwright.kernel.execute.preview_kernel import KernelOfPreview
     from cellwright.kernel.magic.config import Claude
     from cellwright.kernel.magic.fix import Fix
     from cellwright.kernel.magic.page_prompt import PagePrompt
@@ -323,7 +324,7 @@ class NotebookConversation:
 
         return undone_in_kernel(self.shell, self.cells, self._jobs.call)
 
-    def _preview_kernel(self) -> PreviewKernel:
+    def _preview_kernel(self) -> KernelOfPreview:
         from cellwright.kernel.cells.notebook_run import Runner  # few turns are previews
         from cellwright.kernel.execute.preview_kernel import KernelOfPreview
 

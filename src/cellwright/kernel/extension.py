@@ -174,8 +174,11 @@ class Extension:
     def _make_chat(self) -> Chat:
         # for those who have a panel
         from cellwright.kernel.chat.chat import Chat
+        from cellwright.kernel.chat.requests import serve_requests
 
-        return Chat(self.conversation(), self._config)
+        chat = Chat(self.conversation(), self._config)
+        chat.on_loop(serve_requests, chat)
+        return chat
 
     def _on_exit_now(self, change: Mapping[str, object]) -> None:
         if change["new"]:
@@ -245,4 +248,5 @@ def unload(shell: InteractiveShell) -> None:
 
 def _extension_of(shell: InteractiveShell) -> Extension | None:
     magic = getattr(shell.find_cell_magic(MAGIC), "__self__", None)
-    return magic.extension if isinstance(magic, ClaudeMagic) else None
+    owner = magic.extension if isinstance(magic, ClaudeMagic) else None
+    return owner if isinstance(owner, Extension) else None

@@ -50,9 +50,8 @@ from cellwright.permissions.tools_by_name import NamedTool, named_tool
 Rules = Sequence[str | Rule]
 
 NOTHING_DECLARED = ToolAccess()
-IN_CONTAINER = ("shell", "tests")
-FRESH_KERNEL = "NotebookVerify"
-"""With `IN_CONTAINER`, all that runs in the container, if there is one. Other programs run on this machine."""
+IN_CONTAINER = ("shell", "tests", "fresh_kernel")
+"""All that runs in the container, if there is one. Other programs run on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +197,13 @@ class PermissionPolicy:
         # only what starts programs asks what the folders hold
         confines = self.sandbox.enabled or tool.access.kind == "shell"
         book = self._book.for_one_decision() if confines else self._book
-        fresh = tool.name == FRESH_KERNEL
-        if self.sandbox.in_container is not None and (fresh or tool.access.kind in IN_CONTAINER):
+        if self.sandbox.in_container is not None and tool.access.kind in IN_CONTAINER:
             book = replace(book.for_one_decision(), sandbox=self.sandbox.in_container)
         # what a server says of its tools is not known to be true
         access = NOTHING_DECLARED if tool.name.startswith("mcp__") else tool.access
         call = JudgedCall(subject_of(tool.name, access.kind), tool_input, access, tool.read_only)
         decision = _judge(book, call)
-        if book.sandbox.container is not None and fresh:
+        if book.sandbox.container is not None and tool.access.kind == "fresh_kernel":
             from cellwright.permissions.confined.bounds import (
                 within_allowed,  # where there is no sandbox nobody needs it
             )
@@ -297,12 +295,12 @@ def _judge_tests(book: RuleBook, call: JudgedCall) -> Decision:
 
 JUDGES: Mapping[AccessKind, Judge] = {
     **dict.fromkeys(get_args(AccessKind), judge_unknown),
-    **dict.fromkeys(("read", "list", "find", "search", "edit"), judge_file),
+    **dict.fromkeys(("read", "list", "index", "find", "search", "edit"), judge_file),
     "patch": _judge_patch,
     "shell": _judge_bash,
     "python": _judge_python,
     "branch": _judge_branch,
-    "cells": _judge_cells,
+    **dict.fromkeys(("cells", "fresh_kernel"), _judge_cells),
     "variables": judge_variables,
     "repository": _judge_git,
     "lint": _judge_lint,
@@ -313,7 +311,7 @@ JUDGES: Mapping[AccessKind, Judge] = {
     "skill": judge_skill,
     "question": judge_question,
     "plan": judge_plan,
-    "notes": judge_harmless,
+    **dict.fromkeys(("todos", "notes"), judge_harmless),
 }
 """The judges of a call, by what its tool declares to touch."""
 

@@ -225,7 +225,7 @@ def _for_branch(call: JudgedCall, folders: Sequence[str], cwd: str) -> list[Sugg
 
 
 def _for_cells(call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
-    what = "any cells that are run" if call.name == "NotebookRun" else "any notebook that is verified"
+    what = "any cells that are run" if call.access.kind == "cells" else "any notebook that is verified"
     return [Suggestion((call.name,), "session", f"{what} in this session")]
 
 
@@ -337,8 +337,8 @@ def _for_question(_call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list
 _OFFERS: Mapping[AccessKind, Offer] = {
     "python": _for_python,
     "branch": _for_branch,
-    "cells": _for_cells,
-    **dict.fromkeys(("read", "list", "find", "search", "edit"), _for_file),
+    **dict.fromkeys(("cells", "fresh_kernel"), _for_cells),
+    **dict.fromkeys(("read", "list", "index", "find", "search", "edit"), _for_file),
     "patch": _for_patch,
     "lint": _for_lint,
     "fetch": _for_fetch,

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from cellwright.agent.calls.written_tools import written_tools
 from cellwright.agent.tool import Category, ToolAccess, is_chosen
 from cellwright.permissions.rules.rule import own_name
-from cellwright.permissions.written_tools import written_tools
 
 
 class NamedTool(Struct, frozen=True):

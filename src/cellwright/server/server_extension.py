@@ -98,7 +98,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         from cellwright.server.runs.runs import ClientRuns
 
         # first: whatever fails after it, no kernel gets more than the administrator wants
-        self.administration = administration.administer(self, self.serverapp)
+        self.administration = administration.administer(self, self.policy(), self.serverapp)
         server = self.settings
         root = Path(self.serverapp.root_dir).resolve()  # type: ignore[union-attr]  # a linked extension has its server
         reports = RunReports(server["event_logger"] if self.report_runs else None)

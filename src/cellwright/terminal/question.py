@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.agent.calls.written_tools import changes_cells
 from cellwright.conversation.user_answers import (
     Choice,
     allowed,
@@ -286,7 +287,7 @@ def _offer(use: ToolUse, choice: Choice) -> OfferedAnswer:
     label, words = visible_line(choice["label"], TITLE_CHARS), ""
     if choice["action"] == "deny" and use.kind != "trust":
         words = "Reason" if use.kind == "permission" else "What should be different?"
-    if use.name == "NotebookEdit" and use.kind == "permission" and choice["scope"] == "once":
+    if changes_cells(use.name) and use.kind == "permission" and choice["scope"] == "once":
         # a warning says that somebody changed the cell: nothing is changed, and Claude reads it again
         accept = "Let Claude adapt it" if use.preview.warning else "Accept"
         label = "Reject" if choice["action"] == "deny" else accept

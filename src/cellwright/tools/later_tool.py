@@ -42,6 +42,7 @@ class WrittenDefinition(Struct, frozen=True, omit_defaults=True):
     asks: QuestionKind
     asks_together: bool
     functions: Sequence[str]
+    everyday: bool = False
     rarely_used: bool = False
     has_effects: bool | None = None
     other_names: Sequence[str] = ()
@@ -84,6 +85,7 @@ def later_tool(name: str, make: Callable[[], Tool]) -> Tool:
         input_examples=definition.input_examples,
         asks=definition.asks,
         asks_together=definition.asks_together,
+        everyday=definition.everyday,
         rarely_used=definition.rarely_used,
         has_effects=definition.has_effects,
         other_names=tuple(definition.other_names),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import cellwright
-from cellwright.conversation.tools.toolset import EVERYDAY
 from cellwright.model.models import model_shown
 from cellwright.testing import MessagesServer, say
+from declared_tools import declared
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,8 @@ def test_few_tools_are_told(
             assert not model.startswith("claude")  # the strict server knows Claude alone
     told = {tool["name"] for tool in server.requests[0].body["tools"]}
     assert "mine" in told
-    assert (told - {"mine"} <= EVERYDAY) is few
+    everyday = {name for name, tool in declared().items() if tool.everyday}
+    assert (told - {"mine"} <= everyday) is few
 
 
 def test_a_path_is_no_name_to_show() -> None:

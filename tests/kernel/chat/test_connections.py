@@ -15,7 +15,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Notice, Preview, TextDelta
 from cellwright.kernel.chat.connections import MAX_CONNECTIONS, PING_SECONDS, QUIET_SECONDS, PanelConnection
 from cellwright.kernel.chat.conversation_log import CHARS_KEPT, RUNS_KEPT, LineLog, LoggedRun, past_run
-from cellwright.kernel.chat.manage import serve_manage
+from cellwright.kernel.chat.requests import serve_manage
 from cellwright.kernel.output.op_log import MESSAGES_AT_ONCE, SECONDS_BETWEEN_MESSAGES
 from cellwright.kernel.pages.comm import PageError
 

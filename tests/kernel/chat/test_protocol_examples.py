@@ -14,12 +14,12 @@ from chat_comms import Panels
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
-from cellwright.kernel.chat.comm_target import PROTOCOL
 from cellwright.kernel.chat.conversation_log import LoggedRun
 from cellwright.kernel.chat.panel_state import Choices
 from cellwright.kernel.chat.prompts import read_prompt
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.output.protocol import read_message
+from cellwright.kernel.pages.comm import PROTOCOL
 from row_tables import for_each_row
 
 PROTOCOL_PAGES = Path(__file__).parents[3] / "docs/protocol"

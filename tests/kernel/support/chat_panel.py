@@ -11,7 +11,8 @@ from typing import Any
 from notebook_kernel import Message, NotebookKernel
 
 from cellwright.conversation.message_chunks import JoinedMessages, pieces
-from cellwright.kernel.chat.comm_target import PROTOCOL, TARGET
+from cellwright.kernel.chat.comm_target import TARGET
+from cellwright.kernel.pages.comm import PROTOCOL
 
 Json = dict[str, Any]
 

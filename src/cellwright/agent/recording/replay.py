@@ -36,24 +36,17 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, TextDelta, ThinkingDelta, ToolEnd, ToolInputDelta, TurnEnd
 from cellwright.model.provider import ProviderEvent, Request
 
-RUN_AGAIN = frozenset({"Python", "NotebookRun", "TodoWrite", "TaskCreate", "TaskUpdate"})
-"""The tools that are run again: those that later calls and turns need, and those that views show."""
-
 
 class UntrustedRecording(CellwrightError):
     """The recording is somebody else's, or was altered: ask the user, then `Replay.trust`."""
 
 
 class Replay:
-    """The recording at `path`, played in the folder `project`. One for each process and file: it counts equal prompts.
+    """The recording at `path`, played in the folder `project`. One for each process and file: it counts equal prompts."""
 
-    Tools named in `run_again` run for real, since later turns need what they leave behind.
-    """
-
-    def __init__(self, path: Path, project: Path, *, run_again: frozenset[str] = RUN_AGAIN) -> None:
+    def __init__(self, path: Path, project: Path) -> None:
         self.path = path.absolute()
         self.project = project
-        self.run_again = run_again
         # read once: what is played is what was checked
         self._state = _file_state(self.path)
         self._data = read_recording(self.path)
@@ -105,7 +98,7 @@ class Replay:
         by_id = {call.tool_use_id: call for call in turn.calls}
         later = {name: self._later[turn.key, turn.ordinal, name] for name in by_id}
         changes = {name: self._changes[turn.key, turn.ordinal, name] for name in ("", *by_id)}
-        return ReplayedCalls(by_id, turn.contents, later, self.project, self.run_again, changes)
+        return ReplayedCalls(by_id, turn.contents, later, self.project, changes)
 
     def _not_found(self, text: str, key: str, ordinal: int) -> CellwrightError:
         details = {"path": str(self.path), "ordinal": ordinal}

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from cellwright.agent.calls.written_tools import access_of
 from cellwright.agent.recording.recorded_edits import edits_of
 from cellwright.agent.recording.recordings import RecordedCall, RecordedTurn, steady_text
 from cellwright.agent.recording.replay_drift import CallKey, Drift, text_of
@@ -38,7 +39,7 @@ _IN_WORDS: Mapping[str, tuple[str, str]] = {
 }
 """One and several of the calls that nothing holds against now, by what their tools declare to touch."""
 _FILE_NAME = lazy_pattern(r"[\w-][\w.-]*\.\w+")
-_RUNS_CODE = frozenset({"Python", "NotebookRun", "NotebookVerify", "Bash", "RunTests", "Lint"})
+_RUNS_CODE = frozenset({"python", "cells", "fresh_kernel", "shell", "tests", "lint"})
 MAX_SHOWN = 4
 LINE_CHARS = 160
 
@@ -156,7 +157,7 @@ def later_changes(turns: Iterable[RecordedTurn], project: Path, recording: Path)
         }
         for call in reversed(turn.calls):
             paths |= {edit.path for edit in edits_of(call.display, project)}
-            if call.name in _RUNS_CODE:
+            if access_of(call.name).kind in _RUNS_CODE:
                 code = (*code, inputs.get(call.tool_use_id, ""))
             found[turn.key, turn.ordinal, call.tool_use_id] = LaterChanges(paths, code)
         found[turn.key, turn.ordinal, ""] = LaterChanges(paths, code)

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.agent.calls.tool_results import without_edit_note
+from cellwright.agent.calls.written_tools import access_of
 from cellwright.agent.recording.recorded_edits import edits_of
 from cellwright.agent.recording.recordings import FileState, RecordedCall, RecordedTurn, steady_text
 from cellwright.errors import CellwrightError, ErrorCode
@@ -92,7 +93,8 @@ def result_drift(
         if (now.status == "success") == (then.status == "success"):
             return None
         return Drift(
-            "cell" if then.name == "NotebookRun" else "python", f"{then.name}: {text_of(now.content)[:LINE_CHARS]}"
+            "cell" if access_of(then.name).kind == "cells" else "python",
+            f"{then.name}: {text_of(now.content)[:LINE_CHARS]}",
         )
     before = redaction.clean(text_of(without_edit_note(then.content, tool_input))).text
     after = redaction.clean(text_of(now.content)).text
@@ -125,9 +127,6 @@ def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
         return content
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
 
-
-READ_FIELDS: Mapping[str, str] = {"Read": "file_path", "NotebookRead": "notebook_path"}
-"""The tools whose input names a file that they read, and the field that does."""
 
 LARGEST_FILE = 64 * 2**20
 """Bytes: of a larger file only its size counts."""
@@ -164,7 +163,8 @@ def states_after(
 ) -> list[FileState]:
     """The states, right after a call that succeeded, of the files that it read or edited; those that can be read."""
     paths = {edit.path for edit in edits_of(display, project)}
-    if isinstance(given := tool_input.get(READ_FIELDS.get(name, "")), str):
+    access = access_of(name)
+    if access.kind == "read" and isinstance(given := tool_input.get(access.field), str):
         paths.add((project / given).resolve())
     return states_of(paths)
 

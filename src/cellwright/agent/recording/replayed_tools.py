@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_results import bounded
+from cellwright.agent.calls.written_tools import changes_cells, written_tools
 from cellwright.agent.recording.recorded_edits import Edit, content_bytes, content_hash, edits_of
 from cellwright.agent.recording.recordings import RecordedCall
 from cellwright.agent.recording.replay_checks import (
@@ -57,7 +58,6 @@ class ReplayedCalls(Struct, frozen=True):
     contents: Mapping[str, str]
     later: Mapping[str, Mapping[Path, States]]
     project: Path
-    run_again: frozenset[str]
     changes: Mapping[str, LaterChanges]
     """The changes of the recording from each call on, and from the prompt on under the name ""."""
     redaction: Redaction = field(default_factory=Redaction)
@@ -68,8 +68,10 @@ class ReplayedCalls(Struct, frozen=True):
         return self.calls[recorded_id(ctx.tool_use_id)]
 
     def runs_again(self, call: RecordedCall) -> bool:
-        """True for a call that is run again, and gives what it gives now."""
-        return call.name in self.run_again and call.status in ("success", "error")
+        """True for a call that is run again, and gives what it gives now: later ones need what it left, or views show it."""
+        tool = written_tools().get(call.name)
+        is_repeated = tool is not None and tool.access.kind in ("python", "cells", "todos") and not tool.read_only
+        return is_repeated and call.status in ("success", "error")
 
     def later_of(self, call: RecordedCall, path: Path) -> States:
         return self.later[call.tool_use_id].get(path, frozenset())
@@ -118,7 +120,7 @@ def _replayed(
                     # the policy judged its input whole, and its files are as they were
                     return _bounded(await tool.call(tool_input, ctx), tool)
             except ToolError as error:
-                on_drift(Drift("cell" if tool.name == "NotebookEdit" else "file", error.message))
+                on_drift(Drift("cell" if changes_cells(tool.name) else "file", error.message))
                 raise
             found = await _compared(tool, tool_input, then, recorded, ctx)
             for drift in found or ():
@@ -132,7 +134,7 @@ def _replayed(
     return replace(tool, call=call, limits=limits)
 
 
-_LOOKS_AT_NOTHING = frozenset({"edit", "patch", "notes", "question", "plan", "skill"})
+_LOOKS_AT_NOTHING = frozenset({"edit", "patch", "todos", "notes", "question", "plan", "skill"})
 """Calls whose results depend on nothing that is not compared with the effect itself."""
 
 
@@ -194,7 +196,7 @@ async def _apply_once(
     tool: Tool, tool_input: Mapping[str, Any], then: RecordedCall, recorded: ReplayedCalls, edit_target: EditTarget
 ) -> None:
     """Bring the file from the state before to the recorded one; ToolError, and nothing touched, if it is in neither."""
-    if tool.name == "NotebookEdit":
+    if changes_cells(tool.name):
         cell = cell_place(then.display, recorded.project)
         later = recorded.later_of(then, cell) if cell is not None else frozenset()
         if await edit_target.edit_cell(tool_input, then.display or {}, later):

@@ -155,7 +155,6 @@ _MATCHES: Mapping[str, str] = {
     "Read": "reading files that match `%s`",
     "Edit": "changing files that match `%s`",
     "Write": "changing files that match `%s`",
-    "WebFetch": "fetching pages that match `%s`",
     "Agent": "the agent `%s`",
     "Skill": "the skill `%s`",
 }
@@ -164,7 +163,6 @@ _EVERY: Mapping[str, str] = {
     "Read": "every read of a file",
     "Edit": "every change of a file",
     "Write": "every change of a file",
-    "WebFetch": "every fetch of a page",
     "Python": "all Python code",
     "Agent": "every agent",
     "Skill": "every skill",
@@ -180,6 +178,8 @@ def rule_meaning(text: str) -> str:
     if rule.tool.startswith("mcp__"):
         _, server, *tool = rule.tool.split("__", 2)
         return f"the tool {tool[0]} of the MCP server {server}" if tool else f"every tool of the MCP server {server}"
+    if rule.is_about_hosts:
+        return "every fetch of a page" if rule.specifier is None else f"fetching pages that match `{rule.specifier}`"
     if rule.specifier is None:
         return _EVERY.get(rule.tool, f"every call of {rule.tool}")
     return (_MATCHES.get(rule.tool) or f"calls of {rule.tool} that match `%s`").replace("%s", rule.specifier)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.calls.written_tools import access_of, name_with
 from cellwright.agent.prompt import ContextItem, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import Tool
 from cellwright.conversation.prompts.prompt import (
@@ -24,11 +25,10 @@ from cellwright.conversation.prompts.prompt import (
 )
 from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN
-from cellwright.permissions.written_tools import access_of
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
 from cellwright.tools.paths import shown_path
-from cellwright.tools.planning.todos import MARKS
+from cellwright.tools.planning.todos import MARKS, writes_whole_list
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ def _todos(said: Sequence[Json]) -> Iterator[ContextItem]:
 
     todos: Sequence[Json] = tasks_in(said).todos()
     calls = (block for message in reversed(said) for block in _blocks(message, "tool_use"))
-    if not todos and (last := next((call for call in calls if call["name"] == "TodoWrite"), None)) is not None:
+    if not todos and (last := next(filter(writes_whole_list, calls), None)) is not None:
         given = last["input"].get("todos")
         todos = [todo for todo in given if isinstance(todo, dict)] if isinstance(given, list) else []
     if all(todo.get("status") == "completed" for todo in todos):
@@ -134,8 +134,8 @@ async def _files(said: Sequence[Json], cwd: Path, context: PromptContext, room: 
     for path in _last_files(said, cwd):
         display_path = shown_path(cwd, path)
         mention = Mention("file", display_path, display_path)
-        tool = "NotebookRead" if path.suffix == ".ipynb" else "Read"
         field = "notebook_path" if path.suffix == ".ipynb" else "file_path"
+        tool = name_with("read", field)
         content = await read_for(mention, tool, {field: str(path)}, context) if path.is_file() else AttachedMention()
         if isinstance(content, AttachedMention):
             continue

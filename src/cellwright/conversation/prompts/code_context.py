@@ -16,6 +16,7 @@ from cellwright.conversation.prompts.prompt import refusal, without_secrets
 from cellwright.errors import ToolError
 from cellwright.text import counted, lazy_pattern
 from cellwright.tools.code.navigation.project_code import CodeOutput, CodeRow
+from cellwright.tools.code.navigation.semantic_search import SEMANTIC_SEARCH
 
 HITS = 20
 HITS_UNASKED = 10
@@ -48,7 +49,7 @@ async def code_context(cwd: Path, prompt_context: PromptContext, *, asked_for: b
 
 async def _code_context(cwd: Path, prompt_context: PromptContext, hits: int) -> ContextItems:
     words = prompt_context.words.strip()
-    tool = prompt_context.tools.get("SemanticSearch")
+    tool = prompt_context.tools.get(SEMANTIC_SEARCH)
     if not words or tool is None:
         return ContextItems()
     given = {"query": words[:QUERY_CHARS], "limit": hits, "min_score": MIN_SCORE}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from cellwright.agent.calls.written_tools import written_tools
 from cellwright.agent.tool import GROUPS, TOOL_ALIASES, TOOL_SEARCH, Tool, is_chosen
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.notebooks import RecordedNotebooks
@@ -29,7 +30,6 @@ from cellwright.conversation.tools.built_in_tools import (
 )
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.rules.rule import RULE_NAMES
-from cellwright.permissions.written_tools import written_tools
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.later_tool import whole_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
@@ -94,13 +94,6 @@ def tools_may_be_deferred(environ: Mapping[str, str]) -> bool:
     return may_defer(environ, is_own_platform=is_own_platform(environ))
 
 
-EVERYDAY = frozenset(
-    {"Read", "Write", "Edit", "Glob", "Grep", "LS", "Bash", "TaskStop", "NotebookEdit", "NotebookRead", "Python"}
-    | {"TodoWrite", "AskUserQuestion", "ExitPlanMode"}
-)
-"""The built-in tools that a model with a small window is told of."""
-
-
 class ConversationTools:
     """Makes the tools of runs, once a session. `more` makes this process's own; the rest is as in `ToolEnvironment`."""
 
@@ -154,7 +147,7 @@ class ConversationTools:
     def of(self, options: RunOptions) -> tuple[Tool, ...]:
         """The tools of a run: the built-in ones, this process's, and the ones that came with the options.
 
-        Without the built-in ones those that the options name; with a small window those of `EVERYDAY`. CellwrightError for a
+        Without the built-in ones those that the options name; with a small window those for every day. CellwrightError for a
         name that there is not, and for a tool that has the name by which rules know another.
         """
         if not options.builtin_tools and not options.tool_names:
@@ -167,7 +160,7 @@ class ConversationTools:
         chosen = _named(made, options.tool_names)
         if options.builtin_tools and has_small_window(options, self._in_force.settings, self._in_force.environment):
             ours = written_tools()
-            made = tuple(tool for tool in made if tool.name in EVERYDAY or tool.name not in ours)
+            made = tuple(tool for tool in made if tool.everyday or tool.name not in ours)
         if taken := [tool.name for tool in options.tools if tool.name in TOOL_ALIASES]:
             own = ", ".join(f"{name} ({TOOL_ALIASES[name]})" for name in taken)
             message = f"Rules take these names for tools of ours: {own}. Give your tools other names."

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from cellwright.agent.calls.written_tools import access_of
 from cellwright.config.settings.option_table import BRANCHES
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
@@ -35,8 +36,8 @@ NO_BRANCH_LEFT = (
     "one and memory is not short. /branches run CALL runs the code of a call in your kernel."
 )
 
-CHANGES_THE_KERNEL = frozenset({"Python", "NotebookRun"})
-"""The tools whose calls change the kernel itself."""
+CHANGES_THE_KERNEL = frozenset({"python", "cells"})
+"""What tools declare to touch whose calls change the kernel itself."""
 
 
 class Snapshot(Protocol):
@@ -150,7 +151,9 @@ class KernelCopies(Feature):
             ending = asyncio.get_running_loop().create_task(self._kernel.turn_ended(self._of_claude))
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
-        if isinstance(event, ToolStart) and any(call.name in CHANGES_THE_KERNEL for call in event.calls):
+        if isinstance(event, ToolStart) and any(
+            access_of(call.name).kind in CHANGES_THE_KERNEL for call in event.calls
+        ):
             self._is_current = False
 
     @contextlib.asynccontextmanager

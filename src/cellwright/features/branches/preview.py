@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
@@ -28,11 +27,9 @@ from cellwright.sessions.state_dir import PRIVATE_FILE
 from cellwright.tools.files.atomic_write import write_atomically
 
 if TYPE_CHECKING:
-    from cellwright.agent.tool import Tool
     from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.runs.run import Run
-    from cellwright.features.preview.changes import CellOutputsKept, Variable
-    from cellwright.features.preview.open_preview import OpenPreview
+    from cellwright.features.preview.open_preview import OpenPreview, PreviewKernel
     from cellwright.features.preview.staged_tree import StagedTree
 
 ABOUT = """\
@@ -42,25 +39,6 @@ NotebookRun run in one confined copy of the kernel without network, and Bash in 
 what would change, and accepts all, parts, or nothing of it. Use the paths that you know. What has effects outside (MCP \
 tools that change something, pushes, processes in the background) is refused: say what is to be done after the preview.
 </preview>"""
-
-
-class PreviewKernel(Protocol):
-    """The copy of the kernel that a preview works in (`kernel/execute/preview_kernel.py`)."""
-
-    @property
-    def tools(self) -> Mapping[str, Tool]: ...
-    @property
-    def outputs(self) -> CellOutputsKept: ...
-    @property
-    def codes(self) -> Sequence[str]: ...
-    @property
-    def problem(self) -> str: ...
-    def refusal(self) -> str: ...
-    def still(self) -> AbstractAsyncContextManager[None]: ...
-    async def begin(self, tree: StagedTree) -> str: ...
-    async def variables(self) -> Sequence[Variable]: ...
-    async def take(self, names: Sequence[str]) -> Mapping[str, str]: ...
-    async def close(self) -> None: ...
 
 
 class TurnPreview(Feature):

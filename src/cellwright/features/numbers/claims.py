@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from cellwright.agent.calls.written_tools import access_of
 from cellwright.events import UnknownName
 from cellwright.features.numbers.written import HIDDEN, prose_of
-from cellwright.permissions.written_tools import access_of
 from cellwright.sessions.turns import begins_turn
 from cellwright.text import lazy_pattern, strings_in
 

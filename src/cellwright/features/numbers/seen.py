@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from cellwright.agent.calls.written_tools import access_of
 from cellwright.features.numbers.checks import is_title, read_check
 from cellwright.features.numbers.sources import Source, SourceKind, source
 from cellwright.sessions.history import is_after_boundary, is_note
@@ -15,8 +16,6 @@ from cellwright.sessions.turns import begins_turn, is_attached
 from cellwright.text import lazy_pattern
 
 _CODE_FIELDS = ("code", "command", "content", "new_string", "new_source", "source", "patch")
-_FILE_TOOLS = frozenset({"Read", "NotebookRead"})
-_CELL_TOOLS = frozenset({"NotebookRead", "NotebookRun"})
 _CELL = lazy_pattern(
     r'^<cell id="(?P<id>[^"\n]{1,200})" number="(?P<number>\d{1,6})"'
     r'(?:[^>\n]{0,200}? execution_count="(?P<count>\d{1,9})")?[^>\n]{0,400}>\n',
@@ -91,10 +90,12 @@ class SeenNumbers:
             [content] if isinstance(content, str) else [part["text"] for part in content if part.get("type") == "text"]
         )
         path = str(values.get("file_path") or values.get("notebook_path") or values.get("path") or "")
-        kind: SourceKind = "file" if tool in _FILE_TOOLS and path else "output"
+        access = access_of(tool)
+        kind: SourceKind = "file" if access.kind == "read" and path else "output"
         name = f"{PurePath(path).name}, read in call {number}" if kind == "file" else f"{tool}, call {number}"
         text = "\n".join(parts)
-        cells = list(_CELL.finditer(text)) if tool in _CELL_TOOLS else []
+        shows_cells = access.kind in ("read", "cells") and access.field == "notebook_path"
+        cells = list(_CELL.finditer(text)) if shows_cells else []
         yield from self._some(
             kind, name, text[: cells[0].start()] if cells else text, id=block["tool_use_id"], path=path
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from msgspec import Meta, field
 
@@ -18,7 +19,8 @@ from cellwright.sessions.session import Session
 from cellwright.text import counted, lazy_pattern
 
 if TYPE_CHECKING:
-    from cellwright.features.branches.preview import PreviewKernel, TurnPreview
+    from cellwright.features.preview.changes import CellOutputsKept, Variable
+    from cellwright.features.preview.staged_tree import StagedTree
 
 QUESTION = "What of this preview do you accept?"
 ALL, NONE = "All of it", "Nothing of it"
@@ -58,6 +60,25 @@ class AnsweredPreviewInput(AcceptPreviewInput):
     annotations: Annotated[Mapping[str, Any], Meta(description="Remarks.")] = field(default_factory=dict)
 
 
+class PreviewKernel(Protocol):
+    """The copy of the kernel that a preview works in (`kernel/execute/preview_kernel.py`)."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]: ...
+    @property
+    def outputs(self) -> CellOutputsKept: ...
+    @property
+    def codes(self) -> Sequence[str]: ...
+    @property
+    def problem(self) -> str: ...
+    def refusal(self) -> str: ...
+    def still(self) -> AbstractAsyncContextManager[None]: ...
+    async def begin(self, tree: StagedTree) -> str: ...
+    async def variables(self) -> Sequence[Variable]: ...
+    async def take(self, names: Sequence[str]) -> Mapping[str, str]: ...
+    async def close(self) -> None: ...
+
+
 class OpenPreview:
     """One preview from its beginning until it is answered. For the agent's loop."""
 
@@ -85,10 +106,17 @@ class OpenPreview:
             await asyncio.to_thread(tree.close)
 
 
+class AcceptsParts(Protocol):
+    """Brings what is accepted of a preview to the user's own, and notes how it was answered."""
+
+    async def accept(self, preview: OpenPreview, numbers: Sequence[int]) -> tuple[str, list[str]]: ...
+    async def answered_with(self, preview: OpenPreview, lines: Sequence[str]) -> None: ...
+
+
 class Accepting:
     """The question at the end of a preview; takes the place of `FileProposals`."""
 
-    def __init__(self, feature: TurnPreview, preview: OpenPreview) -> None:
+    def __init__(self, feature: AcceptsParts, preview: OpenPreview) -> None:
         self._feature = feature
         self._preview = preview
         self._codes: list[str] = []

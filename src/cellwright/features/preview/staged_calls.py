@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentFeatures, OtherTools
 from cellwright.agent.calls.approval import Decision, Policy
-from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
+from cellwright.agent.tool import READING_KINDS, Content, Tool, ToolContext, ToolResult
 from cellwright.errors import ToolError
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 ACCEPT = "AcceptPreview"
 """The tool by which the user accepts parts at the end."""
 
-_IN_COPY = frozenset({"read", "list", "find", "search", "edit", "shell", "repository", "lint", "tests"})
+_IN_COPY = frozenset({*READING_KINDS, "edit", "shell", "repository", "lint", "tests"})
 """Kinds of tools that work on the copy of the files."""
-_JUDGED = frozenset({"read", "list", "find", "search", "repository", "agent", "variables"})
+_JUDGED = frozenset({*READING_KINDS, "repository", "agent", "variables"})
 """Kinds of calls that are judged as in any turn."""
 _PATHS = ("file_path", "notebook_path", "path")
-_FILES = frozenset({"read", "list", "find", "search", "edit", "repository"})
+_FILES = frozenset({*READING_KINDS, "edit", "repository"})
 """Kinds of those that nothing confines: they work in this process."""
-_WHOLE_FOLDERS = frozenset({"list", "find", "search"})
-_CHANGING = frozenset({"edit", "patch", "shell", "lint", "tests", "cells", "python"})
-_AS_EVER = frozenset({"skill", "question", "plan", "notes", "fetch", "web_search"})
+_WHOLE_FOLDERS = READING_KINDS - {"read"}
+_CHANGING = frozenset({"edit", "patch", "shell", "lint", "tests", "cells", "fresh_kernel", "python"})
+_AS_EVER = frozenset({"skill", "question", "plan", "todos", "notes", "fetch", "web_search"})
 
 STAGED = "This turn is a preview: files are changed in a copy of them, and you are asked at its end."
 CONFINED = "This turn is a preview: it runs in a copy of the files, without network."
@@ -263,7 +263,7 @@ class PreviewPolicy(Struct, frozen=True):
         if kind == "variables" and self.stage.has_run:
             reason = "Code has changed the preview's copy of the kernel. Look at its variables with Branch."
             return Decision("deny", reason)
-        if kind in _JUDGED or (tool.read_only and kind != "cells"):
+        if kind in _JUDGED or (tool.read_only and kind not in ("cells", "fresh_kernel")):
             return judged
         return _refused(f"{tool.name} would have effects outside of it")
 

@@ -479,7 +479,7 @@ def notebook_verify_tool(verifier: Verifier) -> Tool:
         has_effects=True,
         output=NotebookVerifyOutput,
         description=DESCRIPTION,
-        access=ToolAccess("cells", "notebook_path"),
+        access=ToolAccess("fresh_kernel", "notebook_path"),
         category="notebooks",
         best_for="a fresh run of all",
         limits=ToolLimits(seconds=None, result_chars=20_000),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from cellwright.agent.prompt import ContextItems, PromptContext, TitledPrompt
 from cellwright.agent.thread import CallerJobs
@@ -16,15 +16,12 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.context.notebook_context import describe_lines
 from cellwright.kernel.magic.fix import Fix, FixContext, FixRequest, fix_title
 from cellwright.kernel.pages.comm import optional
-from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.agent.prompt import ContextProvider
-    from cellwright.kernel.chat.chat import Chat
-    from cellwright.kernel.chat.connections import PanelConnection
     from cellwright.kernel.namespace.cell_log import CellLog
     from cellwright.kernel.output.op_log import OpLog
 
@@ -123,23 +120,6 @@ def answer_text(log: OpLog) -> str:
             for block in op["blocks"]:
                 texts.pop(block, None)
     return "\n\n".join(text.strip() for text in texts.values() if text.strip())
-
-
-def serve_answer_markdown(chat: Chat) -> None:
-    """Serve `answer_markdown`."""
-
-    async def answer_markdown(_panel: PanelConnection, params: Mapping[str, Any]) -> dict[str, Any]:
-        logged = chat.log.runs.get(optional(params, "run", str) or "")
-        if logged is None:
-            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "This answer is no longer available.")
-        text = answer_text(logged.log)
-        return {
-            "markdown": await asyncio.to_thread(safe_markdown, text),
-            "asked": logged.prompt,
-            "session": logged.session,
-        }
-
-    chat.serve("answer_markdown", answer_markdown)
 
 
 def _invalid(problem: str) -> CellwrightError:

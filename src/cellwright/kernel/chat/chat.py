@@ -1,19 +1,6 @@
 """The conversation of this kernel as panels take part in it: who is connected, what they ask for, what they are told.
 
-`ROOMS` lists the functions that answer what panels can ask for. Each of them, in a module of this folder, is a
-`serve_<what>(chat: Chat) -> None`. It is called once, on the agent's loop, when the first panel connects, and has its
-methods served:
-
-    def serve_sessions(chat: Chat) -> None:
-        async def sessions(panel: PanelConnection, params: Mapping[str, Any]) -> Json:
-            ...
-
-        chat.serve("sessions", sessions)
-
-A handler is awaited on the agent's loop, so what blocks goes to a worker thread (`asyncio.to_thread`); what it
-returns is the reply's result, as JSON. It may raise `CellwrightError` (the reply has its code) and `PageError` with a
-code of its own, `invalid` for params that make no sense (`kernel/pages/comm.py` reads them); any other exception is a
-fault of ours: it is logged, and the reply says `failed`. `panel` is the connection that asks, see connections.py.
+`requests.py` lists what they can ask for.
 """
 
 from __future__ import annotations
@@ -29,21 +16,14 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.steering import SteeringText
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
-from cellwright.kernel.chat.cell_actions import serve_answer_markdown
-from cellwright.kernel.chat.comm_target import PROTOCOL
-from cellwright.kernel.chat.completions import serve_completions
 from cellwright.kernel.chat.connections import PanelConnection
 from cellwright.kernel.chat.conversation_log import LoggedRun
-from cellwright.kernel.chat.manage import serve_manage
-from cellwright.kernel.chat.overview import overview_or_none, serve_overview
-from cellwright.kernel.chat.panel_state import ChatState, serve_choices, serve_context, serve_log
+from cellwright.kernel.chat.overview import overview_or_none
+from cellwright.kernel.chat.panel_state import ChatState
 from cellwright.kernel.chat.past_turns import PastTurns
-from cellwright.kernel.chat.runs import PanelRuns, serve_prompts
-from cellwright.kernel.chat.served_calls import serve_tool_calls
-from cellwright.kernel.chat.sessions import serve_sessions
-from cellwright.kernel.chat.start_page import serve_start
+from cellwright.kernel.chat.runs import PanelRuns
 from cellwright.kernel.output.protocol import AnswerMessage, Steer, StopAgent, WithdrawMessage, read_message
-from cellwright.kernel.pages.comm import CommLink, reply_to
+from cellwright.kernel.pages.comm import PROTOCOL, CommLink, reply_to
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
@@ -51,38 +31,10 @@ if TYPE_CHECKING:
     from cellwright.kernel.magic.config import Claude
 
 
-def serve_undo(chat: Chat) -> None:
-    """Serve `undo_turns` and `undo_turn`."""
-    chat.serve("undo_turns", chat.notebook.undo.turns)
-    chat.serve("undo_turn", chat.notebook.undo.turn)
-
-
-ROOMS: Sequence[Callable[[Chat], None]] = (
-    serve_prompts,
-    serve_answer_markdown,
-    serve_choices,
-    serve_completions,
-    serve_sessions,
-    serve_context,
-    serve_start,
-    serve_log,
-    serve_overview,
-    serve_manage,
-    serve_tool_calls,
-    serve_undo,
-)
-
-
-def serve_handlers(chat: Chat) -> None:
-    """Have everything answered that panels can ask for."""
-    for serve in ROOMS:
-        serve(chat)
-
-
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[PanelConnection, Mapping[str, Any]], Awaitable[Any]]
-"""Answers a panel's request of one method, on the agent's loop; the result goes out as JSON. See chat.py for errors."""
+"""Answers a panel's request of one method, on the agent's loop; the result goes out as JSON. See requests.py for errors."""
 
 
 class Chat:
@@ -101,13 +53,12 @@ class Chat:
         self.questions = notebook.questions
         self.log = notebook.log
         self.connections = notebook.panels
-        self.state = ChatState(self)
+        self.state = ChatState(notebook, config, self.on_loop)
         self._past = PastTurns(self.conversation, self.log, self._is_shown)
         self._handlers: dict[str, Handler] = {"ping": _pong}
         self._serving: set[asyncio.Task[None]] = set()  # asyncio keeps no task alive
         self.log.watch(self)
-        self.runs = PanelRuns(self)
-        self.on_loop(serve_handlers, self)
+        self.runs = PanelRuns(notebook, config)
 
     def _is_shown(self) -> bool:
         return any(connection.view != "overview" for connection in self.connections.all)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 TARGET = "cellwright.chat"
 PRESENCE = "cellwright.present"
-PROTOCOL = 1
 
 
 class Presence(NamedTuple):
@@ -57,7 +56,7 @@ class ChatTarget:
     def _on_open(self, comm: Any, message: Mapping[str, Any]) -> None:
         # loading the extension needs none
         from cellwright.errors import CellwrightError
-        from cellwright.kernel.pages.comm import CommLink
+        from cellwright.kernel.pages.comm import PROTOCOL, CommLink
         from cellwright.version import VERSION
 
         hello = message["content"]["data"]

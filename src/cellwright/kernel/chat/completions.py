@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.prompts.agents import Agents
     from cellwright.conversation.prompts.skills import Skills
-    from cellwright.kernel.chat.chat import Chat
 
 MAX_QUERY = 300
 CELLS_SECONDS = 1.0
@@ -48,11 +47,6 @@ CELLS_AMONG_FILES = 10
 ABOUT_CHARS = 80
 
 CELL = "cell:"
-
-
-def serve_completions(chat: Chat) -> None:
-    """Serve `complete`."""
-    chat.serve("complete", kernel_completions(chat.shell, chat.notebooks, chat.conversation).complete)
 
 
 def kernel_completions(shell: InteractiveShell, notebooks: OpenNotebooks, conversation: Conversation) -> Completions:

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.approval import ToolUse
-from cellwright.commands.tasks import stop_task
 from cellwright.errors import CellwrightError
 from cellwright.kernel.chat.conversation_log import LoggedRun
-from cellwright.kernel.pages.comm import required
 from cellwright.text import visible_line
 from cellwright.tools.shell.background import background_tasks
 
 if TYPE_CHECKING:
-    from cellwright.kernel.chat.chat import Chat
-    from cellwright.kernel.chat.connections import PanelConnection
+    from cellwright.kernel.conversation import NotebookConversation
 
 LINE_CHARS = 200
 MAX_ROWS = 20
@@ -30,24 +27,33 @@ MAX_ROWS = 20
 class Overview:
     """Builds the message, and watches the tasks that no event of a run tells of. On the agent's loop."""
 
-    def __init__(self, chat: Chat) -> None:
-        self._chat = chat
+    def __init__(
+        self,
+        notebook: NotebookConversation,
+        on_loop: Callable[..., None],
+        title: Callable[[], str],
+        changed: Callable[[], None],
+    ) -> None:
+        self._notebook = notebook
+        self._on_loop = on_loop
+        self._title = title
+        self._changed = changed
         self._followed: set[asyncio.Future[Any]] = set()
 
     def message(self) -> Mapping[str, Any]:
         """The kernel's sessions as they are now. Raises CellwrightError when the session's folder cannot be used."""
-        chat = self._chat
-        session = chat.conversation.sessions.current
-        shown = [run for run in chat.log.runs.values() if run.kind != "past"]
+        notebook = self._notebook
+        session = notebook.conversation.sessions.current
+        shown = [run for run in notebook.log.runs.values() if run.kind != "past"]
         active = [run for run in shown if not run.finished]
         last = next((run for run in reversed(shown) if run.finished), None)
         return {
             "type": "overview",
-            "session": {"id": session.id, "title": chat.state.title, "cost_usd": session.cost_usd},
-            "cwd": str(chat.conversation.cwd),
+            "session": {"id": session.id, "title": self._title(), "cost_usd": session.cost_usd},
+            "cwd": str(notebook.conversation.cwd),
             "runs": [_run(run) for run in active[:MAX_ROWS]],
             "last": None if last is None else _run(last),
-            "questions": [_question(use) for use in chat.questions.uses[:MAX_ROWS]],
+            "questions": [_question(use) for use in notebook.questions.uses[:MAX_ROWS]],
             "tasks": self._tasks()[:MAX_ROWS],
         }
 
@@ -58,7 +64,7 @@ class Overview:
             if not command.run.ended.done():
                 rows.append(_task(command.id, "command", command.shown_command, began - (now - command.started)))
                 self._follow(command.run.ended)
-        for agent in self._chat.conversation.features.subagents.background:
+        for agent in self._notebook.conversation.features.subagents.background:
             if not agent.task.done():
                 title = f"{agent.type}: {agent.description}"
                 rows.append(_task(agent.id, "agent", title, began - (now - agent.started)))
@@ -72,24 +78,11 @@ class Overview:
             task.get_loop().call_soon_threadsafe(task.add_done_callback, self._ended)
 
     def _ended(self, task: asyncio.Future[Any]) -> None:
-        self._chat.on_loop(self._forget, task)
+        self._on_loop(self._forget, task)
 
     def _forget(self, task: asyncio.Future[Any]) -> None:
         self._followed.discard(task)
-        self._chat.state.changed()
-
-
-def serve_overview(chat: Chat) -> None:
-    """Serve `stop_task`."""
-
-    async def stop(_panel: PanelConnection, params: Mapping[str, Any]) -> None:
-        task_id = required(params, "id", str)
-        chat.runs.stop(task_id)
-        if not any(run.id == task_id for run in chat.log.runs.values()):
-            await stop_task(chat.conversation, task_id)
-        chat.state.changed()
-
-    chat.serve("stop_task", stop)
+        self._changed()
 
 
 def overview_or_none(overview: Overview) -> Mapping[str, Any] | None:

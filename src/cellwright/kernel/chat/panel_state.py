@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.context.context_usage import ContextContents, context_parts, context_tokens
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
 from cellwright.conversation.runs.run_options import RunOptions
@@ -27,12 +26,10 @@ from cellwright.kernel.run.idle_kernel import loses_output
 from cellwright.model.credentials import is_scripted
 from cellwright.model.models import EFFORTS, limits
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS
-from cellwright.telemetry.log_file import last_lines
 
 if TYPE_CHECKING:
     from cellwright.config.settings.settings import Settings
-    from cellwright.kernel.chat.chat import Chat
-    from cellwright.kernel.chat.connections import PanelConnection
+    from cellwright.kernel.conversation import NotebookConversation
     from cellwright.kernel.magic.config import Claude
 
 MODELS = (DEFAULT_MODEL, "claude-sonnet-5-5", "claude-haiku-5-5")
@@ -142,16 +139,6 @@ def model_name(model: str) -> str:
     return f"{family.capitalize()} {'.'.join(version)}".strip() if model.startswith("claude-") else model
 
 
-def serve_choices(chat: Chat) -> None:
-    """Serve `set`."""
-
-    async def choose(_panel: PanelConnection, params: Mapping[str, Any]) -> None:
-        chat.state.choices.set(params)
-        chat.state.changed()
-
-    chat.serve("set", choose)
-
-
 def _problem(value: Callable[[], object]) -> str:
     try:
         value()
@@ -171,20 +158,21 @@ LOSES_OUTPUT = (
 class ChatState:
     """Watches what the state is made of. All of it on the agent's loop, but for what IPython tells of cells."""
 
-    def __init__(self, chat: Chat) -> None:
-        self._chat = chat
-        self.choices = Choices(chat.conversation, chat.config)
+    def __init__(self, notebook: NotebookConversation, config: Claude, on_loop: Callable[..., None]) -> None:
+        self._notebook = notebook
+        self._on_loop = on_loop
+        self.choices = Choices(notebook.conversation, config)
         self.title = ""
         """Of the session, "" until the catalog knows one."""
         self._sent: Mapping[str, Any] = {}
-        self.overview = Overview(chat)
+        self.overview = Overview(notebook, on_loop, lambda: self.title, self.changed)
         self._overview_sent: Mapping[str, Any] | None = {}
         self._order: list[str] = []
         """The runs that go on or wait, as panels were told last."""
         self._looked_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         for event in ("pre_run_cell", "post_run_cell"):
-            chat.shell.events.register(event, self._cell)
+            notebook.shell.events.register(event, self._cell)
 
     def show_title(self, title: str) -> None:
         """Tell panels what the session is called."""
@@ -196,7 +184,7 @@ class ChatState:
         if self._timer is not None:
             self._timer.cancel()
         for event in ("pre_run_cell", "post_run_cell"):
-            self._chat.shell.events.unregister(event, self._cell)
+            self._notebook.shell.events.unregister(event, self._cell)
 
     def changed(self) -> None:
         """Something may have changed: panels are told within a fifth of a second, of another run's turn at once."""
@@ -209,9 +197,9 @@ class ChatState:
 
     def message(self) -> Mapping[str, Any]:
         """The state as it is now."""
-        chat = self._chat
+        notebook, conversation = self._notebook, self._notebook.conversation
         there = self._run_ids()
-        session = chat.conversation.sessions.current
+        session = conversation.sessions.current
         model = self.choices.model
         window = limits(session.last_model or model)
         return {
@@ -222,9 +210,9 @@ class ChatState:
                 "cost_usd": session.cost_usd,
                 "context_tokens": session.context_tokens,
                 "context_window": window.context_window if window.known else None,
-                "turns": chat.log.turns,
+                "turns": notebook.log.turns,
             },
-            "cwd": str(chat.conversation.cwd),
+            "cwd": str(conversation.cwd),
             "kernel": {"executable": sys.executable, "python": platform.python_version(), "busy": self._is_busy},
             "model": model,
             "models": self.choices.models,
@@ -234,26 +222,26 @@ class ChatState:
             "efforts": self.choices.efforts,
             "current": there[0] if there else None,
             "waiting": there[1:],
-            "asking": chat.questions.ids,
+            "asking": notebook.questions.ids,
             "notices": self._notices(),
-            "scripted": is_scripted(chat.conversation.in_force.environment),
+            "scripted": is_scripted(conversation.in_force.environment),
         }
 
     def _notices(self) -> list[str]:
-        notices = [*self.choices.problems, *self._chat.conversation.in_force.settings.notices]
+        notices = [*self.choices.problems, *self._notebook.conversation.in_force.settings.notices]
         return [*notices, LOSES_OUTPUT] if loses_output() else notices
 
     @property
     def _is_busy(self) -> bool:
         """True when a cell that is no prompt is running."""
-        running = self._chat.notebook.cells.running()
+        running = self._notebook.cells.running()
         return any(not run.is_prompt for run in running)
 
     def _cell(self, _info: object) -> None:
-        self._chat.on_loop(self.changed)
+        self._on_loop(self.changed)
 
     def _run_ids(self) -> list[str]:
-        return [run.id for run in self._chat.conversation.runs.active]
+        return [run.id for run in self._notebook.conversation.runs.active]
 
     def _send(self) -> None:
         if self._timer is not None:
@@ -261,47 +249,16 @@ class ChatState:
         self._timer = None
         self._order = self._run_ids()
         self._looked_at = time.monotonic()
-        if not self._chat.connections.all:
+        if not self._notebook.panels.all:
             return
-        if self._chat.connections.has_overview and (now := overview_or_none(self.overview)) != self._overview_sent:
+        if self._notebook.panels.has_overview and (now := overview_or_none(self.overview)) != self._overview_sent:
             self._overview_sent = now
             if now is not None:
-                self._chat.connections.send_overview(now)
+                self._notebook.panels.send_overview(now)
         try:
             message = self.message()
         except CellwrightError:
             return  # the session's folder cannot be used: the next prompt says so
         if message != self._sent:
             self._sent = message
-            self._chat.connections.send_state(message)
-
-
-def serve_context(chat: Chat) -> None:
-    """Answer `context`."""
-
-    async def context(_panel: PanelConnection, _params: Mapping[str, Any]) -> dict[str, Any]:
-        session = chat.conversation.sessions.current
-        model = limits(session.last_model or chat.state.choices.model)
-        tokens, contents = context_tokens(session), ContextContents.of(session)
-        parts = await asyncio.to_thread(context_parts, contents)
-        return {
-            "parts": [{"name": part.name, "tokens": part.tokens} for part in parts],
-            "tokens": tokens if parts else 0,
-            "window": model.context_window if model.known else None,
-        }
-
-    chat.serve("context", context)
-
-
-LINES = 200
-MAX_LINES = 2_000
-
-
-def serve_log(chat: Chat) -> None:
-    """Answer `log`."""
-
-    async def log(_panel: PanelConnection, params: Mapping[str, Any]) -> dict[str, Any]:
-        limit = optional(params, "limit", int) or LINES
-        return {"lines": await asyncio.to_thread(last_lines, max(1, min(limit, MAX_LINES)))}
-
-    chat.serve("log", log)
+            self._notebook.panels.send_state(message)

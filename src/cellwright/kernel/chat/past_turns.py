@@ -45,6 +45,7 @@ from cellwright.telemetry.view_limits import DRAWN
 from cellwright.text import lazy_pattern
 from cellwright.tools.planning.tasks.session_tasks import add_calls
 from cellwright.tools.planning.tasks.tasks import Tasks
+from cellwright.tools.planning.todos import writes_whole_list
 
 logger = logging.getLogger(__name__)
 
@@ -290,7 +291,7 @@ def _result(part: Json, at: float, open_calls: dict[str, PastCall], shown: Mappi
     yield from _answered(str(part["tool_use_id"]), call, facts, at)
     yield _tool_end(part, at, open_calls, text_of(content), facts)
     todos = None if call is None else call.tool_use["input"].get("todos")
-    if call is not None and call.tool_use["name"] == "TodoWrite" and isinstance(todos, list):
+    if call is not None and writes_whole_list(call.tool_use) and isinstance(todos, list):
         yield {"op": "todos", "todos": todos}
 
 

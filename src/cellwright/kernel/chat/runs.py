@@ -29,8 +29,9 @@ from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.commands.command import CommandCall, SlashCommand
-    from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.chat.connections import PanelConnection
+    from cellwright.kernel.conversation import NotebookConversation
+    from cellwright.kernel.magic.config import Claude
 
 
 PROMPTS_KEPT = 20
@@ -39,16 +40,12 @@ PROMPTS_KEPT = 20
 _NUMBERED = lazy_pattern(r"cell (\[\d+\])")
 
 
-def serve_prompts(chat: Chat) -> None:
-    """Serve `prompt`."""
-    chat.serve("prompt", chat.runs.prompt)
-
-
 class PanelRuns:
     """Of all panels. On the agent's loop."""
 
-    def __init__(self, chat: Chat) -> None:
-        self._chat = chat
+    def __init__(self, notebook: NotebookConversation, config: Claude) -> None:
+        self._notebook = notebook
+        self._config = config
         self._numbers = itertools.count(1)
         self._prompts: OrderedDict[str, PanelPrompt] = OrderedDict()
         self._commands: dict[str, AgentTask[None]] = {}
@@ -65,7 +62,7 @@ class PanelRuns:
         if prompt.action is None and self._is_command(prompt.text, of_program=panel.is_server):
             return {"run": self._command(prompt, origin)}
         # what a folder brings along is a person's to trust
-        person = not panel.is_server or self._chat.connections.is_watched
+        person = not panel.is_server or self._notebook.panels.is_watched
         run = self._start(prompt, origin, person=person)
         self._prompts[run] = prompt
         while len(self._prompts) > PROMPTS_KEPT:
@@ -76,24 +73,24 @@ class PanelRuns:
         """Interrupt the run; one that waits is taken out of the line."""
         if (command := self._commands.get(run_id)) is not None:
             command.cancel()
-        for run in self._chat.conversation.runs.active:
+        for run in self._notebook.conversation.runs.active:
             if run.id == run_id:
                 run.cancel()
 
     def _start(self, prompt: PanelPrompt, origin: str, *, person: bool) -> str:
-        chat, conversation, notebook = self._chat, self._chat.conversation, self._chat.notebook
+        notebook, conversation, config = self._notebook, self._notebook.conversation, self._config
         options = replace(
             prompt.options,
-            max_turns=prompt.options.max_turns or chat.config.max_turns,
+            max_turns=prompt.options.max_turns or config.max_turns,
             code_context=prompt.context == "code",
-            budget_usd=prompt.options.budget_usd or chat.config.budget,
+            budget_usd=prompt.options.budget_usd or config.budget,
         )
         questions = self.questions()
         request = RunRequest(
             prompt=prompt.text,
             options=options,
             context=context_providers(
-                prompt, notebook.kernel_context, chat.notebooks.served, conversation.jobs, notebook.cells
+                prompt, notebook.kernel_context, notebook.notebooks.served, conversation.jobs, notebook.cells
             ),
             origin=_place_of(prompt.action) or origin,
             background=True,
@@ -108,14 +105,14 @@ class PanelRuns:
 
     def questions(self) -> Questions:
         """Build what puts a run's questions to the user: nothing shows them but panels and proposal cards."""
-        conversation = self._chat.conversation
+        conversation = self._notebook.conversation
         return Questions(
             conversation.jobs,
             allows_input=False,
             widget=False,
             save_rules=conversation.in_force.save_rules,
             answer_seconds=conversation.in_force.settings.ask_user_question_seconds,
-            mirror=self._chat.notebook.mirror,
+            mirror=self._notebook.mirror,
             is_watched=lambda: True,  # a panel that comes later sees them, too
         )
 
@@ -129,7 +126,7 @@ class PanelRuns:
         from cellwright.commands.registry import is_answered_here, is_command  # most prompts are none
 
         # what a program sends goes to Claude where it is no command; who types a wrong name is told so
-        return is_command(name) if of_program else is_answered_here(text, self._chat.conversation.features.skills)
+        return is_command(name) if of_program else is_answered_here(text, self._notebook.conversation.features.skills)
 
     def _command(self, prompt: PanelPrompt, origin: str) -> str:
         """Begin the slash command; its questions are asked in the panel."""
@@ -137,27 +134,27 @@ class PanelRuns:
         from cellwright.commands.registry import command_of
 
         command, text = command_of(prompt.text)
-        chat = self._chat
+        notebook, conversation = self._notebook, self._notebook.conversation
         run = LoggedRun(
             id=f"command-{next(self._numbers)}",
             prompt=prompt.text,
             origin=origin,
             kind="command",
             asked_at=time.time(),
-            session=chat.conversation.sessions.current.id,
-            home=chat.conversation.sessions.current.id,
-            lines=LineLog() if chat.log.keeps_lines else None,
+            session=conversation.sessions.current.id,
+            home=conversation.sessions.current.id,
+            lines=LineLog() if notebook.log.keeps_lines else None,
         )
         questions = self.questions()
 
         def on_event(event: Event) -> None:
             run.on_event(event)
             if run.has_changed():
-                chat.log.run_changed(run)
+                notebook.log.run_changed(run)
 
-        call = CommandCall(chat.conversation, RunOptions(), text, on_event, questions.can_use_tool)
-        chat.log.begin(run)
-        self._commands[run.id] = chat.conversation.thread.submit(self._finish_command(run, command, call))
+        call = CommandCall(conversation, RunOptions(), text, on_event, questions.can_use_tool)
+        notebook.log.begin(run)
+        self._commands[run.id] = conversation.thread.submit(self._finish_command(run, command, call))
         return run.id
 
     async def _finish_command(self, run: LoggedRun, command: SlashCommand, call: CommandCall) -> None:
@@ -173,8 +170,8 @@ class PanelRuns:
         except Exception as raised:  # noqa: BLE001  nobody awaits it: a command that fails says so in its run
             error = raised
         self._commands.pop(run.id, None)
-        self._chat.log.end(run, error, answer)
-        self._chat.notebook.file_news.notify()
+        self._notebook.log.end(run, error, answer)
+        self._notebook.file_news.notify()
 
 
 def _place_of(action: CellAction | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cellwright.agent.calls.written_tools import name_with
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
 from cellwright.conversation.prompts.prompt import (
     AttachedMention,
@@ -55,7 +56,7 @@ async def attached_cell(
     if cell is None:
         return AttachedMention(notice=f"{mention.text}: no such cell in {own.path.name}. It was sent as text.")
     tool_input = {"notebook_path": str(own.path), "cell_ids": [cell.id], "outputs": "full"}
-    content = await read_for(mention, "NotebookRead", tool_input, prompt_context)
+    content = await read_for(mention, name_with("read", "notebook_path"), tool_input, prompt_context)
     if isinstance(content, AttachedMention):
         return content
     if (redaction := prompt_context.agent.redaction) is not None:

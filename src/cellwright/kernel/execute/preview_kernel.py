@@ -70,11 +70,9 @@ class KernelOfPreview:
         """The reason why its variables are not known, as a sentence."""
         self.outputs: dict[tuple[str, str], tuple[str, tuple[Mapping[str, Any], ...]]] = {}
         branch = branch_tool(self, branches_enforced, seconds)
-        self.tools: Mapping[str, Tool] = {
-            "Branch": replace(branch, call=self._noting(branch)),
-            "Python": replace(branch, name="Python", call=self._noting(branch)),
-            "NotebookRun": self._notebook_run(branch),
-        }
+        code = replace(branch, call=self._noting(branch))
+        tools = (code, replace(code, name="Python"), self._notebook_run(branch))
+        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
 
     @property
     def setting(self) -> str:

@@ -247,6 +247,7 @@ def python_tool(
         description=_description(beside_branch=beside_branch),
         access=ToolAccess("python", "code"),
         category="kernel",
+        everyday=True,
         best_for="what is to stay in the kernel" if beside_branch else "work on variables",
         # the output is bounded already, piece by piece; here is room for the sentences about what was left out
         limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 1_000),

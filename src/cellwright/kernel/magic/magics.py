@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.config import Claude
@@ -14,7 +14,6 @@ from cellwright.kernel.magic.option_parser import help_text, parse_line
 
 if TYPE_CHECKING:
     from cellwright.kernel.conversation import NotebookConversation
-    from cellwright.kernel.extension import Extension
     from cellwright.kernel.magic.fix import Fix
     from cellwright.kernel.magic.options import MagicOptions
     from cellwright.kernel.magic.page_prompt import PagePrompt
@@ -70,10 +69,16 @@ def errors_for_the_user() -> Iterator[None]:
         raise (ToldInterrupt if is_told(interrupt) else CellInterrupt)(*interrupt.args) from None
 
 
+class HasConversation(Protocol):
+    """Whoever has the kernel's conversation, and makes it when it is first asked for."""
+
+    def conversation(self) -> NotebookConversation: ...
+
+
 class ClaudeMagic:
     """The magic as IPython registers it. `awaited_cell` and `awaited_line` are what awaited cells call."""
 
-    def __init__(self, extension: Extension, config: Claude) -> None:
+    def __init__(self, extension: HasConversation, config: Claude) -> None:
         self.extension = extension
         self._config = config
         self._beginnings: dict[str, Callable[[NotebookConversation], None]] = {

@@ -37,7 +37,7 @@ from cellwright.telemetry.run_state import (
 )
 from cellwright.telemetry.view_limits import KEPT, KEPT_OF_RUN
 from cellwright.text import dollars, word_end
-from cellwright.tools.planning.todos import LIST_TOOLS, MARKS, describe_progress
+from cellwright.tools.planning.todos import MARKS, describe_progress, keeps_the_list
 
 
 class RemainingChars:
@@ -336,7 +336,7 @@ def _duration(milliseconds: float) -> str:
 
 def _shows_in_the_list(item: CallItem) -> bool:
     """Return whether all that the call did is in the list of todos."""
-    return item.name in LIST_TOOLS and item.end is not None and item.end.status == "success"
+    return keeps_the_list(item.name) and item.end is not None and item.end.status == "success"
 
 
 def _code(call: Call) -> str:

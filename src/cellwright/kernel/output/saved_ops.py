@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
+from cellwright.agent.calls.written_tools import access_of
 from cellwright.events import Event, TodosChanged, ToolEnd, ToolStart
 from cellwright.kernel.output.agent_ops import agent_line_op, agent_op, agent_state_op
 from cellwright.kernel.output.protocol import Op
@@ -34,8 +35,8 @@ from cellwright.text import map_strings, strings_in
 TRANSCRIPT = "application/vnd.cellwright.transcript+json"
 VERSION = 1
 
-RUNNING_TOOLS = frozenset({"Python", "Branch", "Bash", "NotebookRun", "RunTests"})
-
+RUNNING = frozenset({"python", "branch", "shell", "cells", "tests"})
+"""What tools declare to touch whose results are output of code."""
 
 CleanEach = Callable[[Iterable[str]], Mapping[str, str]]
 """Gives those of the texts that hold secrets, by what they are without them."""
@@ -238,7 +239,7 @@ class _SavedOps:
                 return {**op, "text": _cut(op["text"], room.results, KEPT.result)}
             case "tool_end":
                 diff = None if op["diff"] is None else _cut(op["diff"], room.diffs, KEPT.diff)
-                most = KEPT.result if item.name in RUNNING_TOOLS else KEPT.found
+                most = KEPT.result if access_of(item.name).kind in RUNNING else KEPT.found
                 result = _cut(op["result"], room.results, most)
                 return {
                     **op,

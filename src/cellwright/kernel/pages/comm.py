@@ -19,6 +19,10 @@ from cellwright.kernel.pages.page_secret import knows_secret, secret_in
 logger = logging.getLogger(__name__)
 
 
+PROTOCOL = 1
+"""The version of the chat protocol, which both sides say first."""
+
+
 class PageError(Exception):
     """Raised when what was asked for cannot be done: `code` says why, for programs."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.agent.calls.approval import ToolUse
+from cellwright.agent.calls.written_tools import changes_cells
 from cellwright.events import Asked
 from cellwright.kernel.output.protocol import AnswerMessage, read_message
 from cellwright.kernel.output.transcript_ops import ask_op
@@ -20,8 +21,6 @@ from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.pages import PageConnection, Pages
 from cellwright.kernel.run.questions import SubmitAnswer
 from cellwright.tools.paths import real_path, resolve_path
-
-TOOL = "NotebookEdit"
 
 
 class _OpenProposal(Struct, frozen=True):
@@ -46,7 +45,7 @@ class Proposals:
     @contextlib.asynccontextmanager
     async def mirror(self, use: ToolUse, take: SubmitAnswer) -> AsyncIterator[None]:
         """Have the pages show `use` as long as the block lasts, if it changes a cell that they have open."""
-        path = real_path(resolve_path(self._cwd, str(use.input["notebook_path"]))) if use.name == TOOL else None
+        path = real_path(resolve_path(self._cwd, str(use.input["notebook_path"]))) if changes_cells(use.name) else None
         if path is None or use.kind != "permission":
             yield
             return

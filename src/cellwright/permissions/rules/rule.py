@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from msgspec import Struct
 
 from cellwright.agent.calls.approval import Decision
+from cellwright.agent.calls.written_tools import written_tools
 from cellwright.agent.tool import (
     EDITING_KINDS,
     READING_KINDS,
@@ -42,7 +43,6 @@ from cellwright.permissions.rules.path_pattern import (
     taken_by_name,
 )
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
-from cellwright.permissions.written_tools import written_tools
 from cellwright.text import lazy_pattern, visible_line
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ if TYPE_CHECKING:
 Behavior = Literal["deny", "ask", "allow"]
 Found = TypeVar("Found")
 
-READERS = frozenset({"Read", "Grep", "Glob", "LS", "FileTree", "NotebookRead"})
+READERS = frozenset(
+    name for name, tool in written_tools().items() if tool.access.reads_files and tool.access.kind != "index"
+)
 EDITORS = frozenset(name for name, tool in written_tools().items() if tool.access.edits_files)
 """Names whose rules may have a path in parentheses. Every other tool that reads or edits falls under `Read` and `Edit`."""
 
@@ -95,6 +97,11 @@ class Rule(Struct, frozen=True):
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def is_about_hosts(self) -> bool:
+        """True for a rule about pages, and about the hosts that commands connect to."""
+        return self.tool == "WebFetch"
 
 
 def own_name(tool_name: str) -> str:

@@ -58,7 +58,7 @@ def _paths(rules: Iterable[Rule], tools: Iterable[str], cwd: str, *, grants: boo
 def _hosts(rules: Iterable[Rule]) -> Iterator[str]:
     for rule in rules:
         key, _, domain = (rule.specifier or "").partition(":")
-        if rule.tool != "WebFetch" or key.strip().lower() != "domain":
+        if not rule.is_about_hosts or key.strip().lower() != "domain":
             continue
         try:
             read_host(domain)

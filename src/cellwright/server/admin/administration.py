@@ -6,7 +6,7 @@ import getpass
 import os
 import sqlite3
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jupyter_client.manager import KernelManager
 from msgspec import Struct
@@ -29,9 +29,6 @@ from cellwright.server.proxy.proxy import Proxy, ProxyCaller
 from cellwright.server.routes.base_handler import CellwrightRoute, may_read
 from cellwright.server.runs.runs import ClientRuns
 from cellwright.sessions.state_dir import make_private_folder
-
-if TYPE_CHECKING:
-    from cellwright.server.server_extension import CellwrightApp
 
 PAGE_OPTION = "cellwrightPolicy"
 BUNDLE = "certificates-{port}.pem"
@@ -75,12 +72,12 @@ class PolicyRoute(CellwrightRoute):
         self.answer(await self._administration.report())
 
 
-def administer(traits: CellwrightApp, server: Any) -> Administration:
-    """Put the traits into force for `server` (a ServerApp) and every kernel that it starts from now on.
+def administer(traits: ProxyTraits, policy: AdminPolicy, server: Any) -> Administration:
+    """Put the traits and the policy into force for `server` (a ServerApp) and every kernel that it starts from now on.
 
     A proxy that cannot be made keeps no server from starting: its kernels then have no way to a model at all.
     """
-    policy, user = traits.policy(), os.environ.get("JUPYTERHUB_USER") or _login_name()
+    user = os.environ.get("JUPYTERHUB_USER") or _login_name()
     tokens = KernelTokens()
     proxy, problem = None, ""
     if traits.anthropic_proxy:
@@ -114,7 +111,7 @@ def routes(administration: Administration, runs: ClientRuns) -> list[Route]:
 class _KernelEnvironment(Struct, frozen=True):
     """The setup that kernels of the server start with."""
 
-    traits: CellwrightApp
+    traits: ProxyTraits
     server: Any
     policy: AdminPolicy
     tokens: KernelTokens

@@ -25,13 +25,14 @@ _WITH_TOOLS = ("bash", "python", "web_tools", "mcp")
 
 
 def _tools_of(feature: str) -> tuple[str, ...]:
-    from cellwright.permissions.written_tools import written_tools  # few servers force a feature off
+    from cellwright.agent.calls.written_tools import written_tools  # few servers force a feature off
 
     if feature == "mcp":
         return ("mcp__*",)
     tools = written_tools().items()
     if feature == "python":
-        return tuple(name for kind in ("python", "branch", "cells") for name, tool in tools if tool.access.kind == kind)
+        kinds = ("python", "branch", "cells", "fresh_kernel")
+        return tuple(name for kind in kinds for name, tool in tools if tool.access.kind == kind)
     category = "shell" if feature == "bash" else "web"
     return tuple(name for name, tool in tools if tool.category == category)
 

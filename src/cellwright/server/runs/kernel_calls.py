@@ -15,6 +15,7 @@ from typing import Any
 from jupyter_server.utils import ensure_async
 from msgspec import Struct
 
+from cellwright.agent.calls.written_tools import access_of, changes_cells
 from cellwright.events import ToolEnd
 from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.notebooks import ServedNotebooks
@@ -71,20 +72,20 @@ class CallsInKernels:
     async def _in_notebook(
         self, name: str, tool_input: Mapping[str, Any], ask: AskQuestion | None, tell: TellProgress
     ) -> ToolEnd | None:
-        said = tool_input.get("file_path" if name == "Read" else "notebook_path")
+        said = tool_input.get(access_of(name).field)
         if not isinstance(said, str) or not said.lower().endswith(".ipynb") or "\0" in said:
             return None
         file = self._file(said)
         notebook = next((each for each in await self._running() if each.file == file), None)
         if notebook is None:
-            if name == "NotebookEdit" and (self._access.unsaved.is_unsaved(file) or await self._is_shared(file)):
+            if changes_cells(name) and (self._access.unsaved.is_unsaved(file) or await self._is_shared(file)):
                 how = "have its kernel started there, or have it saved and closed"
                 return _failed(name, f"{file.name} is open without a kernel. Nothing was changed: {how}.")
             return None
         try:
             return await self._in_kernel(notebook.kernel_id, notebook, name, tool_input, ask, tell)
         except _NotReachedError as error:
-            if name == "NotebookEdit" and self._front_ends(notebook.kernel_id):
+            if changes_cells(name) and self._front_ends(notebook.kernel_id):
                 message = (
                     f"{notebook.path} may be open in a front end, and its kernel cannot be asked to change it there: "
                     f"{error.message} Nothing was changed. Mend that, or close the notebook and shut its kernel down."
@@ -107,12 +108,12 @@ class CallsInKernels:
             if kernel_id not in self._access.kernels:
                 raise self._unclear(f"Kernel {kernel_id[:100]} was not found.", running)
             found = [each for each in running if each.kernel_id == kernel_id]
-            if not found and name != "NotebookRun":
+            if not found and access_of(name).kind != "cells":
                 return kernel_id, None
         else:
             found = list(running)
         kernels = {each.kernel_id for each in found}
-        if len(kernels) != 1 or (name == "NotebookRun" and len(found) != 1):
+        if len(kernels) != 1 or (access_of(name).kind == "cells" and len(found) != 1):
             raise self._unclear("Say which notebook is meant (notebook_path), or which kernel (kernel_id).", running)
         return found[0].kernel_id, found[0]
 
@@ -132,8 +133,9 @@ class CallsInKernels:
         tell: TellProgress,
     ) -> ToolEnd:
         passed = {key: value for key, value in tool_input.items() if key not in ("kernel_id", "notebook_path")}
-        if notebook is not None and name not in ("Variables", "Python"):
-            passed["file_path" if name == "Read" else "notebook_path"] = str(notebook.file)
+        field = access_of(name).field
+        if notebook is not None and field in ("file_path", "notebook_path"):
+            passed[field] = str(notebook.file)
         async with contextlib.AsyncExitStack() as stack:
             try:
                 relay = await stack.enter_async_context(self._access.relays.held(kernel_id))

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cellwright.agent.calls.written_tools import access_of
 from cellwright.conversation.message_chunks import JoinedMessages, pieces
 from cellwright.events import ToolEnd
 from cellwright.this_process.late_imports import importing
@@ -66,7 +67,7 @@ class OwnKernels:
         notebook, rest = self._notebook(tool_input), {k: v for k, v in tool_input.items() if k != "notebook_path"}
         if notebook is not None and not notebook.is_file():
             return ToolEnd("", name, "error", f"Notebook {tool_input['notebook_path']} was not found.", 0.0)
-        if name == "NotebookRun":
+        if access_of(name).kind == "cells":
             if notebook is None:
                 return ToolEnd("", name, "error", "Say which notebook is meant (notebook_path).", 0.0)
             rest["notebook_path"] = str(notebook)

@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from cellwright.agent.calls.written_tools import access_of
+from cellwright.agent.tool import AccessKind
 from cellwright.events import (
     Call,
     ContextAttached,
@@ -21,7 +23,7 @@ from cellwright.telemetry.run_state import CallItem, RunState
 from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.views.terminal_text import Style
 from cellwright.text import counted, dollars, visible_line
-from cellwright.tools.planning.todos import LIST_TOOLS, describe_progress
+from cellwright.tools.planning.todos import describe_progress, keeps_the_list
 
 STATUS: dict[ToolStatus, tuple[str, Style]] = {
     "success": ("done", "good"),
@@ -135,22 +137,22 @@ def found(end: ToolEnd) -> str:
         field, noun = _COUNTED[end.name]
         number = result.get(field)
         return (counted(number, noun) if number else f"no {noun}s") if isinstance(number, int) else ""
-    return _read(end.name, result)
+    return _read(access_of(end.name).kind, result)
 
 
-def _read(name: str, result: Mapping[str, Any]) -> str:
-    match name, result:
-        case "Read", {"kind": "text", "first": int(first), "last": int(last), "total": int(total)}:
+def _read(kind: AccessKind, result: Mapping[str, Any]) -> str:
+    match kind, result:
+        case "read", {"kind": "text", "first": int(first), "last": int(last), "total": int(total)}:
             return counted(total, "line") if last - first + 1 >= total else f"lines {first}–{last} of {total}"
-        case "Read", {"kind": str(kind), "size": int(size)}:
-            return f"{kind}, {size:,} bytes"
-        case "NotebookRead", {"cells": list(cells), "total": int(total)}:
+        case "read", {"kind": str(what), "size": int(size)}:
+            return f"{what}, {size:,} bytes"
+        case "read", {"cells": list(cells), "total": int(total)}:
             return counted(total, "cell") if len(cells) == total else f"{len(cells)} of {counted(total, 'cell')}"
-        case "Grep", {"numFiles": 0}:
+        case "search", {"numFiles": 0}:
             return "no hits"
-        case "Grep", {"mode": "content", "numMatches": int(hits), "numFiles": int(files)}:
+        case "search", {"mode": "content", "numMatches": int(hits), "numFiles": int(files)}:
             return f"{counted(hits, 'hit')} in {counted(files, 'file')}"
-        case "Grep", {"numFiles": int(files)}:
+        case "search", {"numFiles": int(files)}:
             return counted(files, "file")
         case _:
             return ""
@@ -211,7 +213,7 @@ def result_lines(end: ToolEnd) -> list[str]:
 
 def shows_in_the_list(end: ToolEnd) -> bool:
     """Return whether all that the call did is in the list of todos."""
-    return end.name in LIST_TOOLS and end.status == "success"
+    return keeps_the_list(end.name) and end.status == "success"
 
 
 def todo_lines(state: RunState, marks: Mapping[str, str]) -> list[str]:

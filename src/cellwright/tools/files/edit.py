@@ -73,6 +73,7 @@ def edit_tool(state: FileState, cwd: Path) -> Tool:
         description=DESCRIPTION,
         access=ToolAccess("edit", "file_path"),
         category="files",
+        everyday=True,
         best_for="changes",
         limits=ToolLimits(file_bytes=EDITED_BYTES),
         examples=[{"file_path": "app.py", "old_string": "retries = 3", "new_string": "retries = 5"}],

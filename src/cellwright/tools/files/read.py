@@ -181,6 +181,7 @@ def read_tool(
         access=ToolAccess("read", "file_path"),
         read_only=True,
         category="files",
+        everyday=True,
         best_for="a known path",
         # the tool keeps its own, narrower limit, which the environment and allow_large move
         limits=ToolLimits(

@@ -76,6 +76,7 @@ def write_tool(state: FileState, cwd: Path) -> Tool:
         description=DESCRIPTION,
         access=ToolAccess("edit", "file_path"),
         category="files",
+        everyday=True,
         best_for="new files",
         limits=ToolLimits(file_bytes=EDITED_BYTES),
         examples=[{"file_path": "docs/plan.md", "content": "# Plan\n"}],

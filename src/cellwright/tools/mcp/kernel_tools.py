@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from cellwright.agent.calls.written_tools import name_with
 from cellwright.agent.tool import ToolAccess
 from cellwright.events import ToolEnd
 from cellwright.tools.inputs import MIN_SECONDS
@@ -24,7 +25,11 @@ TellProgress = Callable[[str], None]
 KERNEL_TOOLS = ("NotebookRun", "Variables", "Python")
 """The tools whose calls go to a kernel, whatever they are about."""
 
-NOTEBOOK_TOOLS = ("Read", "NotebookRead", "NotebookEdit")
+NOTEBOOK_TOOLS = (
+    name_with("read", "file_path"),
+    name_with("read", "notebook_path"),
+    name_with("edit", "notebook_path"),
+)
 """The tools whose calls go to the kernel of the notebook that they name, where it has one."""
 
 

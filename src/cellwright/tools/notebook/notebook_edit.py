@@ -178,6 +178,7 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         description=DESCRIPTION,
         access=ToolAccess("edit", "notebook_path"),
         category="notebooks",
+        everyday=True,
         best_for="cells",
         asks_together=True,
         limits=ToolLimits(seconds=60, file_bytes=NOTEBOOK_BYTES),

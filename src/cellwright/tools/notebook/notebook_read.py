@@ -115,6 +115,7 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         access=ToolAccess("read", "notebook_path"),
         read_only=True,
         category="notebooks",
+        everyday=True,
         best_for="cells and outputs",
         limits=ToolLimits(
             result_chars=MAX_CHARS + OUTPUT_CHARS["full"], result_tokens=read_limits(os.environ, large=False).tokens

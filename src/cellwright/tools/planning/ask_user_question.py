@@ -136,6 +136,7 @@ def ask_user_question_tool() -> Tool:
         access=ToolAccess("question"),
         read_only=True,
         category="planning",
+        everyday=True,
         examples=[EXAMPLE],
         offered=AskUserQuestionInput,
         asks="question",

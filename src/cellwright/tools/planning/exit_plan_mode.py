@@ -78,6 +78,7 @@ def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> T
         description=DESCRIPTION,
         access=ToolAccess("plan"),
         category="planning",
+        everyday=True,
         examples=[{"plan": "1. `loader.py`: read dates with their time zone.\n2. A test for it.\n3. Run the tests."}],
         offered=ExitPlanModeInput,
         asks="plan",

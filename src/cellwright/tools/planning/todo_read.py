@@ -11,7 +11,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.tools.planning.todo_write import MAX_TODOS, TodoWriteInput
-from cellwright.tools.planning.todos import MARKS, TodosOutput, todos_output
+from cellwright.tools.planning.todos import MARKS, TodosOutput, todos_output, writes_whole_list
 
 DESCRIPTION = "Return the current to-do list, with each item's status."
 
@@ -28,7 +28,7 @@ def todo_read_tool() -> Tool:
         rarely_used=True,
         output=TodosOutput,
         description=DESCRIPTION,
-        access=ToolAccess("notes"),
+        access=ToolAccess("todos"),
         read_only=True,
         category="planning",
         best_for="the list as it stands",
@@ -47,7 +47,7 @@ def todo_read_tool() -> Tool:
 def _last_list(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The list of the last call of TodoWrite that went well; another program may have made it."""
     failed = {block["tool_use_id"] for block in _blocks(messages, "tool_result") if block.get("is_error")}
-    calls = [block for block in _blocks(messages, "tool_use") if block["name"] == "TodoWrite"]
+    calls = [block for block in _blocks(messages, "tool_use") if writes_whole_list(block)]
     for call in reversed(calls):
         if call["id"] in failed:
             continue

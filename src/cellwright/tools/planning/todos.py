@@ -8,12 +8,20 @@ from typing import Any
 import msgspec
 
 from cellwright.agent.calls.tool_output import ToolOutput
-
-LIST_TOOLS = frozenset({"TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList"})
-"""The tools whose work shows in the list itself; views need not show each call as well."""
+from cellwright.agent.calls.written_tools import access_of
 
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 """The marks for how far a todo is, in plain text."""
+
+
+def keeps_the_list(tool_name: str) -> bool:
+    """Return whether a tool's work shows in the list itself; views need not show each call as well."""
+    return access_of(tool_name).kind == "todos"
+
+
+def writes_whole_list(tool_use: Mapping[str, Any]) -> bool:
+    """Return whether a call, of this program or another, gives the whole list (`todos` of its input)."""
+    return bool(tool_use["name"] == "TodoWrite")
 
 
 def describe_progress(todos: Sequence[Mapping[str, Any]]) -> str:

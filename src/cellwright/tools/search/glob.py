@@ -90,6 +90,7 @@ def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         access=ToolAccess("find", "path"),
         read_only=True,
         category="search",
+        everyday=True,
         best_for="names",
         limits=LIMITS,
         examples=[{"pattern": "**/*.py"}, {"pattern": "*.{ts,tsx}", "path": "web", "ignore": ["dist"]}],

@@ -164,6 +164,7 @@ def grep_tool(cwd: Path) -> Tool:
         access=ToolAccess("search", "path"),
         read_only=True,
         category="search",
+        everyday=True,
         best_for="text",
         limits=timed_limits(),
         examples=[

@@ -84,6 +84,7 @@ def ls_tool(cwd: Path) -> Tool:
         read_only=True,
         limits=ToolLimits(results=PAGE_ENTRIES),
         category="search",
+        everyday=True,
         best_for="a folder",
         examples=[{}, {"path": "src", "ignore": ["__pycache__"], "limit": 100}],
         title=lambda input: f"List {shown_path(cwd, cwd / input.path)}",

@@ -336,6 +336,7 @@ def bash_tool(
         description=DESCRIPTION,
         access=ToolAccess("shell", "command"),
         category="shell",
+        everyday=True,
         best_for="what no other tool does",
         limits=ToolLimits(seconds=None, result_chars=limits.shown_chars * 2, child_memory_mb=limits.memory_mb),
         examples=EXAMPLES,

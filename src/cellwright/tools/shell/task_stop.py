@@ -56,6 +56,7 @@ def task_stop_tool(tasks: BackgroundTasks, stop_agent: StopAgent | None = None) 
         description=DESCRIPTION,
         access=ToolAccess("notes"),
         category="shell",
+        everyday=True,
         best_for="ending what runs in the background",
         examples=[{"task_id": "bash-1"}],
         title=lambda input: f"Stop {visible_line(input.task_id)}",

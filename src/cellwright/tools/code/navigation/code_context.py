@@ -65,7 +65,7 @@ def code_context_tool(code: ProjectCode) -> Tool:
         rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
-        access=ToolAccess("list", "path"),
+        access=ToolAccess("index", "path"),
         read_only=True,
         category="search",
         best_for="a function whole, with what it calls",

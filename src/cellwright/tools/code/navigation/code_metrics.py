@@ -54,7 +54,7 @@ def code_metrics_tool(code: ProjectCode) -> Tool:
         rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
-        access=ToolAccess("list", "path"),
+        access=ToolAccess("index", "path"),
         read_only=True,
         category="search",
         best_for="complexity and hot spots",

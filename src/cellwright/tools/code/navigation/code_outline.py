@@ -40,7 +40,7 @@ def code_outline_tool(code: ProjectCode) -> Tool:
         rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
-        access=ToolAccess("list", "path"),
+        access=ToolAccess("index", "path"),
         read_only=True,
         category="search",
         best_for="what a file defines",

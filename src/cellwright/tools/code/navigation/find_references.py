@@ -75,7 +75,7 @@ def find_references_tool(code: ProjectCode) -> Tool:
         rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
-        access=ToolAccess("list", "path"),
+        access=ToolAccess("index", "path"),
         read_only=True,
         category="search",
         best_for="where a name is used",

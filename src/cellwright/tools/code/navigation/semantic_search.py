@@ -30,6 +30,7 @@ from cellwright.tools.code.navigation.project_code import (
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs
 from cellwright.tools.search.ripgrep_arguments import checked_globs
 
+SEMANTIC_SEARCH = "SemanticSearch"
 CANDIDATES = 1_000
 LINE_CHARS = 200
 
@@ -56,7 +57,7 @@ def semantic_search_tool(code: ProjectCode) -> Tool:
     """SemanticSearch, for the code of one project."""
 
     @tool(
-        name="SemanticSearch",
+        name=SEMANTIC_SEARCH,
         other_names=(
             "codebase_search",
             "code_search",
@@ -65,7 +66,7 @@ def semantic_search_tool(code: ProjectCode) -> Tool:
         rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
-        access=ToolAccess("list", "path"),
+        access=ToolAccess("index", "path"),
         read_only=True,
         category="search",
         best_for="code by what it does",

@@ -72,7 +72,7 @@ def similar_code_tool(code: ProjectCode) -> Tool:
         rarely_used=True,
         output=CodeOutput,
         description=DESCRIPTION,
-        access=ToolAccess("list", "path"),
+        access=ToolAccess("index", "path"),
         read_only=True,
         category="search",
         best_for="duplicates",

@@ -47,7 +47,7 @@ def task_create_tool(tasks_of: TasksOf) -> Tool:
         name="TaskCreate",
         output=TodosOutput,
         description=DESCRIPTION,
-        access=ToolAccess("notes"),
+        access=ToolAccess("todos"),
         category="planning",
         limits=LIMITS,
         examples=[

@@ -25,7 +25,7 @@ def task_get_tool(tasks_of: TasksOf) -> Tool:
         name="TaskGet",
         output=TodosOutput,
         description=DESCRIPTION,
-        access=ToolAccess("notes"),
+        access=ToolAccess("todos"),
         read_only=True,
         category="planning",
         limits=LIMITS,

@@ -21,7 +21,7 @@ def task_list_tool(tasks_of: TasksOf) -> Tool:
         name="TaskList",
         output=TodosOutput,
         description=DESCRIPTION,
-        access=ToolAccess("notes"),
+        access=ToolAccess("todos"),
         read_only=True,
         category="planning",
         limits=LIMITS,

@@ -60,7 +60,7 @@ def task_update_tool(tasks_of: TasksOf) -> Tool:
         name="TaskUpdate",
         output=TodosOutput,
         description=DESCRIPTION,
-        access=ToolAccess("notes"),
+        access=ToolAccess("todos"),
         category="planning",
         limits=LIMITS,
         examples=[{"taskId": "2", "status": "in_progress"}, {"taskId": "3", "addBlockedBy": ["2"]}],
