@@ -1,6 +1,5 @@
 """One writer per transcript: among processes, within one, and after its owner was killed."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -12,12 +11,10 @@ from cellwright.errors import CellwrightError
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import read_messages, read_transcript
 from cellwright.sessions.transcripts.transcript_lock import (
-    LOCKED_BYTE,
     Holder,
     acquire,
     lease_path,
     read_holder,
-    try_byte_lock,
 )
 
 HOLD = """
@@ -177,34 +174,3 @@ def test_a_forked_child_neither_writes_nor_keeps_the_lease(path, start):
     session = Session.load(path, wait_seconds=5)
     assert session.path == path
     assert [m["content"] for m in session.messages] == ["first"]
-
-
-NO_WAITING = 3
-"""`msvcrt.LK_NBLCK`."""
-
-LOCK_A_BYTE = """
-import fcntl, sys
-held = open(sys.argv[1], "r+b")
-fcntl.lockf(held, fcntl.LOCK_EX, 1, int(sys.argv[2]))
-print("locked", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_the_lock_of_windows_is_one_byte_behind_the_content(tmp_path):
-    # what `msvcrt.locking` does: it locks from where the file stands, and refuses with an OSError
-    def locking(fd: int, mode: int, count: int) -> None:
-        assert mode == NO_WAITING
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, count, os.lseek(fd, 0, os.SEEK_CUR))
-
-    path = tmp_path / "x.jsonl.lease"
-    path.write_text("content")
-    with path.open("r+b") as mine:
-        command = [sys.executable, "-c", LOCK_A_BYTE, str(path), str(LOCKED_BYTE)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-            assert other.stdout.readline() == "locked\n"
-            assert not try_byte_lock(mine.fileno(), locking, NO_WAITING)
-            assert path.read_text() == "content", "others can read what is locked"
-            other.communicate()
-        assert try_byte_lock(mine.fileno(), locking, NO_WAITING)
-    assert path.stat().st_size == len("content")

@@ -147,7 +147,7 @@ def test_no_more_processes(tmp_path: Path) -> None:
         asyncio.run(main())
         """,
     )
-    assert told["Bash"].startswith("EXECUTION_ERROR: There is no bash here")
+    assert told["Bash"].startswith("EXECUTION_ERROR: bash was not found in PATH")
 
 
 def test_a_child_that_takes_all_memory_leaves_us_alone(tmp_path: Path) -> None:

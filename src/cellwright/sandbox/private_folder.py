@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -31,7 +32,9 @@ class PrivateFolder:
         except OSError:
             return PrivateFolder()
         # others may make folders where it was, and would own what commands write
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        if not stat.S_ISDIR(status.st_mode):
+            return PrivateFolder()
+        if sys.platform != "win32" and status.st_uid != os.geteuid():
             return PrivateFolder()
         self._make_parts()
         return self

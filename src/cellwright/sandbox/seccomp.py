@@ -172,6 +172,8 @@ class Filter(Struct, frozen=True, kw_only=True):
 
 def machine() -> str:
     """The architecture that the filter is written for; "" where it is not one of ours or its programs are 32 bits wide."""
+    if sys.platform == "win32":
+        return ""
     name = os.uname().machine
     return name if name in _MACHINES and sys.maxsize > 2**32 else ""
 

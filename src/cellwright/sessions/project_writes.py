@@ -14,6 +14,7 @@ import contextlib
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -138,6 +139,8 @@ def _below(above: int, name: str, path: Path, *, make: bool) -> int:
 
 
 def _write_in(folder: int, name: str, data: bytes | Iterable[bytes], mode: int) -> None:
+    if sys.platform == "win32":
+        raise NotImplementedError
     new = f".cellwright-{secrets.token_hex(6)}.tmp"
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _AS_IT_IS, 0o600, dir_fd=folder)
     try:

@@ -19,6 +19,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.this_process.shared_files import replace_file
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -127,7 +128,7 @@ def write_atomic(path: Path, data: bytes | Iterable[bytes], mode: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(mode)
-        temporary.replace(path)
+        replace_file(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

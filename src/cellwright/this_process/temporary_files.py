@@ -18,6 +18,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from cellwright.this_process.shared_files import system_locks
+
 PREFIX = "cellwright-run-"
 LOCK = "lock"
 """A file of the folder, locked for as long as the process lives that made it."""
@@ -80,6 +82,7 @@ class _ProcessFolder:
             if not self.path.exists():
                 break
         self._release()
+        remove(self.path)  # Windows removes no file that is open, and the lock was
 
     def forget(self) -> None:
         """In a forked process: the folder is the parent's."""
@@ -196,20 +199,18 @@ def _remove_if_abandoned(entry: os.DirEntry[str]) -> None:
         return
     lock = os.open(f"{entry.path}/{LOCK}", os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     try:
-        if time.time() - os.fstat(lock).st_mtime > MIN_AGE_SECONDS and _take(lock):
+        abandoned = time.time() - os.fstat(lock).st_mtime > MIN_AGE_SECONDS and _take(lock)
+        if abandoned:
             remove(Path(entry.path))
     finally:
-        os.close(lock)
+        system_locks().close(lock)
+    if abandoned:  # as at the end of a process
+        remove(Path(entry.path))
 
 
 def _take(lock: int) -> bool:
-    """Lock a file for as long as it is open; False when somebody else has, or where nothing can be locked so."""
-    if sys.platform == "win32":
-        return False
-    import fcntl  # not on Windows
-
+    """Lock a file for as long as it is open; False when somebody else has, or where files cannot be locked."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return system_locks().try_lock(lock)
     except OSError:
         return False
-    return True

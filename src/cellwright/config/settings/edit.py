@@ -6,39 +6,48 @@ The folder is locked for that moment, so that of two kernels that write there at
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from cellwright.config.strict_json import SettingsProblem, parse_settings
 from cellwright.sessions.project_writes import check_way, make_folders
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
+from cellwright.this_process.shared_files import POLL_SECONDS, FileLocks, system_locks
 from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.writing.open_folder import FileChanged
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of `folder`. Raises OSError.
+def locked(
+    folder: Path, locks: FileLocks | None = None, *, opens_folders: bool = sys.platform != "win32"
+) -> Iterator[None]:
+    """Hold the lock of `folder`; where a system `opens_folders` not, that of a file in our state. Raises OSError.
 
-    Without POSIX or locks it holds nothing: writers then compare before they rename.
+    Without locks (NFS) it holds nothing: writers then compare before they rename.
     """
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl  # POSIX only
-
-    handle = os.open(folder, os.O_RDONLY)
+    locks = locks or system_locks()
+    handle = os.open(folder, os.O_RDONLY) if opens_folders else _open_lock_file(folder)
     try:
-        # without locks (NFS) it is as without POSIX
         with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            while not locks.try_lock(handle):
+                time.sleep(POLL_SECONDS)
         yield
     finally:
-        os.close(handle)
+        locks.close(handle)
+
+
+def _open_lock_file(folder: Path) -> int:
+    name = os.path.normcase(os.path.realpath(folder))
+    place = state_folder() / "locks" / f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}.lock"
+    make_private_folder(place.parent)
+    return os.open(place, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
 
 
 TRIES = 3

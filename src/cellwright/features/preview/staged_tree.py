@@ -24,6 +24,8 @@ LARGEST_COPY = 8 * 2**20
 """A larger file is linked."""
 LARGEST_ACCEPTED = 100 * 2**20
 
+_AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
 LINKED = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox", ".pixi", ".mypy_cache"}
     | {".ruff_cache", ".pytest_cache", ".ipynb_checkpoints"}
@@ -207,7 +209,7 @@ class StagedTree(Struct):
 def _read(path: str) -> bytes | None:
     """The content of a file of the copy: never what a link leads to, which code could put there at any moment."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | _AS_IT_IS)
     except OSError:
         return None
     with os.fdopen(descriptor, "rb") as file:

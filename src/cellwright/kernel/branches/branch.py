@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -144,6 +145,8 @@ class Branch:
         self, request: Mapping[str, object], descriptors: Sequence[int], outputs: BranchOutputs, deadline: float
     ) -> Done | Answered | None:
         """Send `request` and read until it is done; None if the branch is gone."""
+        if sys.platform == "win32":
+            raise NotImplementedError
         self.running = True
         try:
             if self._unfinished:  # a call that was cancelled is still at its end
@@ -228,11 +231,15 @@ class Branch:
         self._kill("memory")
 
     def _kill(self, status: Status) -> None:
+        if sys.platform == "win32":
+            raise NotImplementedError
         self._stopping = self._stopping or status
         self._alive = False
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
+        if sys.platform == "win32":
+            raise NotImplementedError
         # nobody else has its pid before the snapshot was asked to reap it
         with contextlib.suppress(ProcessLookupError):
             if number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT):
@@ -242,6 +249,8 @@ class Branch:
 
     async def rest(self) -> None:
         """Stand still until it is asked something: no code of it goes on, and what that started is ended."""
+        if sys.platform == "win32":
+            raise NotImplementedError
         self._rests = True
         self._signal(signal.SIGSTOP)  # first: it could start more
         if self._mark is not None:

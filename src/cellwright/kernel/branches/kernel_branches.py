@@ -248,6 +248,8 @@ class KernelBranches:
         return BranchOrder(bounds, {**own, **mark}, max(LEAST_LEFT, memory().left * 3 // 4))
 
     async def _start(self, owner: str, snapshot: Snapshot, order: BranchOrder, folder: PrivateFolder) -> Branch:
+        if sys.platform == "win32":
+            raise NotImplementedError
         with contextlib.ExitStack() as stack:
             ours, theirs = control_pair()
             stack.callback(theirs.close)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,8 @@ def private_memory(pid: int) -> int:
 
 def resident_memory(pid: int | str = "self") -> int:
     """Bytes of memory that process `pid` holds, shared or not."""
+    if sys.platform == "win32":
+        return 0
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0

@@ -279,6 +279,8 @@ async def take_from(branch: Branch, name: str) -> Any:
 
 @contextlib.contextmanager
 def _sealable_file() -> Iterator[int]:
+    if sys.platform == "win32":
+        raise NotImplementedError
     file = os.memfd_create("cellwright-taken", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         yield file
@@ -288,6 +290,8 @@ def _sealable_file() -> Iterator[int]:
 
 def _seal(file: int) -> None:
     """From now on nobody can change `file`."""
+    if sys.platform == "win32":
+        raise NotImplementedError
     import fcntl  # only Linux has branches
 
     fcntl.fcntl(
@@ -297,6 +301,8 @@ def _seal(file: int) -> None:
 
 def _read(offered: Offered, file: int) -> Any:
     """Make the value of the sealed `file`: nobody can change it any more."""
+    if sys.platform == "win32":
+        raise NotImplementedError
     size = os.fstat(file).st_size
     if not 0 < size <= MOST_BYTES + (1 << 20):
         message = f"it has {size / 1e9:.1f} GB"
@@ -320,7 +326,7 @@ def _read(offered: Offered, file: int) -> Any:
             import polars as pl
 
             frame = pl.from_arrow(table)
-            return frame if offered.kind == "polars" else frame.to_series()  # type: ignore[union-attr]
+            return frame if offered.kind == "polars" or isinstance(frame, pl.Series) else frame.to_series()
     return _as_pandas(table, offered, data)
 
 

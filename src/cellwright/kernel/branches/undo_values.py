@@ -368,6 +368,8 @@ class Looked(Struct, frozen=True):
 
 def start_helper(shell: Any, _arguments: object, descriptors: Sequence[int]) -> int:
     """In the snapshot: fork the helper that serves the socket `descriptors[0]`; return its pid."""
+    if sys.platform == "win32":
+        raise NotImplementedError
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -383,6 +385,8 @@ def start_helper(shell: Any, _arguments: object, descriptors: Sequence[int]) -> 
 
 def end_helper(_shell: Any, pid: int, _descriptors: Sequence[int]) -> None:
     """In the snapshot: end the helper."""
+    if sys.platform == "win32":
+        raise NotImplementedError
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)

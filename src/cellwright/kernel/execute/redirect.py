@@ -65,7 +65,8 @@ class _Pipe:
         self._put = put
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._read_end, self.write_end = os.pipe()
-        os.set_blocking(self._read_end, False)
+        if sys.platform != "win32":
+            os.set_blocking(self._read_end, False)
         self._lock = threading.Lock()
         self._later: int | None = None
         self._released = threading.Event()

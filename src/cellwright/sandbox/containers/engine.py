@@ -149,7 +149,7 @@ def run_arguments(
     built += ["--cpus", container.cpus] if container.cpus else []
     built += ["--pids-limit", str(container.processes)]
     built += ["--user", user] if (user := _user(engine, container)) else []
-    built += ["--userns", "keep-id"] if engine.kind == "podman" and os.geteuid() and not container.user else []
+    built += ["--userns", "keep-id"] if engine.kind == "podman" and not is_root() and not container.user else []
     built += [] if keeps_installed else ["--read-only", "--tmpfs", "/tmp:exec,mode=1777"]
     for mount in mounts:
         if not mount.source:
@@ -185,9 +185,14 @@ def _user(engine: Engine, container: Container) -> str:
     """The user that commands run as: what they make in the project is to be the user's."""
     if container.user:
         return container.user
-    return (
-        f"{os.geteuid()}:{os.getegid()}" if engine.kind == "docker" and os.geteuid() and sys.platform == "linux" else ""
-    )
+    if sys.platform != "linux" or engine.kind != "docker" or os.geteuid() == 0:
+        return ""
+    return f"{os.geteuid()}:{os.getegid()}"
+
+
+def is_root() -> bool:
+    """Return whether commands of ours have all rights on this machine; on Windows nobody's have."""
+    return sys.platform != "win32" and os.geteuid() == 0
 
 
 def _csv(fields: Sequence[str]) -> str:

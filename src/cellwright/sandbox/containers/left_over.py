@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from cellwright.sandbox.containers.engine import LABEL, PROGRAMS, Engine, find_engine
 from cellwright.sandbox.resolved_bounds import ConfinementError
+from cellwright.this_process.other_processes import runs
 
 
 class LeftOver(Struct, frozen=True):
@@ -89,15 +90,5 @@ def _owner(pid: int) -> str:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
-        return "" if Path("/proc/self").exists() or not _runs(pid) else str(pid)
+        return "" if Path("/proc/self").exists() or not runs(pid) else str(pid)
     return f"{pid}.{fields[19]}"
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return True

@@ -28,6 +28,7 @@ from cellwright.sandbox.containers.engine import (
     Engine,
     exec_arguments,
     find_engine,
+    is_root,
     run_arguments,
     why_no_engine,
 )
@@ -332,7 +333,7 @@ class ContainerPool:
     def _variables(
         self, running: Running, environ: Mapping[str, str], own_variables: Mapping[str, str]
     ) -> dict[str, str]:
-        home = {} if running.container.user or os.geteuid() == 0 else {"HOME": "/tmp"}
+        home = {} if running.container.user or is_root() else {"HOME": "/tmp"}
         return {**home, **inside_variables(running.container, environ), **own_variables}
 
 

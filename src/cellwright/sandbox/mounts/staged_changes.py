@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,9 @@ _NOT_COPIED = ("user.overlay.", "trusted.", "security.")
 """Attributes that are the overlay's own, or give rights."""
 _REPLACES = "user.overlay.opaque"
 _FOR_ALL_USERS = stat.S_ISUID | stat.S_ISGID
-_AS_IT_IS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_AS_IT_IS = os.O_RDONLY
+if sys.platform != "win32":
+    _AS_IT_IS |= os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Change(Struct, frozen=True):
@@ -151,6 +154,8 @@ class _Making:
     def _make_folder(
         self, here: int, there: int, name: str, new: os.stat_result, old: os.stat_result | None, path: str
     ) -> None:
+        if sys.platform == "win32":
+            raise NotImplementedError
         if old is None:
             os.mkdir(name, 0o700, dir_fd=here)
         with _opened(name, here) as mine, _opened(name, there) as its:
@@ -197,6 +202,8 @@ def _remove_gone(here: int, there: int) -> None:
 
 
 def _copy(here: int, there: int, name: str, temporary: str, new: os.stat_result) -> None:
+    if sys.platform == "win32":
+        raise NotImplementedError
     if not new.st_mode & stat.S_IRUSR:
         os.chmod(name, stat.S_IRUSR, dir_fd=there)  # no link: that was looked at
     with _closing(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=there)) as source:
@@ -213,6 +220,8 @@ def _copy(here: int, there: int, name: str, temporary: str, new: os.stat_result)
 
 def _copy_data(source: int, copied: int, size: int) -> None:
     """Copy what a file holds; where nothing was written (`truncate -s 1T`) no room is taken, either."""
+    if sys.platform == "win32":
+        raise NotImplementedError
     at = 0
     while at < size:
         try:
@@ -251,11 +260,15 @@ def _both_folders(change: _Change) -> bool:
 
 
 def _is_gone(status: os.stat_result) -> bool:
+    if sys.platform == "win32":
+        raise NotImplementedError
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
 def _replaces(folder: str | int) -> bool:
     """Return whether nothing shows through `folder`."""
+    if sys.platform == "win32":
+        raise NotImplementedError
     with contextlib.suppress(OSError):
         return os.getxattr(folder, _REPLACES) == b"y"
     return False
@@ -285,6 +298,8 @@ def _closing(fd: int) -> Iterator[int]:
 @contextmanager
 def _writable(folder: int) -> Iterator[None]:
     """Write in an open folder, which its owner may have closed to himself as the command did."""
+    if sys.platform == "win32":
+        raise NotImplementedError
     mode = stat.S_IMODE(os.fstat(folder).st_mode)
     if mode & stat.S_IRWXU == stat.S_IRWXU:
         yield

@@ -129,7 +129,9 @@ def write_copy(configuration: GitConfiguration, folder: str) -> str:
             for number, text in reversed(list(enumerate(configuration.texts))):
                 made = whole if number == 0 else place / str(number)
                 being_made = place / f"{number}.new"
-                opened = os.open(being_made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+                opened = os.open(
+                    being_made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600
+                )
                 with os.fdopen(opened, "w", encoding="utf-8", errors="surrogateescape") as file:
                     file.write(text)
                 being_made.replace(made)

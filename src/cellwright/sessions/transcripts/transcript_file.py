@@ -12,6 +12,7 @@ from typing import NoReturn
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE
 from cellwright.sessions.transcripts.transcript_lock import Lease
+from cellwright.this_process.shared_files import replace_file
 
 _BINARY = getattr(os, "O_BINARY", 0)
 
@@ -37,7 +38,7 @@ def create_file(path: Path, data: bytes) -> None:
         raise
     finally:
         os.close(fd)
-    new.replace(path)
+    replace_file(new, path)
 
 
 def _write_whole(fd: int, data: bytes) -> None:

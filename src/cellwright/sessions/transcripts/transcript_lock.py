@@ -16,7 +16,6 @@ import json
 import os
 import secrets
 import socket
-import sys
 import time
 import weakref
 from collections.abc import Callable
@@ -26,8 +25,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from cellwright.sessions.state_dir import PRIVATE_FILE
+from cellwright.this_process.shared_files import POLL_SECONDS, FileLocks, system_locks
 
-POLL_SECONDS = 0.02
 FOREIGN_SECONDS = 86_400.0
 """A lease file that a process of another machine left is taken over after this time: nothing tells whether it runs."""
 
@@ -60,12 +59,12 @@ def read_holder(path: Path) -> Holder | None:
 class Lease:
     """A lease that is held, from `acquire` until `release`, the end of the process, or garbage collection."""
 
-    def __init__(self, path: Path, fd: int, made: Path | None = None) -> None:
+    def __init__(self, path: Path, fd: int, locks: FileLocks, made: Path | None = None) -> None:
         """`made` is the file that stands for the lock where the file system has none."""
         self.path = path
         self.epoch = 0
         self._fd = fd
-        self.release = weakref.finalize(self, _give_back, fd, made, os.getpid())
+        self.release = weakref.finalize(self, _give_back, fd, locks, made, os.getpid())
         _held.add(self)
 
     @property
@@ -84,56 +83,61 @@ class Lease:
         os.ftruncate(self._fd, len(data))
 
 
-def acquire(path: Path, wait_seconds: float) -> Lease | None:
-    """Take the lease at `path`, waiting up to `wait_seconds` for its owner; None when it is still someone else's."""
+def acquire(path: Path, wait_seconds: float, locks: FileLocks | None = None) -> Lease | None:
+    """Take the lease at `path`, waiting up to `wait_seconds` for its owner; None when it is still someone else's.
+
+    `locks` are by default the system's.
+    """
+    locks = locks or system_locks()
     fd = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     made = None
     try:
         try:
-            locked = _within(wait_seconds, lambda: _try_lock(fd))
+            locked = _within(wait_seconds, lambda: locks.try_lock(fd))
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
             made = _file_of_lock(path)
             locked = _within(wait_seconds, lambda: _try_make(_file_of_lock(path)))
     except BaseException:
-        os.close(fd)
+        locks.close(fd)
         raise
     if not locked:
         os.close(fd)
         return None
-    return Lease(path, fd, made)
+    return Lease(path, fd, locks, made)
 
 
 def has_locks(folder: Path) -> bool:
     """Return whether files in `folder` can be locked. Raises OSError if none can be made."""
-    path = folder / f"lock-{secrets.token_hex(6)}.tmp"
+    path, locks = folder / f"lock-{secrets.token_hex(6)}.tmp", system_locks()
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     try:
-        return _try_lock(fd)
+        return locks.try_lock(fd)
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
         return False
     finally:
-        os.close(fd)
+        locks.close(fd)
         path.unlink(missing_ok=True)
 
 
-def is_held(path: Path) -> bool:
+def is_held(path: Path, locks: FileLocks | None = None) -> bool:
     """Return whether somebody has the lease at `path` now; to be told, not to be relied on: `acquire` decides."""
+    locks = locks or system_locks()
     try:
         fd = os.open(path, os.O_RDWR)
     except OSError:
         return False
     try:
-        return not _try_lock(fd)
+        return not locks.try_lock(fd)
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
         return (said := _said(_file_of_lock(path))) is not None and not _is_left(said)
     finally:
-        os.close(fd)
+        locks.close(fd)
 
 
 def _within(wait_seconds: float, attempt: Callable[[], bool]) -> bool:
@@ -191,53 +195,19 @@ def _is_left(said: _Said) -> bool:
     pid = rest.partition(" ")[0]
     if host != socket.gethostname() or not pid.isdecimal():
         return time.time() - said.made > FOREIGN_SECONDS
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        pass  # another user's
-    return False
+    from cellwright.this_process.other_processes import runs  # file systems without locks alone
+
+    return not runs(int(pid))
 
 
-def _give_back(fd: int, made: Path | None, process: int) -> None:
-    os.close(fd)
+def _give_back(fd: int, locks: FileLocks, made: Path | None, process: int) -> None:
+    if os.getpid() == process:
+        locks.close(fd)
+    else:  # a forked child's: unlocking would take the lock from its parent
+        os.close(fd)
     if made is not None and os.getpid() == process:  # a forked child leaves it to its parent
         with contextlib.suppress(OSError):
             made.unlink()
-
-
-LOCKED_BYTE = 1 << 30
-"""Far behind the content: on Windows a locked byte cannot be read by others."""
-
-
-def try_byte_lock(fd: int, locking: Callable[[int, int, int], None], without_waiting: int) -> bool:
-    """Lock one byte of the file by Windows' `msvcrt.locking` and its mode `LK_NBLCK`; False if another process has it."""
-    os.lseek(fd, LOCKED_BYTE, os.SEEK_SET)
-    try:
-        locking(fd, without_waiting, 1)
-    except OSError:
-        return False
-    return True
-
-
-if sys.platform == "win32":
-
-    def _try_lock(fd: int) -> bool:
-        import msvcrt  # Windows only
-
-        return try_byte_lock(fd, msvcrt.locking, msvcrt.LK_NBLCK)
-
-else:
-
-    def _try_lock(fd: int) -> bool:
-        import fcntl  # not on Windows
-
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 _held: weakref.WeakSet[Lease] = weakref.WeakSet()

@@ -13,7 +13,7 @@ are:
 
 Not covered: what somebody else starts for the child (systemd-run, a container engine, at, another machine).
 
-If the system has neither groups nor a shell (Windows), the child alone is ended, and only by us.
+If the system has neither groups nor a shell (Windows), a child and what runs below it are ended, and only by us.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -52,6 +53,9 @@ GRACE_SECONDS = 0.08
 
 STOP_SECONDS = 2.0
 """The time the watchdog may take to end what is left."""
+
+KILL = 9
+"""SIGKILL, which has no name on Windows."""
 
 MARK_NAME = "CELLWRIGHT_CHILD"
 _POLL_SECONDS = 0.005
@@ -229,7 +233,7 @@ class Child:
 
     def kill(self) -> None:
         """End the group and what left it, now and without waiting."""
-        self._signal(signal.SIGKILL)
+        self._signal(KILL)
 
     async def end(self) -> None:
         """End the group and what left it: ask, wait a moment, insist. Takes 0.12 s at most, whatever the children do.
@@ -243,13 +247,18 @@ class Child:
             return
         self._signal(signal.SIGTERM)
         await self._wait_until_gone(GRACE_SECONDS)
-        self._signal(signal.SIGKILL)
+        self._signal(KILL)
         # what hangs in the operating system dies when that lets go of it; its thread reaps it then
         await self._wait_until_gone(GRACE_SECONDS / 2)
 
-    def _signal(self, sign: signal.Signals) -> None:
-        if os.name != "posix":
-            self._process.terminate()
+    def _signal(self, sign: int) -> None:
+        if sys.platform == "win32":
+            from cellwright.tools.process.windows_tree import ask_tree, end_tree  # Windows only
+
+            if sign == KILL:
+                end_tree(self._process)
+            else:
+                ask_tree(self._process)
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.group, sign)
@@ -336,6 +345,16 @@ class ChildProcesses:
         def start(
             arguments: Sequence[str], environ: Mapping[str, str], more: Sequence[int] = ()
         ) -> subprocess.Popen[bytes]:
+            if sys.platform == "win32":  # it hands on no other descriptors
+                return subprocess.Popen(
+                    arguments,
+                    cwd=cwd,
+                    env={**environ, MARK_NAME: mark},
+                    stdin=source,
+                    stdout=output,
+                    stderr=output if errors is None else errors,
+                    creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,
+                )
             return subprocess.Popen(
                 arguments,
                 cwd=cwd,
@@ -493,7 +512,7 @@ class ChildProcesses:
 
     def watch(self) -> None:
         """Have the watchdog run: it ends what a child leaves, and removes this process's temporary files."""
-        if os.name != "posix":
+        if sys.platform == "win32":
             return
         with self._lock:
             if self._watchdog is not None and self._watchdog.poll() is None:
@@ -581,22 +600,30 @@ def _entered(command: Command) -> Iterator[str]:
     if command.folder_id is None:
         yield str(command.cwd)
         return
+    if sys.platform == "win32":  # which opens no folders
+        _check_folder(folder_id(command.cwd), command)
+        yield str(command.cwd)
+        return
     # where there is O_PATH, a folder that may be entered and not listed will do
     opened = os.open(command.cwd, os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY))
     try:
-        if folder_id(opened) != command.folder_id:
-            raise OSError(errno.ESTALE, "the folder has been replaced by another", str(command.cwd))
+        _check_folder(folder_id(opened), command)
         by_descriptor = f"/proc/self/fd/{opened}"
         yield by_descriptor if os.path.isdir(by_descriptor) else str(command.cwd)  # noqa: PTH112
     finally:
         os.close(opened)
 
 
+def _check_folder(found: FolderId, command: Command) -> None:
+    if found != command.folder_id:
+        raise OSError(errno.ESTALE, "the folder has been replaced by another", str(command.cwd))
+
+
 def _arguments(command: Command, limit_mark: int) -> Sequence[str]:
     """Build the arguments that start `command` with its memory bounded, and marked. Raises OSError if it is not found."""
     inside = command.confinement is not None and command.confinement.container is not None
     memory_mb = _memory_mb(command)
-    if memory_mb is None or (command.read_only and not inside) or os.name != "posix":
+    if memory_mb is None or (command.read_only and not inside) or sys.platform == "win32":
         return command.arguments
     if not inside:
         _check_program(command)  # the shell in between would tell by its exit code alone
@@ -624,7 +651,7 @@ def _bound_memory(pid: int, memory_mb: int) -> None:
 
     What it has started by then is without the bound, and a search starts nothing: a shell before it would cost 1 ms.
     """
-    if os.name != "posix":
+    if sys.platform == "win32":
         return
     import resource  # not on Windows
 
@@ -644,7 +671,7 @@ def _check_program(command: Command) -> None:
 
 def is_alive(group: int) -> bool:
     """Return whether any process of the group is there; never known where there are no groups."""
-    if os.name != "posix":
+    if sys.platform == "win32":
         return False
     try:
         os.killpg(group, 0)

@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import functools
 import os
-import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypedDict
 
-from cellwright.tools.process.child_processes import Child, ChildProcesses, Command, child_processes
+from cellwright.tools.process.child_processes import KILL, Child, ChildProcesses, Command, child_processes
 
 DRAIN_SECONDS = 0.05
 """The time for which output is still awaited from what a program left in the background."""
@@ -186,7 +186,7 @@ class RunningProgram:
     def exit_code(self) -> int:
         """Its exit code, once it has ended; negative for a signal."""
         # what hangs in the operating system was killed, and ends when that lets go of it
-        return self._child.exited.result() if self._child.exited.done() else -signal.SIGKILL
+        return self._child.exited.result() if self._child.exited.done() else -KILL
 
     @property
     def told(self) -> str:
@@ -273,6 +273,17 @@ class RunningProgram:
                 raise
 
 
+def _wait_by(add: Callable[[int, Callable[[], None]], object], descriptor: int, call: Callable[[], None]) -> None:
+    """Have a loop wait for a pipe by its method `add`. Raises NotImplementedError if it cannot: threads must then.
+
+    On Windows one kind of loop says so, and the other, which Jupyter's kernels run, would fail when it next waits.
+    """
+    if sys.platform == "win32":
+        raise NotImplementedError
+    add(descriptor, call)
+    os.set_blocking(descriptor, False)
+
+
 class _Output:
     """The reading end of a pipe: what comes is handed on until there is enough or no more."""
 
@@ -294,9 +305,8 @@ class _Output:
         os.close(self.writer)
         self.writer = -1
         try:
-            self._loop.add_reader(self.reader, self._read)
-            os.set_blocking(self.reader, False)
-        except NotImplementedError:  # on Windows a loop cannot wait for a pipe
+            _wait_by(self._loop.add_reader, self.reader, self._read)
+        except NotImplementedError:
             self._thread = threading.Thread(target=self._read_on, name="cellwright-output", daemon=True)
             self._thread.start()
 
@@ -353,9 +363,8 @@ class _Input:
         os.close(self.reader)
         self.reader = -1
         try:
-            self._loop.add_writer(self._writer, self._write)
-            os.set_blocking(self._writer, False)
-        except NotImplementedError:  # as with `_Output`
+            _wait_by(self._loop.add_writer, self._writer, self._write)
+        except NotImplementedError:
             self._in_threads = True
             self._write_in_thread(bytes(self._rest))
 

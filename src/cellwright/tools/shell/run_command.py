@@ -11,10 +11,11 @@ import contextlib
 import os
 import shlex
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
@@ -23,6 +24,9 @@ from cellwright.errors import ToolError
 from cellwright.tools.process.child_processes import ChildProcesses, Command, FolderId
 from cellwright.tools.process.runner import CHUNK_BYTES, RunningProgram
 from cellwright.tools.shell.output import CommandOutput, LiveOutput
+
+if TYPE_CHECKING:
+    from cellwright.tools.shell.git_bash import FolderFile
 
 LOOP_SECONDS = 120.0
 """The time for which a thread waits until the loop has looked at an output: only one that is closed takes as long."""
@@ -67,7 +71,7 @@ class ShellRun:
         self._tried_in = what.confinement if what.trial else None
         self._withheld: tuple[str, ...] = ()
         self._loop = asyncio.get_running_loop()
-        self._folder_pipe: _FolderPipe
+        self._folder_pipe: _FolderPipe | FolderFile
         self._program: RunningProgram
         self.ended: asyncio.Task[None]
 
@@ -77,12 +81,13 @@ class ShellRun:
         self = cls(what, progress)
         with contextlib.ExitStack() as unless_started:
             try:
-                self._folder_pipe = unless_started.enter_context(contextlib.closing(_FolderPipe()))
+                self._folder_pipe = unless_started.enter_context(contextlib.closing(_folder_pipe()))
+                script, keeps = self._folder_pipe.script(what.command), self._keeps_changes if what.trial else None
                 self._program = await RunningProgram.started(
-                    _command(what, self._folder_pipe.writer, self._keeps_changes if what.trial else None, progress),
+                    _command(what, script, keeps, progress),
                     output=self._live.take,
                     errors=self._live.take_error,
-                    inherited=(self._folder_pipe.writer,),
+                    inherited=self._folder_pipe.inherited,
                     at_end=self._close,
                     children=children,
                 )
@@ -192,18 +197,36 @@ class ShellRun:
         self._folder_pipe.close()
 
 
+def _folder_pipe() -> _FolderPipe | FolderFile:
+    if sys.platform == "win32":
+        from cellwright.tools.shell.git_bash import FolderFile
+
+        return FolderFile()
+    return _FolderPipe()
+
+
 class _FolderPipe:
     """The pipe by which a shell reports the folder it is in."""
 
     def __init__(self) -> None:
-        self._reader, self.writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        self._open = {self._reader, self.writer}
+        self._reader, self._writer = os.pipe()
+        if sys.platform != "win32":
+            os.set_blocking(self._reader, False)
+        self._open = {self._reader, self._writer}
+
+    @property
+    def inherited(self) -> tuple[int, ...]:
+        """The descriptors that the shell needs for it."""
+        return (self._writer,)
+
+    def script(self, command: str) -> str:
+        """The script that runs `command` and reports the folder it ended in."""
+        return reporting_script(command, self._writer)
 
     def close_writer(self) -> None:
         """Leave the writing end to the shell."""
-        self._open.discard(self.writer)
-        os.close(self.writer)
+        self._open.discard(self._writer)
+        os.close(self._writer)
 
     def reported(self) -> str:
         """Return the shell's report if it reached its end; whatever else is in the pipe makes it the name of no folder."""
@@ -220,15 +243,21 @@ class _FolderPipe:
 
 def _command(
     what: ShellCommand,
-    descriptor: int,
+    script: str,
     keeps_changes: Callable[[int], bool] | None,
     progress: Callable[..., None],
 ) -> Command:
-    bash = shutil.which("bash", path={**what.environ, **what.own_variables}["PATH"]) if os.name == "posix" else None
-    if bash is None:
-        raise ToolError("There is no bash here: the Bash tool needs Linux or macOS with bash. Use Python instead.")
+    environ = {**what.environ, **what.own_variables}
+    if sys.platform == "win32":
+        from cellwright.tools.shell.git_bash import find_git_bash
+
+        bash = find_git_bash(environ)
+    elif (found := shutil.which("bash", path=environ["PATH"])) is not None:
+        bash = found
+    else:
+        raise ToolError("bash was not found in PATH, and the Bash tool needs it. Install bash, or use Python instead.")
     return Command(
-        arguments=[bash, "--noprofile", "--norc", "-c", reporting_script(what.command, descriptor)],
+        arguments=[bash, "--noprofile", "--norc", "-c", script],
         cwd=what.cwd,
         environ=what.environ,
         own_variables=what.own_variables,

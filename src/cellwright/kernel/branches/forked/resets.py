@@ -20,7 +20,6 @@ from cellwright.kernel.branches.secrets import overwrite_in_memory
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_libc = ctypes.CDLL(None, use_errno=True)
 _DEATH_SIGNAL = 1
 
 
@@ -56,6 +55,8 @@ def leave_group(forked: Forked) -> None:
 
     Jupyter interrupts the kernel's *group*: an interrupt of a cell would end a snapshot. Killed, a kernel ends nothing.
     """
+    if sys.platform == "win32":
+        raise NotImplementedError
     os.setpgid(0, 0)
     end_with_parent(forked.parent)
     # where memory runs out, this goes and the kernel stays
@@ -73,9 +74,11 @@ def leave_group(forked: Forked) -> None:
     threading.setprofile(None)
 
 
-def end_with_parent(parent: int, sign: signal.Signals = signal.SIGKILL) -> None:
-    """Get `sign` when the thread that forked this process ends; exit if it has ended already."""
-    _libc.prctl(_DEATH_SIGNAL, sign, 0, 0, 0)
+def end_with_parent(parent: int, sign: signal.Signals | None = None) -> None:
+    """Get `sign` (default: SIGKILL) when the thread that forked this process ends; exit if it has ended already."""
+    if sys.platform == "win32":
+        raise NotImplementedError
+    ctypes.CDLL(None, use_errno=True).prctl(_DEATH_SIGNAL, sign or signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(71)
 

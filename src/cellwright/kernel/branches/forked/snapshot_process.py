@@ -9,6 +9,7 @@ import importlib
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -89,6 +90,8 @@ def _fork_branch(
     descriptors: list[int],
     control: socket.socket,
 ) -> int:
+    if sys.platform == "win32":
+        raise NotImplementedError
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -107,6 +110,8 @@ def _reap(pid: int, marks: dict[int, int]) -> int | None:
 
     Until here its pid is nobody else's: the kernel can send signals to it.
     """
+    if sys.platform == "win32":
+        raise NotImplementedError
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:  # it was killed before it had one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -100,7 +101,9 @@ def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
 
 def sync(folder: OpenFolder) -> None:
     """Make the names in `folder` last, as far as the file system can."""
-    if folder.descriptor is None:  # folders cannot be opened there; the rename is in the journal
+    if (
+        sys.platform == "win32" or folder.descriptor is None
+    ):  # folders cannot be opened there; the rename is in the journal
         return
     # the new file is in place already: a folder that cannot be read, or a file system that cannot sync one, is no failure
     with suppress(OSError):

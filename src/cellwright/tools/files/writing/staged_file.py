@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.this_process.shared_files import replace_file
 from cellwright.tools.files.writing.open_folder import FileChanged, OpenFolder, check_unchanged
 
 _UNNAMED = getattr(os, "O_TMPFILE", 0)
@@ -67,12 +68,19 @@ class StagedFile(Struct):
         if self.hidden is not None:
             self._move_here(self.hidden, name, replacing)
         else:
-            os.replace(temporary, name, src_dir_fd=here, dst_dir_fd=here)
+            self._replace(temporary, name, replacing, here)
             self.beside = False
+
+    def _replace(self, new: Path | str, name: str, replacing: os.stat_result | None, source: int | None) -> None:
+        def put(new: Path | str, path: Path | str) -> None:
+            check_unchanged(self.folder, name, replacing)  # who had it open may have written to it since the last try
+            os.replace(new, path, src_dir_fd=source, dst_dir_fd=self.folder.descriptor)
+
+        replace_file(new, name, replace=put)
 
     def _move_here(self, hidden: Path, name: str, replacing: os.stat_result | None) -> None:
         try:
-            os.replace(hidden, name, dst_dir_fd=self.folder.descriptor)
+            self._replace(hidden, name, replacing, None)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise

@@ -13,7 +13,6 @@ import hashlib
 import json
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -26,6 +25,7 @@ from msgspec.structs import replace
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 from cellwright.this_process.late_imports import importing
+from cellwright.this_process.shared_files import system_locks
 from cellwright.tools.mcp.server_entry import ServerEntry
 
 logger = logging.getLogger(__name__)
@@ -155,11 +155,7 @@ class TokenStore(Struct, frozen=True):
     @contextlib.asynccontextmanager
     async def locked(self, entry: ServerEntry) -> AsyncIterator[None]:
         """Keep other processes from refreshing this server's token meanwhile; after a while that is not waited for."""
-        if sys.platform == "win32":  # two processes may both refresh, and one of them signs in again
-            yield
-            return
-        import fcntl  # POSIX only
-
+        locks = system_locks()
         file = self._file(entry).with_suffix(".lock")
         make_private_folder(file.parent)
         handle = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
@@ -167,15 +163,14 @@ class TokenStore(Struct, frozen=True):
             limit = time.monotonic() + LOCK_SECONDS
             while time.monotonic() < limit:
                 try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    await asyncio.sleep(0.05)
+                    if locks.try_lock(handle):
+                        break
                 except OSError:  # the file system has no locks
                     break
+                await asyncio.sleep(0.05)
             yield
         finally:
-            os.close(handle)
+            locks.close(handle)
 
     def _file(self, entry: ServerEntry) -> Path:
         return self.folder / f"{_key(entry)}.json"
