@@ -47,8 +47,8 @@ HOW_TO_GO_ON = (
 def compaction_no_help(tokens: int, limit: int) -> CellwrightError:
     """The summary, and what is told behind it, take most of the window already."""
     message = (
-        f"The conversation was summarised, and still takes about {tokens:,} of the {limit:,} tokens that it may: the "
-        "summary and what Claude is told with it (tools, instructions, the last results). Going on would only summarise it "
+        f"The conversation was summarised, and still takes about {tokens:,} of the {limit:,} tokens available: the "
+        "summary and the context sent with it (tools, instructions, the last results). Continuing would only summarise it "
         f"again, so it stops here. /context shows what takes the room. {HOW_TO_GO_ON}"
     )
     return CellwrightError(ErrorCode.CONTEXT_TOO_LONG, message, recoverable=True)
@@ -59,7 +59,7 @@ def compaction_stopped(count: int) -> CellwrightError:
     message = (
         f"The conversation is full for the {_ORDINALS.get(count, f'{count}th')} time within a few steps, although it was "
         "summarised each time: something that Claude reads is too large for the window. It stops here, so that no money is "
-        f"spent in circles. Ask for smaller parts of it, or go on after /compact. {HOW_TO_GO_ON}"
+        f"spent in circles. Ask for smaller parts of it, or continue after /compact. {HOW_TO_GO_ON}"
     )
     return CellwrightError(ErrorCode.CONTEXT_TOO_LONG, message, recoverable=True)
 

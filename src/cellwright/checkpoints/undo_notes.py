@@ -48,7 +48,7 @@ def _undo_note(undo: Undone, history: History, cwd: Path) -> str:
         kept = [shown_path(cwd, path) for turn in turns for path in turn.files if turn.files[path].changed]
         parts.append(f"What was changed in files stays: {', '.join(bounded(kept)) or 'nothing'}.")
     if undo.left:
-        parts.append(f"Left as it is, because somebody changed it since: {', '.join(bounded(list(undo.left)))}.")
+        parts.append(f"Left as it is, because it was changed since: {', '.join(bounded(list(undo.left)))}.")
     if undo.as_after is not None:
         parts.append("Its messages are no longer in this conversation.")
     return " ".join(parts)

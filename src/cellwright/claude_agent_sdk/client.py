@@ -356,7 +356,7 @@ class ClaudeSDKClient:
         try:
             turn = self._prompts.first_turn(user_message_id)
         except KeyError:
-            known = 'extra_args={"replay-user-messages": None} tells the ids of prompts'
+            known = 'extra_args={"replay-user-messages": None} shows the ids of prompts'
             raise CLIConnectionError(f"No prompt of this client has the id {user_message_id}: {known}.") from None
         if turn is not None:
             await self._off_loop(lambda: agent.rewind(turn, "code"))

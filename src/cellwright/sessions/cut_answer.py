@@ -95,5 +95,5 @@ def faults_text(session_id: str, faults: Sequence[Fault]) -> str:
     more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
     return (
         f"The transcript of the session {session_id} is not as it was written: {', '.join(told)}{more}. "
-        "The conversation goes on with the rest; the file keeps everything."
+        "The conversation continues with the rest; the file keeps everything."
     )

@@ -317,10 +317,10 @@ def _in_words(outcome: ChangeOutcome) -> str:
     parts = {
         "Changed as the call wanted": outcome.made,
         "As before": outcome.unchanged,
-        "Neither, so somebody else has changed it since": outcome.unclear,
+        "Neither, so it was changed from outside since": outcome.unclear,
     }
     told = " ".join(f"{words}: {_named(paths)}." for words, paths in parts.items() if paths)
-    return f"{told} Read these files before you go on."
+    return f"{told} Read these files before you continue."
 
 
 def _named(paths: Sequence[Path]) -> str:

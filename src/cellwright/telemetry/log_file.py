@@ -197,7 +197,7 @@ class RunLog:
 
     def session_changed(self, session: Session) -> None:
         """Say which it is now."""
-        logger.info("the conversation goes on with session %s", session.id)
+        logger.info("the conversation continues in session %s", session.id)
 
 
 def _call(end: ToolEnd) -> str:

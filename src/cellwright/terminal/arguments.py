@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Claude at work in this folder: it reads and edits files, runs commands and answers. It asks before it changes anything;
-where nobody can be asked (no terminal), what would need a question is denied, with the rule that would allow it.
+without a terminal it cannot ask: such calls are denied, with the rule that would allow them.
 
   cellwright "why does test_parse fail?"        one prompt
   git diff | cellwright -p "review this"        the piped text comes after the prompt
   cellwright                                    an interactive session (Ctrl-C interrupts, Ctrl-D leaves)
-  cellwright --continue "and now the docs"      go on with the newest session of this folder
-  cellwright sessions                           what was said in this folder: list, search, fork, export, delete
+  cellwright --continue "and now the docs"      continue the newest session of this folder
+  cellwright sessions                           the conversations of this folder: list, search, fork, export, delete
   cellwright demo                               a demonstration that needs no key and no network"""
 
 
@@ -410,7 +410,7 @@ def _piped(stdin: TextIO, wait_seconds: float | None) -> str:
     if sys.platform != "win32" and wait_seconds is not None:
         ready, _, _ = select.select([stdin], [], [], wait_seconds)
         if not ready:
-            print(f"Nothing came through stdin for {wait_seconds:g} s; going on without it.", file=sys.stderr)
+            print(f"Nothing came through stdin for {wait_seconds:g} s; continuing without it.", file=sys.stderr)
             return ""
     data = stdin.buffer.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:

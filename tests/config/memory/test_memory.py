@@ -191,7 +191,7 @@ def test_a_file_that_is_too_large_or_no_text_is_named(tmp_path: Path) -> None:
     (cut,) = memory.files
     assert len(cut.text) <= MAX_CHARS
     assert [notice.partition(":")[2].strip() for notice in memory.notices] == [
-        f"only the first {MAX_CHARS:,} of {5 * MAX_CHARS - 1:,} characters were told.",
+        f"only the first {MAX_CHARS:,} of {5 * MAX_CHARS - 1:,} characters were sent.",
         f"it has {MAX_BYTES + 1:,} bytes, and {MAX_BYTES:,} are the most.",
         "it is not text.",
     ]

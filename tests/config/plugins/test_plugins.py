@@ -187,12 +187,12 @@ def test_what_a_plugin_asks_for_is_put_into_its_servers_and_hooks_and_no_text(ow
 
     plugin = found()
     assert list(plugin.mcp_servers) == ["plugin:asks:plain"]
-    waits, unsafe, wants = sorted(plugin.problems, key=lambda each: ("waits", "shell", "wants").index(
-        next(word for word in ("waits", "shell", "wants") if word in each)
+    waits, unsafe, wants = sorted(plugin.problems, key=lambda each: ("the server", "shell", "it needs").index(
+        next(word for word in ("the server", "shell", "it needs") if word in each)
     ))  # fmt: skip
-    assert waits.startswith("the server 'data' waits to be told token: /plugin configure")
+    assert waits.startswith("the server 'data' needs token: /plugin configure")
     assert "$CLAUDE_PLUGIN_OPTION_NAME" in unsafe
-    assert wants.startswith("it wants to be told token")
+    assert wants.startswith("it needs token")
     options = {option.name: option for option in plugin.options}
     for name, text in (("limit", "many"), ("token", "two\nlines"), ("endpoint", " ")):
         with pytest.raises(CellwrightError, match=f"{name} takes "):

@@ -91,7 +91,7 @@ def test_of_two_that_it_may_be_none_is_taken(serve, tmp_path):
     cellwright.map(["c", "d"], batch=True, progress=False)
     lines = store.read_bytes().splitlines(keepends=True)
     store.write_bytes(b"".join(line for line in lines if b'"answer"' not in line and b'"batch"' not in line))
-    with pytest.raises(CellwrightError, match="cannot be told which"):
+    with pytest.raises(CellwrightError, match="which one is unknown"):
         cellwright.map(["a", "b"], batch=True, store=store, progress=False)
     assert len(created(server)) == 2
 

@@ -69,9 +69,9 @@ def test_strict_fails_for_whatever_says_something_else(
         # what is otherwise, and nothing else
         assert (told.error or "").partition("recorded one:\n")[2].splitlines()[:2] == [
             "- bees.csv says something else now.",
-            "- cell.md was told then and is not there now.",
+            "- cell.md was sent then and is missing now.",
         ]
-        assert "\n- " not in (told.error or "").partition("there now.")[2]
+        assert "\n- " not in (told.error or "").partition("is missing now.")[2]
         for tool, line in (("Grep", "wasps.csv:1:bea"), ("LS", "wasps.csv 4"), ("Glob", "wasps.csv")):
             assert f"- {tool}, then (-) and now (+):" in (looked.error or "")
             assert f"\n+ {line}\n" in (looked.error or "")

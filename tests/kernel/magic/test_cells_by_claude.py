@@ -55,7 +55,7 @@ def test_a_notebook_that_is_named_is_run_and_written(kernel: NotebookKernel, mod
     cell = kernel.run(ask, cell_id=None)
     assert cell.status == "ok", cell.error
     assert "40\n42\n</cell>" in told(model)
-    assert "The outputs were written to the file: nobody has the notebook open here." in told(model)
+    assert "The outputs were written to the file: the notebook is not open here." in told(model)
     notebook = nbformat.read(path, 4)
     nbformat.validate(notebook)
     assert notebook.cells[1].outputs[0].text == "40\n"

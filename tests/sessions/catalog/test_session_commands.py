@@ -166,4 +166,4 @@ def test_a_run_tells_that_old_sessions_will_go(talk: Talk) -> None:
     (state_folder() / "cleanup.json").write_text(json.dumps({"announced": 3}))
     talk.say("count")
     notices = [event.message for event in talk.events if isinstance(event, Notice)]
-    assert [notice for notice in notices if "3 sessions were not gone on with for 30 days" in notice]
+    assert [notice for notice in notices if "3 sessions were not used for 30 days" in notice]

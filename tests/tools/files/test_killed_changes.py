@@ -140,7 +140,7 @@ def test_what_somebody_else_changed_since_is_left_and_told(cut_off, of_the_user)
     recover_changes()
     assert contents(folder) == before
     [text] = [outcome.text for outcome in outcomes("s").values()]
-    assert f"somebody else has changed it since: {folder / of_the_user}." in text
+    assert f"so it was changed from outside since: {folder / of_the_user}." in text
     assert "As before: " in text
 
 

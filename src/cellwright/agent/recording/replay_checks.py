@@ -89,9 +89,9 @@ def context_drift(
         if (project / title.partition(",")[0]).resolve() in changed_later or _OWN_FILES.search(title):
             continue
         what = (
-            "was told then and is not there now"
+            "was sent then and is missing now"
             if (kind, title) not in after
-            else "is told now and was not then"
+            else "is sent now and was not sent then"
             if (kind, title) not in before
             else "says something else now"
         )

@@ -37,7 +37,7 @@ def goal_page(call: CommandCall) -> CommandPage:
     if not goal.condition:
         return CommandPage([Section("Goal", text="No goal is set. /goal GOAL sets one.")])
     text = (
-        "It holds from your next prompt on (“go on” will do). Whenever Claude wants to end, the small model reads the "
+        "It holds from your next prompt on (“continue” will do). Whenever Claude wants to end, the small model reads the "
         "conversation and sends it back to work while the goal is not met, up to 8 times for each prompt. A budget and "
         "Stop end it at any time; /goal clear gives the goal up, and so does another session."
     )

@@ -24,7 +24,7 @@ async def add_dir_page(call: CommandCall) -> CommandPage:
     said = await conversation.add_folder(folder)
     rule = json.dumps({"permissions": {"additionalDirectories": [str(folder)]}})
     lines = [
-        f"Claude may read {folder} now, and change what is in it as in the project, also in the run that goes on.",
+        f"Claude may read {folder} now, and change what is in it as in the project, also in the run that is under way.",
         f"It holds while this kernel or program runs; `{rule}` in the settings adds it for good.",
         *said.messages,
         *said.problems,

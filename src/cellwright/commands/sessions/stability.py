@@ -82,7 +82,9 @@ async def stability_report(
         session, wish, approve=approve, confirm=confirm, progress=lambda text: emit(Notice(text))
     )
     if report is None:
-        why = "It needs your approval, and nobody could answer; add `yes` to give it." if nobody else "You said no."
+        why = (
+            "It needs your approval, and you cannot be asked here; add `yes` to give it." if nobody else "You said no."
+        )
         raise CannotRerun(why)
     return report
 

@@ -95,7 +95,7 @@ def embedding_words(embedding: ProjectEmbedding | None, status: IndexStatus) -> 
         return f"{model} is not used yet: {visible_line(embedding.settings.agreement)}. /index embed agrees to that"
     if status.embedding_problem:
         return f"{model}: {visible_line(status.embedding_problem)}"
-    at_it = " and goes on" if status.is_embedding else ""
+    at_it = ", more to come" if status.is_embedding else ""
     return f"{model}: {status.vectors:,} of {status.units:,} texts{at_it}"
 
 

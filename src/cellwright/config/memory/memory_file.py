@@ -71,7 +71,7 @@ def read_memory_file(
     text = without_comments(front.body).strip()
     notice = ""
     if len(text) > MAX_CHARS:
-        notice = f"{path}: only the first {MAX_CHARS:,} of {len(text):,} characters were told."
+        notice = f"{path}: only the first {MAX_CHARS:,} of {len(text):,} characters were sent."
         text = text[: text.rfind("\n", 0, MAX_CHARS) + 1 or MAX_CHARS]
     return MemoryFile(
         path=path,
@@ -97,7 +97,7 @@ def read_notes(path: Path) -> MemoryFile | None:
     if told == file.text:
         return file
     rest = (
-        f"\n[Only the first {NOTES_LINES} lines, at most {NOTES_BYTES // 1000} KB, are told. Keep the index shorter.]"
+        f"\n[Only the first {NOTES_LINES} lines, at most {NOTES_BYTES // 1000} KB, are sent. Keep the index shorter.]"
     )
     return replace(file, text=f"{told.rstrip()}{rest}")
 

@@ -138,7 +138,7 @@ def _unanswered(options: Sequence[PluginOption], answers: Mapping[str, str] | No
     """Say what the plugin still has to be told."""
     wanted = [option.words for option in options if option.required and option.name not in (answers or {})]
     if wanted and answers is not None:
-        yield f"it wants to be told {', '.join(wanted)}: {CONFIGURE}"
+        yield f"it needs {', '.join(wanted)}: {CONFIGURE}"
 
 
 class _Reading(Struct):
@@ -203,7 +203,7 @@ class _Reading(Struct):
                     missing = [each for each in wanted if each not in (self.answers or {})]
                     if self.answers is not None and missing:
                         told = ", ".join(missing)
-                        self.problems.append(f"the server {server!r} waits to be told {told}: {CONFIGURE}")
+                        self.problems.append(f"the server {server!r} needs {told}: {CONFIGURE}")
                         continue
                     servers[f"plugin:{self.name}:{server}"] = put_in(entry, folders)
                 else:

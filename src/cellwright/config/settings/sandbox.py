@@ -32,7 +32,7 @@ _INSTEAD = {
     "socksProxyPort": "allowed hosts are reached through a proxy of Cellwright's own",
     "tlsTerminate": "encrypted connections are not opened",
     "credentials": "files go into `sandbox.filesystem.denyRead`, and what looks like a secret is kept from every command",
-    "ignoreViolations": "each refusal is told",
+    "ignoreViolations": "each refusal is reported",
     "enableWeakerNestedSandbox": "inside a container Landlock is used where bubblewrap does not work",
     "enableWeakerNetworkIsolation": "the network is bounded as it is everywhere",
     "ripgrep": "the tools bring their own",

@@ -54,7 +54,7 @@ async def _confirm(batches: MessageBatches, store: AnswerStore) -> None:
     candidates = [batch for batch in found if batch.id not in known]
     if len(candidates) > 1:
         names = ", ".join(batch.id for batch in candidates)
-        message = f"One of the batches {names} holds these prompts, and it cannot be told which. Nothing was sent."
+        message = f"One of the batches {names} holds these prompts, but which one is unknown. Nothing was sent."
         raise CellwrightError(
             ErrorCode.EXECUTION_ERROR, f"{message} Cancel those that are not, or give another `store`."
         )

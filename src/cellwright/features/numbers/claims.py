@@ -322,7 +322,7 @@ def _held_against(claim: str, run: _TestRun | None) -> tuple[TestsVerdict, str]:
     if run is None:
         return "not_run", "no tests ran in this turn"
     if run.passed is None:
-        return "unclear", "how the last run of the tests ended cannot be told from its result"
+        return "unclear", "the last run of the tests does not show how it ended"
     if not run.passed:
         return "contradicted", "the last run of the tests in this turn failed"
     stated = _COUNT.search(claim)

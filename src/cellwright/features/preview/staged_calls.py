@@ -40,7 +40,7 @@ _AS_EVER = frozenset({"skill", "question", "plan", "todos", "notes", "fetch", "w
 
 STAGED = "This turn is a preview: files are changed in a copy of them, and you are asked at its end."
 CONFINED = "This turn is a preview: it runs in a copy of the files, without network."
-WAY_ON = "Say what is to be done after the preview, and go on without it."
+WAY_ON = "Say what to do after the preview, and continue without it."
 
 
 class Stage(Struct, eq=False):
@@ -284,7 +284,7 @@ class PreviewPolicy(Struct, frozen=True):
 
     def _program(self, judged: Decision, tool_input: Mapping[str, Any], tree: StagedTree) -> Decision:
         if tool_input.get("run_in_background"):
-            return _refused("a command in the background would go on when it has ended")
+            return _refused("a command in the background would outlive it")
         bounds = self._in_kernel(self.stage.kernel_tools["Branch"], self._facts()).confinement
         if bounds is None:
             return Decision(

@@ -283,7 +283,7 @@ class CellsRun:
             ids = ", ".join(cell.id for cell in left)
             yield f"[{counted(len(left), 'cell')} did not run: {ids}]"
         if not self.notebook.live:
-            yield f"[The outputs were written to {self.notebook.where}: nobody has the notebook open here.]"
+            yield f"[The outputs were written to {self.notebook.where}: the notebook is not open here.]"
 
     def _not_run(self) -> Sequence[Cell]:
         return self.cells[len(self.runs) :]

@@ -111,7 +111,7 @@ class _Pipe:
 
 
 NO_INPUT = (
-    "input() has nobody to ask: Claude runs this code, and the user does not sit before it. "
+    "input() cannot ask here: Claude runs this code, not the user. "
     "Put the value into the code; what only the user knows, ask in your answer."
 )
 NO_EXIT = "exit() would end the user's kernel and lose everything in it, so it was not done. Code simply ends."

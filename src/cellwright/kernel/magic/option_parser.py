@@ -169,7 +169,7 @@ Claude at work in this kernel.
   %claude demo                    a small project with a tour of five prompts; without a key a scripted model answers them
   %claude login                   enter a key for the API: it is kept outside the notebook
 
-Cells go on with one conversation. Claude asks in the cell before it changes anything; Stop (or Ctrl-C) interrupts it.
+Cells share one conversation. Claude asks in the cell before it changes anything; Stop (or Ctrl-C) interrupts it.
 `%claude /help` lists the slash commands; `%config Claude` shows and sets the defaults of the options."""
 
 

@@ -120,7 +120,7 @@ class CodeCompletion:
             async with asyncio.timeout(SECONDS):
                 return missing_text(await self._answer(provider, request, gap, spent), gap)
         except TimeoutError:
-            message = f"{model} took more than {SECONDS:g} s to suggest code, which is too long while somebody types."
+            message = f"{model} took more than {SECONDS:g} s to suggest code, which is too long while you type."
             raise CellwrightError(ErrorCode.EXECUTION_TIMEOUT, message) from None
         finally:
             self._count(spent)

@@ -188,7 +188,7 @@ class LiveNotebook:
         else:
             text = (
                 f"The page in which {name} is open has not said whether it made the change. Read the notebook before you "
-                "go on."
+                "continue."
             )
         return ToolError(text, code=ErrorCode.FILE_ACCESS_ERROR)
 
@@ -217,7 +217,7 @@ class LiveNotebook:
                 done = done and (change.cell_type is None or after is None or after.cell_type == change.cell_type)
         if not done:
             raise ToolError(
-                f"Cell {changed.id} of {self._path.name} does not hold what was written to it: somebody else changed it "
+                f"Cell {changed.id} of {self._path.name} does not hold what was written to it: someone else changed it "
                 "at the same time. Read it again.",
                 code=ErrorCode.FILE_ACCESS_ERROR,
             )

@@ -262,8 +262,8 @@ def runs_in_background(options: MagicOptions, front_end: FrontEnd) -> bool:
         return False
     if front_end.cell_id is None or options.format != "text" or why_no_widget():
         message = (
-            "--background needs a notebook that shows widgets: here nothing could be seen of the run, and nobody "
-            "could answer its questions. Leave it out, and the prompt is answered while you wait. Nothing was sent."
+            "--background needs a notebook that shows widgets: here you could neither see the run nor answer its "
+            "questions. Leave it out, and the prompt is answered while you wait. Nothing was sent."
         )
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     if loses_output():

@@ -151,7 +151,7 @@ class RecordedRun:
             self.keep(question.earlier.outputs)
             raise SkippedRun
         if question.chosen is None:
-            message = "This cell already holds the answer of an earlier session, and nobody answered whether to run it "
+            message = "This cell already holds the answer of an earlier session, and you did not say whether to run it "
             message += "again. Nothing was sent. `--replay off` runs it again, `--replay auto` plays its recording."
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
 

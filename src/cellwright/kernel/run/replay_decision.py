@@ -90,7 +90,7 @@ HOW_TO_NAME = (
 
 def unknown(folder: Path) -> CellwrightError:
     """Build the error that tells the user there is no notebook to keep a recording beside."""
-    message = f"Nothing here tells which notebook this is, and no recording in {folder} (*{SUFFIX}) holds this prompt. "
+    message = f"It is unknown which notebook this is, and no recording in {folder} (*{SUFFIX}) holds this prompt. "
     message += HOW_TO_NAME
     return CellwrightError(ErrorCode.CONFIG_INVALID, message, details={"folder": str(folder)})
 
@@ -184,8 +184,8 @@ class RecordedRuns:
         if replay is None:
             raise CellwrightError(
                 ErrorCode.PERMISSION_DENIED,
-                f"This cell holds the answer of an earlier session already ({visible_line(earlier.session)}), and there is "
-                "nobody to ask whether to pay for another. Nothing was sent. CELLWRIGHT_REPLAY=off (or `%config "
+                f"This cell holds the answer of an earlier session already ({visible_line(earlier.session)}), and you "
+                "cannot be asked here whether to pay for another. Nothing was sent. CELLWRIGHT_REPLAY=off (or `%config "
                 "Claude.replay = 'off'`) runs it again; with a recording, CELLWRIGHT_REPLAY=auto plays it.",
             )
         return replay, None
@@ -211,7 +211,7 @@ class RecordedRuns:
         if options.record != DEFAULT_FILE:
             return self._project / options.record
         if (named := self._named(options)) is None:
-            message = f"Nothing here tells which notebook this is, and so where its recording belongs. {HOW_TO_NAME}"
+            message = f"It is unknown which notebook this is, and so where its recording belongs. {HOW_TO_NAME}"
             raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{message} Nothing was sent.")
         return named
 

@@ -29,7 +29,7 @@ class SignIn(Struct, frozen=True):
     def words(self) -> str:
         """The account that asks, in words; never a part of a credential."""
         if not self.signed_in:
-            return "nobody is signed in"
+            return "not signed in"
         if self.method == "api_key":
             return "an API key (requests are billed)"
         return f"signed in by {self.method}" + (f", plan {self.plan}" if self.plan else "")

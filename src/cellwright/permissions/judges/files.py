@@ -210,7 +210,7 @@ def _outside(book: RuleBook, subject: Subject, found: tuple[str, ...]) -> bool:
 def _leaving(subject: Subject, found: tuple[str, ...], *, leaves: bool) -> str:
     """Say in a sentence that a call goes outside; where a link leads is said, since the path does not show it."""
     if leaves:
-        return f"Its pattern may lead out of {visible_line(found[-1])}, nobody knows where to."
+        return f"Its pattern may lead out of {visible_line(found[-1])}, to an unknown place."
     doing = "writes" if subject.edits else "reads"
     where = visible_line(found[-1])
     by = f" by way of {visible_line(found[0])}" if len(found) > 1 else ""

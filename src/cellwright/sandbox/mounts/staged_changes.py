@@ -63,7 +63,7 @@ def refused_changes(
         if why := against(change.path, made):
             yield f"{shown} {why}"
         elif change.old is not None and change.old.st_ctime_ns > started and not _both_folders(change):
-            yield f"{shown} was changed meanwhile by somebody else"
+            yield f"{shown} was changed meanwhile from outside"
         elif change.new is None or stat.S_ISDIR(change.new.st_mode):
             continue
         elif stat.S_ISLNK(change.new.st_mode):

@@ -163,7 +163,11 @@ class PolicyTraits(HasTraits):
         feature = name.removesuffix("_policy")
         is_off_switch = value == "force-off" and feature in _WITH_TOOLS
         if value != "user-choice" and not is_off_switch and (feature, value) not in _SETTINGS_OF:
-            why = "nobody is made to let Claude do more than they want" if value == "force-on" else "it protects them"
+            why = (
+                "users are never made to let Claude do more than they want"
+                if value == "force-on"
+                else "it protects them"
+            )
             raise TraitError(f"{name} cannot be {value!r}: {why}.")
         return value
 

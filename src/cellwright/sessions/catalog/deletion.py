@@ -55,6 +55,6 @@ def _in_use(transcript: Path) -> CellwrightError:
     who = f"process {holder.pid} on {holder.host}" if holder else "a process"
     message = (
         f"The session {transcript.stem} is in use by {who}; nothing was deleted. "
-        "Close it there (/clear goes on with a new session), then try again."
+        "Close it there (/clear starts a new session), then try again."
     )
     return CellwrightError(ErrorCode.EXECUTION_ERROR, message, details={"path": str(transcript)}, recoverable=True)

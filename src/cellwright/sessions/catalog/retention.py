@@ -142,8 +142,8 @@ def _is_older(transcript: Path, before: float) -> bool:
 def _announcement(count: int, days: int) -> str:
     what = "session was" if count == 1 else "sessions were"
     return (
-        f"{count} {what} not gone on with for {max(days, 1)} days. From tomorrow on sessions of that age are deleted, as "
-        "`cleanupPeriodDays` in ~/.claude/settings.json says (30 where it says nothing). "
+        f"{count} {what} not used for {max(days, 1)} days. From tomorrow, sessions of that age are deleted, as "
+        "`cleanupPeriodDays` in ~/.claude/settings.json says (30 if it is not set). "
         "A tag keeps a session: cellwright sessions tag ID keep. The list: cellwright sessions --all"
     )
 

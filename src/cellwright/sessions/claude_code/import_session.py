@@ -60,7 +60,7 @@ def import_session(found: ClaudeCodeSession, cwd: Path) -> Session:
     """
     folder = sessions_folder(cwd)
     if (folder / f"{found.id}.jsonl").exists():
-        message = f"The session {found.id} was imported already: --resume {found.id} goes on with it."
+        message = f"The session {found.id} was imported already: --resume {found.id} continues it."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     try:
         entries = read_entries(found.path)

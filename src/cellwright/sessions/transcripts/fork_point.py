@@ -96,8 +96,8 @@ def without_thinking(line: Line) -> Line:
 def parent_gone(path: Path, point: ForkPoint, why: str) -> CellwrightError:
     """The error of a fork whose session cannot be read: the conversation has no beginning."""
     message = (
-        f"The session {path.stem} continues the session {point.session}, {why}. What was said before the fork is "
-        f"not in its own transcript, so it cannot go on. Restore {path.with_name(f'{point.session}.jsonl')} from a copy; "
+        f"The session {path.stem} continues the session {point.session}, {why}. The conversation before the fork is not in "
+        f"its own transcript, so it cannot be resumed. Restore {path.with_name(f'{point.session}.jsonl')} from a copy; "
         f"what was said since the fork stays in {path}."
     )
     return CellwrightError(ErrorCode.SESSION_CORRUPTED, message, details={"path": str(path), "parent": point.session})

@@ -291,7 +291,7 @@ def _with_parents(path: Path, content: Transcript, seen: set[str], *, stored: bo
         return content
     of_parent = parent_path(path.parent, point.session)
     if point.session in seen:
-        raise parent_gone(path, point, "which goes on from this one")
+        raise parent_gone(path, point, "which continues this one")
     try:
         parent = read_file(of_parent, stored=stored)
     except CellwrightError as error:

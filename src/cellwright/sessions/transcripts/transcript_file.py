@@ -68,7 +68,7 @@ class TranscriptFile:
             raise CellwrightError(
                 ErrorCode.FILE_ACCESS_ERROR,
                 f"The session {self.path.stem} is closed here (or belongs to the process this one was forked from). "
-                "Resume it, or fork it to go on.",
+                "Resume it, or fork it, to continue.",
             )
         try:
             self._cut_rest()
@@ -93,8 +93,8 @@ class TranscriptFile:
             self._cut_rest()
         raise CellwrightError(
             ErrorCode.FILE_ACCESS_ERROR,
-            f"The session could not be written to {self.path}: {error}. Nothing was lost of what it held; "
-            "make room or repair access, then go on.",
+            f"The session could not be written to {self.path}: {error}. Nothing that it held was lost; "
+            "make room or repair access, then continue.",
             details={"path": str(self.path)},
             recoverable=True,
         ) from error

@@ -148,8 +148,8 @@ The sessions of this folder. Without a command they are listed, the newest first
 
   cellwright sessions                           the list
   cellwright sessions search "tide gauge"       in what was said, in titles and tags
-  cellwright sessions fork 20261103-14 --turn 3 a copy up to turn 3, to go on from it another way
-  cellwright --resume ID "and now the plot"     go on with a session"""
+  cellwright sessions fork 20261103-14 --turn 3 a copy up to turn 3, to continue another way
+  cellwright --resume ID "and now the plot"     continue a session"""
 
 Do = Callable[[Catalog, argparse.Namespace], int]
 
@@ -185,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     show = command("show", _show, "show one session, turn by turn")
     rename = command("rename", _rename, "give a session a title; an empty one removes it")
     tag = command("tag", _tag, "give a session exactly these tags; a tagged session is not deleted because of its age")
-    fork = command("fork", _fork, "a copy of a session, or of its first turns, to go on from")
+    fork = command("fork", _fork, "a copy of a session, or of its first turns, to continue from")
     imported = command("import", _import, "Claude Code's sessions of this folder; or with an ID a copy of one")
     imported.add_argument(
         "id", metavar="ID", nargs="?", default="", help="the id of Claude Code's, or the beginning of it"
@@ -271,7 +271,7 @@ def _import(_catalog: Catalog, options: argparse.Namespace) -> int:
         for notice in session.notices:
             print(notice, file=sys.stderr)
         print(session.id)
-        print(f'cellwright --resume {session.id} "…" goes on with it', file=sys.stderr)
+        print(f'cellwright --resume {session.id} "…" continues it', file=sys.stderr)
         return ExitCode.OK
     rows: list[dict[str, Any]] = []
     for each in claude_code_sessions(cwd, os.environ):
@@ -294,7 +294,7 @@ def _fork(catalog: Catalog, options: argparse.Namespace) -> int:
     for notice in session.notices:
         print(f"warning: {notice}", file=sys.stderr)
     print(session.id)
-    print(f'cellwright --resume {session.id} "…" goes on with it, in {session.cwd}', file=sys.stderr)
+    print(f'cellwright --resume {session.id} "…" continues it, in {session.cwd}', file=sys.stderr)
     return ExitCode.OK
 
 

@@ -24,8 +24,8 @@ def trust(argv: Sequence[str]) -> int:
     """
     parser = argparse.ArgumentParser(
         prog="cellwright trust",
-        description="Trust what a folder brings along (hooks, variables, allow rules, tools) as it is now, so that it "
-        "counts where nobody can be asked. What is new or changed afterwards is asked about again.",
+        description="Trust the Claude settings of a folder (hooks, variables, allow rules, tools) as they are now, so that "
+        "they count in non-interactive runs. You are asked again about anything that is new or changed later.",
         allow_abbrev=False,
     )
     parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, help="default: the one you are in")

@@ -99,8 +99,8 @@ async def _opened(context: ToolContext, server: str, params: Any) -> bool:
         f"{visible_line(params.url, 500)}\n{shown_text(params.message, 300)}"
     )
     options = [
-        {"label": "I have opened it", "description": "The server is told that you agree."},
-        {"label": "No", "description": "The server is told that you decline."},
+        {"label": "I have opened it", "description": "The server is notified that you agree."},
+        {"label": "No", "description": "The server is notified that you decline."},
     ]
     answers = await _ask(context, [_question(question[:1_000], "Open", options)])
     return answers is not None and list(answers.values()) == ["I have opened it"]

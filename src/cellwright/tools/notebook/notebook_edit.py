@@ -506,7 +506,7 @@ async def make_live_edit(
 
 def _where_it_is(notebook: OpenNotebook) -> str:
     if not notebook.live:
-        return f" [Saved in {notebook.where}: nobody has it open.]"
+        return f" [Saved in {notebook.where}: it is not open in JupyterLab.]"
     return (
         f" [Open in {notebook.where}: the user sees the change there and can undo it. It is not saved to disk; "
         "the file still holds what was saved last.]"

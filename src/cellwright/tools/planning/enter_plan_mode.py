@@ -44,7 +44,7 @@ def enter_plan_mode_tool() -> Tool:
     async def enter_plan_mode(_given: EnterPlanModeInput, ctx: ToolContext) -> ToolResult:
         if ctx.mode in NEVER_ASKS:
             raise ToolError(
-                f"In mode {ctx.mode} the user is never asked, so nobody could approve of a plan. "
+                f"In mode {ctx.mode} the user is never asked, so a plan could not be approved. "
                 "Think the work through, say briefly what you will do, and do it."
             )
         if ctx.mode != "plan":

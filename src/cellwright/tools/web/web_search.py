@@ -277,7 +277,7 @@ def tavily_engine(key: str, url: str = TAVILY_URL) -> Engine:
 
 
 def _search_failed(why: str) -> ToolError:
-    message = f"The search failed: {why}. Try again later, or go on without it."
+    message = f"The search failed: {why}. Try again later, or continue without it."
     return ToolError(message, code=ErrorCode.SEARCH_SERVICE_ERROR)
 
 

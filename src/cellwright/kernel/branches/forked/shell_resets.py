@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 NO_INPUT = (
-    "input() has nobody to ask: this code runs in a copy of the kernel. Put the value into the code; "
+    "input() cannot ask here: this code runs in a copy of the kernel. Put the value into the code; "
     "what only the user knows, ask in your answer."
 )
 

@@ -140,7 +140,7 @@ class SignIn:
         except ForbiddenAddress as error:
             raise self._failed(str(error)) from None
         except TimeoutError:
-            raise self._failed(f"nobody signed in within {USER_SECONDS:g} s") from None
+            raise self._failed(f"the sign-in was not finished within {USER_SECONDS:g} s") from None
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError, ValueError) as error:
             # what is quoted of a validation may hold tokens
             raise self._failed(type(error).__name__ if isinstance(error, ValueError) else _words(error)) from None
