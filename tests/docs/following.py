@@ -57,7 +57,7 @@ def make_project(folder: Path) -> Path:
     rows = "customer,price,text,comment,level\n1,2.5,Good.,dry,3.1\n2,,Bad.,wet,\n"
     for name in ("sales.csv", "data/sales.csv", "reviews.csv", "tides.csv", "data/tides.csv"):
         (folder / name).write_text(rows)
-    for name in ("02.ipynb", "report.ipynb", "n.ipynb"):
+    for name in ("02.ipynb", "analysis.ipynb", "report.ipynb", "n.ipynb"):
         cells = [nbformat.v4.new_code_cell(code) for code in ("%load_ext cellwright", "%%claude\nSum it up.")]
         nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=KERNEL), folder / name)
     git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
