@@ -19,7 +19,7 @@ _PICTURE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)#]*)\)")
 _PICTURE_BLOCK = re.compile(r"<picture>(?s:.*?)</picture>\n")
 _PICTURE_SOURCE = re.compile(r'(\bsrc(?:set)?=")(?!https?:)([^"]*)"')
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
-_NOT_RUN = re.compile(r' not-run="[^"]*"')
+_FOR_TESTS = re.compile(r' (?:not-run|run-by)="[^"]*"')
 
 
 class Home:
@@ -83,7 +83,7 @@ class Home:
         With a repository, pictures and links are absolute; without one, those that would lead nowhere are left out, and so
         is what is for a clone.
         """
-        text = _NOT_RUN.sub("", readme)
+        text = _FOR_TESTS.sub("", readme)
         if self.repository:
             text = _MARKS.sub("", text)
             text = _PICTURE.sub(lambda found: f"![{found[1]}]({self.of_picture(found[2])})", text)

@@ -1,9 +1,14 @@
-/** The order of what the search finds: pages for users first, answers to questions ahead of them, reasons and protocols last. */
-const ANSWERS = ["faq", "troubleshooting", "get-started"];
+/** The order of what the search finds: pages for users first, answers to questions and pages that are named after the words ahead of them, reasons last. */
+const ANSWERS = { faq: 10, troubleshooting: 3, "get-started": 3 };
 const LAST = /^(decisions|protocol|examples)\/|^reference\/(changelog|contributing)$|^(performance|architecture|whats-new)$/;
+const WORDS = (new URLSearchParams(location.search).get("q") ?? "").toLowerCase().match(/[\w.]+/g) ?? [];
+/** Whether a page's name or title has all the words: "hub" is in JupyterHub, "cost" in Costs. */
+const isNamed = (page, title) =>
+  !page.startsWith("reference/") && WORDS.every((word) => `${page} ${title.split(">")[0]}`.toLowerCase().includes(word));
 
 var Scorer = {
-  score: ([page, , , , score]) => (LAST.test(page) ? score - 1000 : ANSWERS.includes(page) ? score + 10 : score),
+  score: ([page, title, , , score]) =>
+    LAST.test(page) ? score - 1000 : score + (ANSWERS[page] ?? 0) + (isNamed(page, title) ? 15 : 0),
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },

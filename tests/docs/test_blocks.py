@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import nbformat
 import pytest
 import yaml
 from traitlets import HasTraits
@@ -26,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves both out
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernel" / "support"))
 
 from fences import ROOT, Fence, fences
+from following import answer, failed_cells, failed_commands, make_project
 from notebook_kernel import model_of, running_kernel
 
 from cellwright.server.hub_proxy import HubProxy
 from cellwright.server.server_extension import CellwrightApp
-from cellwright.testing import MessagesServer, say
-from cellwright.testing.server.script import Part
+from cellwright.testing import MessagesServer
 from forked.forked_python import jupyter_place
 
 pytestmark = pytest.mark.kernel
@@ -39,39 +35,8 @@ pytestmark = pytest.mark.kernel
 MAX_NOT_RUN = 16
 """More than these would say that the rule is no longer one."""
 
-KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 READ = {"text", "json", "markdown", "js"}
 CLASSES: dict[str, type[HasTraits]] = {"CellwrightApp": CellwrightApp, "HubProxy": HubProxy}
-AS_AT_FIRST = """
-for _each in get_ipython().configurables:
-    if type(_each).__name__ == "Claude":
-        for _name, _trait in _each.traits(config=True).items():
-            setattr(_each, _name, _trait.default(_each))
-get_ipython().run_line_magic("reset", "-f")
-"""
-
-
-def answer(body: dict[str, Any]) -> Part:
-    """What the model says: a value that fits where one is asked for, else a sentence."""
-    form = (body.get("output_config") or {}).get("format") or {}
-    return say(json.dumps(_value(form["schema"], form["schema"])) if form else "It is done.")
-
-
-def _value(schema: dict[str, Any], root: dict[str, Any]) -> Any:
-    if "$ref" in schema:
-        return _value(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
-    if "enum" in schema or "const" in schema:
-        return schema["const"] if "const" in schema else schema["enum"][0]
-    match schema.get("type"):
-        case "object":
-            return {name: _value(each, root) for name, each in schema.get("properties", {}).items()}
-        case "array":
-            return [_value(schema["items"], root)]
-        case "integer" | "number":
-            return 1
-        case "boolean":
-            return True
-    return "a word"
 
 
 @pytest.fixture(scope="module")
@@ -87,21 +52,7 @@ def model() -> Iterator[MessagesServer]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The folder that the documents speak of: a small project with data, tests and a history."""
-    folder = tmp_path / "project"
-    shutil.copytree(ROOT / "src" / "cellwright" / "terminal" / "demo" / "sample_project", folder)
-    (folder / "scans").mkdir()
-    shutil.copy(ROOT / "docs" / "images" / "context.png", folder / "scans" / "0417.png")
-    rows = "customer,price,text,comment,level\n1,2.5,Good.,dry,3.1\n2,,Bad.,wet,\n"
-    for name in ("sales.csv", "data/sales.csv", "reviews.csv", "tides.csv", "data/tides.csv"):
-        (folder / name).write_text(rows)
-    for name in ("02.ipynb", "report.ipynb", "n.ipynb"):
-        cells = [nbformat.v4.new_code_cell(code) for code in ("%load_ext cellwright", "%%claude\nSum it up.")]
-        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=KERNEL), folder / name)
-    git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
-    for command in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "As it was"]):
-        subprocess.run([*git, *command], cwd=folder, check=True)
-    return folder
+    return make_project(tmp_path / "project")
 
 
 def test_every_block_is_of_a_kind_that_is_executed_or_says_why_not(blocks: list[Fence]) -> None:
@@ -145,18 +96,9 @@ def test_cells_run(blocks: list[Fence], model: MessagesServer, project: Path, ow
         "MPLBACKEND": "agg",
         "JPY_SESSION_NAME": str(project / "02.ipynb"),
     }
-    failed, page = {}, ""
     with running_kernel(project, {**model_of(model), **places}) as kernel:
         assert kernel.run("%load_ext cellwright").status == "ok"
-        for fence in cells:
-            if fence.page != page:
-                page = fence.page
-                assert (cell := kernel.run(AS_AT_FIRST)).status == "ok", cell.error
-
-            for code in filter(None, (fence.given, fence.code)):
-                if (cell := kernel.run(code)).status != "ok":
-                    failed[fence.place] = cell.error
-    assert failed == {}
+        assert failed_cells(kernel, cells) == {}
     assert [request.error for request in model.rejected] == []
 
 
@@ -169,23 +111,5 @@ def test_commands_run(blocks: list[Fence], model: MessagesServer, project: Path,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }
-    failed = {}
-
-    for fence in blocks:
-        if fence.kind != "shell" or fence.elsewhere:
-            continue
-        code = fence.code
-        if fence.language == "console":
-            code = "\n".join(line[2:] for line in code.splitlines() if line.startswith("$ "))
-        done = subprocess.run(
-            ["bash", "-eu", "-c", f"{fence.given}\n{code}"],
-            cwd=project,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            failed[fence.place] = done.stderr[-600:]
-    assert failed == {}
+    assert failed_commands(blocks, project, environ) == {}
     assert [request.error for request in model.rejected] == []

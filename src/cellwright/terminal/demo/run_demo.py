@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credential_names import key_in
 from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project, trust_notebook
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
@@ -30,13 +32,22 @@ NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the demo with these arguments; 0 when the sample project's tests, which failed, pass."""
+    """Run the demo with these arguments; 0 when the sample project's tests, which failed, pass.
+
+    Raises CellwrightError CONFIG_INVALID if JupyterLab is asked for and missing.
+    """
     parser = argparse.ArgumentParser(prog="cellwright demo", description=__doc__, add_help=True)
     parser.add_argument("--lab", action="store_true", help="open the notebook in JupyterLab instead of running it here")
     parser.add_argument(
         "--keep", action="store_true", help="keep the temporary folder with the project and the notebook"
     )
     options = parser.parse_args(argv)
+    if options.lab and importlib.util.find_spec("jupyterlab") is None:
+        raise CellwrightError(
+            ErrorCode.CONFIG_INVALID,
+            "JupyterLab is not installed in this environment: pip install 'cellwright[lab]'. "
+            "`cellwright demo` runs without it.",
+        )
     with _project(keep=options.keep) as project, _model(project) as model_environ:
         environ = {**os.environ, **model_environ}
         if options.lab:
