@@ -146,6 +146,40 @@ def test_frames_of_polars_come_over_in_a_copy_without_its_threads() -> None:
     assert "its column o of Object" in why_not(polars.DataFrame({"o": polars.Series([object()], dtype=polars.Object)}))
 
 
+class Column:
+    """A column whose values make polars do `work`."""
+
+    name, dtype = "p", "Panics"
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.to_arrow = work
+
+
+class Frame:
+    columns = ("p",)
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.get_columns = lambda: [Column(work)]
+
+
+def test_a_panic_of_polars_is_no_data_and_an_interrupt_is_an_interrupt() -> None:
+    polars = pytest.importorskip("polars")
+
+    def panic() -> None:
+        polars.Series([{"o": object()}], dtype=polars.Struct({"o": polars.Object}))
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(BaseException, match="unwrap") as raised:
+        panic()
+    assert not isinstance(raised.value, Exception)
+    with pytest.raises(CannotTake, match="its column p of Panics"):
+        taken_values._table_of_polars(Frame(panic))
+    with pytest.raises(KeyboardInterrupt):
+        taken_values._table_of_polars(Frame(interrupt))
+
+
 def test_what_a_branch_writes_instead_is_refused() -> None:
     table = pa.table({"a": list(range(1000))})
 

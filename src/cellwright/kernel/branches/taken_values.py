@@ -164,7 +164,9 @@ def _table_of_polars(frame: Any) -> Any:
         try:
             array = column.to_arrow()
             is_same = polars.from_arrow(array.slice(0, 0)).dtype == column.dtype
-        except Exception:  # noqa: BLE001 - a panic of polars is an exception of its own
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # noqa: BLE001 - a panic of polars, as after a fork, is no `Exception`
             is_same = False
         if not is_same:
             raise CannotTake(_no_data(column.name, column.dtype))
