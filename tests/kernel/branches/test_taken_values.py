@@ -24,7 +24,7 @@ def taken(value: Any) -> Any:
     """Both ends, in one process."""
 
     def write(file: io.FileIO) -> Offered:
-        return taken_values._written(value, file)
+        return taken_values.written(value, file)
 
     return read(write)
 
@@ -34,7 +34,7 @@ def read(write: Callable[[io.FileIO], Offered]) -> Any:
         with open(os.dup(number), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
             offered = write(file)
         taken_values._seal(number)
-        return taken_values._read(offered, number)
+        return taken_values.read(offered, number)
 
 
 def with_attrs(value: object) -> Any:
@@ -137,10 +137,10 @@ def test_frames_of_polars_come_over_in_a_copy_without_its_threads() -> None:
         if pid == 0:
             signal.alarm(60)
             with open(os.dup(number), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-                os._exit(0 if why_not(frame) == "" and taken_values._written(frame, file).kind == "polars" else 1)
+                os._exit(0 if why_not(frame) == "" and taken_values.written(frame, file).kind == "polars" else 1)
         assert os.waitpid(pid, 0)[1] == 0
         taken_values._seal(number)
-        assert taken_values._read(Offered("polars"), number).equals(frame)
+        assert taken_values.read(Offered("polars"), number).equals(frame)
     series = polars.Series("k", ["a", "b", "a"], dtype=polars.Categorical)
     assert taken(series).equals(series)
     assert "its column o of Object" in why_not(polars.DataFrame({"o": polars.Series([object()], dtype=polars.Object)}))

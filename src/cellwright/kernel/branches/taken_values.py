@@ -82,7 +82,7 @@ def offer(shell: InteractiveShell, name: str, descriptors: Sequence[int]) -> obj
         return {"problem": f"The branch has no variable {name}."}
     try:
         with open(os.dup(descriptors[0]), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-            return msgspec.to_builtins(_written(shell.user_ns[name], file))
+            return msgspec.to_builtins(written(shell.user_ns[name], file))
     except CannotTake as why:
         return {"problem": f"{name} was not taken: {why}."}
     except OSError as error:  # the limit of a branch's files
@@ -100,13 +100,13 @@ def why_not(value: Any) -> str:
     elif is_exactly(value, "pyarrow", "Table"):
         value = value.slice(0, 0)
     try:
-        _written(value, io.BytesIO())
+        written(value, io.BytesIO())
     except CannotTake as why:
         return str(why)
     return ""
 
 
-def _written(value: Any, file: IO[bytes]) -> Offered:
+def written(value: Any, file: IO[bytes]) -> Offered:
     if is_exactly(value, "pandas", "DataFrame"):
         return _write_pandas(_returning(value), "pandas", file)
     if is_exactly(value, "pandas", "Series"):
@@ -270,7 +270,7 @@ async def take_from(branch: Branch, name: str) -> Any:
             raise NoBranch(offered.problem[:500])
         try:
             _seal(file)
-            return _read(offered, file)
+            return read(offered, file)
         except CannotTake as why:
             message = f"{name} was not taken: {why}."
             raise NoBranch(message) from why
@@ -297,7 +297,7 @@ def _seal(file: int) -> None:
     )
 
 
-def _read(offered: Offered, file: int) -> Any:
+def read(offered: Offered, file: int) -> Any:
     """Make the value of the sealed `file`: nobody can change it any more."""
     size = os.fstat(file).st_size
     if not 0 < size <= MOST_BYTES + (1 << 20):
