@@ -102,11 +102,12 @@ def start_confined(bounds: Bounds, start: Callable[[], Result], version: int, *,
     return in_fresh_thread(confined)
 
 
-def confine_this_thread(bounds: Bounds, version: int, *, processes: bool = True) -> None:
+def confine_this_thread(bounds: Bounds, version: int, *, processes: bool = True, outer: bool = False) -> None:
     """Confine the calling thread, and all that it starts from now on, for good; the rest as in `start_confined`.
 
     Other threads of the process stay as they are: code that may start none of its own is confined only if it is alone. A
-    failure may come half-way, and then the thread must not run that code. Raises ConfinementError.
+    failure may come half-way, and then the thread must not run that code. `outer`: it starts processes that confine
+    themselves further, marks them, and ends them. Raises ConfinementError.
     """
     if version < LEAST_ABI:
         raise ConfinementError(too_old(version))
@@ -114,8 +115,9 @@ def confine_this_thread(bounds: Bounds, version: int, *, processes: bool = True)
         Filter(
             network=bounds.network,
             metadata="done" if bounds.metadata else "refused" if bounds.write else "pretended",
-            signals=version < _SCOPES_SINCE,
+            signals=version < _SCOPES_SINCE and not outer,
             shared_by_key=True,
+            marks=not outer,
         )
     )
     with _ruleset(bounds, version, processes=processes) as ruleset:

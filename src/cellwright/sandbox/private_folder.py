@@ -19,8 +19,9 @@ class PrivateFolder:
     `temporary` and `caches` may be written by commands; the rest of it may not.
     """
 
-    def __init__(self) -> None:
-        self.path = str(new_folder("sandbox"))
+    def __init__(self, within: str | None = None) -> None:
+        """`within`: the folder that it is made in (default: this process's)."""
+        self.path = str(new_folder("sandbox")) if within is None else tempfile.mkdtemp(prefix="sandbox-", dir=within)
         self._removing: list[threading.Thread] = []
         self.temporary, self.caches = f"{self.path}/tmp", f"{self.path}/cache"
         self._make_parts()

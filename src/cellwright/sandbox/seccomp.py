@@ -161,13 +161,14 @@ class Filter(Struct, frozen=True, kw_only=True):
     failure breaks `cp -p` and `tar` where nothing is to be kept anyway); or, where files are kept, what changes
     permissions is refused, so that nobody is told that a script is executable now. `signals`: none to other processes.
     `shared_by_key`: no System V or POSIX objects that other processes may hold, too, and no socket's name that others
-    could take for somebody else's.
+    could take for somebody else's. `marks`: nobody changes the limit that marks them.
     """
 
     network: Network = "none"
     metadata: Literal["done", "pretended", "refused"] = "done"
     signals: bool = False
     shared_by_key: bool = False
+    marks: bool = True
 
 
 def machine() -> str:
@@ -248,6 +249,15 @@ def _blocks(rules: Filter) -> Iterable[tuple[str, list[Instruction]]]:
         ],
     )
     yield "fcntl", [*_argument(1), *_one_of(_REFUSED_FILE_COMMANDS, _REFUSE, _ALLOW)]
+    if rules.marks:
+        yield from _blocks_for_marks()
+    if rules.signals:
+        # to the own group, and signal 0, which only asks whether somebody is there
+        own_group = [*_argument(0), (_EQUAL, 0, 1, 0), *_answer(_ALLOW)]
+        yield "kill", [*own_group, *_argument(1), (_EQUAL, 1, 0, 0), *_answer(_REFUSE), *_answer(_ALLOW)]
+
+
+def _blocks_for_marks() -> Iterable[tuple[str, list[Instruction]]]:
     yield "setrlimit", [*_argument(0), *_one_of([MARKED_LIMIT], _REFUSE, _ALLOW)]
     # other processes' limits may be read but not set: a new limit is a pointer, of which neither half is looked at alone
     yield (
@@ -267,10 +277,6 @@ def _blocks(rules: Filter) -> Iterable[tuple[str, list[Instruction]]]:
             *_answer(_ALLOW),
         ],
     )
-    if rules.signals:
-        # to the own group, and signal 0, which only asks whether somebody is there
-        own_group = [*_argument(0), (_EQUAL, 0, 1, 0), *_answer(_ALLOW)]
-        yield "kill", [*own_group, *_argument(1), (_EQUAL, 1, 0, 0), *_answer(_REFUSE), *_answer(_ALLOW)]
 
 
 def _argument(index: int, *, high: bool = False) -> list[Instruction]:

@@ -197,7 +197,7 @@ def test_the_page_of_branches_and_code_of_one_run_in_the_kernel(
     assert "was not found in this session" in unknown.error
 
 
-def test_a_run_of_the_panel_is_told_of_a_cell_that_runs_and_else_goes_on_beside_one(
+def test_a_run_of_the_panel_gets_values_beside_a_cell_that_runs_and_else_a_copy(
     kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer, project: Path
 ) -> None:
     waits = "import os, time\nprint('[begun]', flush=True)\nwhile not os.path.exists({!r}): time.sleep(0.01)"
@@ -207,7 +207,9 @@ def test_a_run_of_the_panel_is_told_of_a_cell_that_runs_and_else_goes_on_beside_
     busy = kernel.begin(waits.format(first))
     kernel.wait_for(lambda _: "[begun]" in busy.stdout, busy)
     panel.wait_for_end(panel.prompt("look"))
-    assert "A cell of the user's is running" in text_of(results(model)[0])
+    [result] = results(model)
+    assert text_of(result).startswith("[A cell of the user's is running, so there is no moment to copy the kernel. So this")
+    assert text_of(result).endswith("'as it was'")
     Path(first).touch()
     assert kernel.finish(busy).status == "ok"
 

@@ -18,7 +18,7 @@ from notebook_kernel import NotebookKernel
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.kernel.branches.bounds import BranchBounds, branch_bounds, branches_enforced, end_marked
-from cellwright.kernel.branches.secrets import LEAST_BYTES, overwrite_in_memory, secrets_of
+from cellwright.kernel.branches.forked.secrets import LEAST_BYTES, overwrite_in_memory, secrets_of
 from cellwright.sandbox import landlock
 from cellwright.sandbox.kernel.process_mark import marked_processes
 from cellwright.sandbox.private_folder import PrivateFolder
@@ -125,9 +125,11 @@ MORE_IN_A_BRANCH = {
 }
 
 
+@pytest.mark.parametrize("branching", ["fork", "template"], indirect=True, scope="module")
 def test_no_probe_leads_out_of_a_branch_of_a_kernel(branching: NotebookKernel) -> None:
     assert branching.run("print(await taken())").stdout == "taken\n"
-    pids = {"kernel": branching.value("os.getpid()"), "snapshot": branching.value("branches._snapshot.pid")}
+    assert branching.run("await said('1', owner='probes', confinement=reading)").status == "ok"
+    pids = {"kernel": branching.value("os.getpid()"), "snapshot": branching.value("snapshot_pids()[0]")}
     probes = {
         name: replace(
             probe, code=probe.code.replace("{kernel}", pids["kernel"]).replace("{snapshot}", pids["snapshot"])

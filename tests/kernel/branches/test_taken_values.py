@@ -24,7 +24,7 @@ def taken(value: Any) -> Any:
     """Both ends, in one process."""
 
     def write(file: io.FileIO) -> Offered:
-        return taken_values._written(value, file)
+        return taken_values.written(value, file)
 
     return read(write)
 
@@ -34,7 +34,7 @@ def read(write: Callable[[io.FileIO], Offered]) -> Any:
         with open(os.dup(number), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
             offered = write(file)
         taken_values._seal(number)
-        return taken_values._read(offered, number)
+        return taken_values.read(offered, number)
 
 
 def with_attrs(value: object) -> Any:
@@ -137,13 +137,47 @@ def test_frames_of_polars_come_over_in_a_copy_without_its_threads() -> None:
         if pid == 0:
             signal.alarm(60)
             with open(os.dup(number), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-                os._exit(0 if why_not(frame) == "" and taken_values._written(frame, file).kind == "polars" else 1)
+                os._exit(0 if why_not(frame) == "" and taken_values.written(frame, file).kind == "polars" else 1)
         assert os.waitpid(pid, 0)[1] == 0
         taken_values._seal(number)
-        assert taken_values._read(Offered("polars"), number).equals(frame)
+        assert taken_values.read(Offered("polars"), number).equals(frame)
     series = polars.Series("k", ["a", "b", "a"], dtype=polars.Categorical)
     assert taken(series).equals(series)
     assert "its column o of Object" in why_not(polars.DataFrame({"o": polars.Series([object()], dtype=polars.Object)}))
+
+
+class Column:
+    """A column whose values make polars do `work`."""
+
+    name, dtype = "p", "Panics"
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.to_arrow = work
+
+
+class Frame:
+    columns = ("p",)
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.get_columns = lambda: [Column(work)]
+
+
+def test_a_panic_of_polars_is_no_data_and_an_interrupt_is_an_interrupt() -> None:
+    polars = pytest.importorskip("polars")
+
+    def panic() -> None:
+        polars.Series([{"o": object()}], dtype=polars.Struct({"o": polars.Object}))
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(BaseException, match="unwrap") as raised:
+        panic()
+    assert not isinstance(raised.value, Exception)
+    with pytest.raises(CannotTake, match="its column p of Panics"):
+        taken_values._table_of_polars(Frame(panic))
+    with pytest.raises(KeyboardInterrupt):
+        taken_values._table_of_polars(Frame(interrupt))
 
 
 def test_what_a_branch_writes_instead_is_refused() -> None:

@@ -23,22 +23,32 @@ from cellwright.kernel.branches.snapshot import NoBranch
 shell = get_ipython()
 thread = AgentThread()
 live: list[dict[str, Any]] = []
+way = os.environ.get("BRANCH_TEST_WAY", "fork")
+by_value = way == "template"
+NO_FORK = "This kernel is not copied."
+
+
+def snapshot_pids() -> list[int]:
+    """The processes that branches are forked from: the snapshot, or the templates."""
+    parents = branches._templates.values() if way == "template" else [branches._snapshot]
+    return [parent.pid for parent in parents if parent is not None]
 
 
 def made(without: str = "", **more: Any) -> KernelBranches:
     """Branches of this kernel, with one reset left out."""
     assert not without or any(reset.name == without for reset in RESETS)
     resets = [reset for reset in RESETS if reset.name != without]
-    return KernelBranches(shell, resets=resets, **more)
+    return KernelBranches(shell, resets=resets, cannot_fork=lambda: NO_FORK if way == "template" else None, **more)
 
 
 branches = made()
 reading = Confinement(read=(str(Path.cwd()),))
 
 
-async def renewed(**seconds: float) -> KernelBranches:
-    """Other branches in the place of these, with another patience."""
-    global branches
+async def renewed(by: str = "", **seconds: float) -> KernelBranches:
+    """Other branches in the place of these, with another patience, or made another way."""
+    global branches, way
+    way = by or way
     await wait(branches.close())
     branches = made(patience=Patience(**seconds))
     assert await taken() == "taken"
@@ -52,7 +62,7 @@ async def wait(work: Coroutine[Any, Any, Any]) -> Any:
 
 async def taken(of: KernelBranches | None = None) -> str:
     try:
-        await wait((of or branches).snapshot())
+        await wait((of or branches).snapshot(or_by_value=way != "fork"))
     except NoBranch as error:
         return error.reason
     return "taken"

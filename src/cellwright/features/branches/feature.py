@@ -41,12 +41,17 @@ CHANGES_THE_KERNEL = frozenset({"python", "cells"})
 
 
 class Snapshot(Protocol):
-    """A copy of the kernel that waits: when it was taken (seconds since the epoch), and where among the user's cells."""
+    """A copy of the kernel that waits: when it was taken (seconds since the epoch), and where among the user's cells.
+
+    `by_value` is why there is none, a sentence: branches are given the variables that their code names.
+    """
 
     @property
     def at(self) -> float: ...
     @property
     def cell(self) -> str: ...
+    @property
+    def by_value(self) -> str: ...
 
 
 class OneBranch(Protocol):
@@ -77,7 +82,7 @@ class ListedBranch(Protocol):
 class ForkedKernel(Protocol):
     """A kernel that can be forked (`kernel/branches`)."""
 
-    async def snapshot(self) -> Snapshot: ...
+    async def snapshot(self, *, or_by_value: bool = False) -> Snapshot: ...
     async def branch(self, owner: str, confinement: Confinement | None) -> OneBranch: ...
     def listing(self) -> Sequence[ListedBranch]: ...
     async def end(self, owner: str) -> None: ...
@@ -184,13 +189,13 @@ class KernelCopies(Feature):
             finally:
                 self._at_work -= 1
 
-    async def _current_kernel(self) -> ForkedKernel:
+    async def _current_kernel(self, *, or_by_value: bool = True) -> ForkedKernel:
         async with self._snapshotting:
             if self._kernel is None:
                 self._kernel = self._fork()
             # who is at work in a branch keeps it: it ends with the snapshot
             if not self._is_current and not self._at_work:
-                await self._kernel.snapshot()
+                await self._kernel.snapshot(or_by_value=or_by_value)
                 self._is_current = True
             return self._kernel
 
@@ -201,7 +206,7 @@ class KernelCopies(Feature):
         Whoever makes branches there ends them. Raises what the kernel raises if it cannot be forked.
         """
         self._is_current = False
-        kernel = await self._current_kernel()
+        kernel = await self._current_kernel(or_by_value=False)
         self._at_work += 1
         try:
             yield kernel
@@ -245,10 +250,15 @@ def _words(taken: Snapshot, *, is_new: bool) -> str:
     """Say of when the variables are.
 
     >>> class Taken:
-    ...     at, cell = 0.0, "before cell [7]"
+    ...     at, cell, by_value = 0.0, "before cell [7]", ""
     >>> _words(Taken(), is_new=True).endswith(", before cell [7]")
     True
     """
+    if taken.by_value:
+        return (
+            f"{taken.by_value} So this is a process with the kernel's imports, which gets the variables that the code "
+            "names by value, as they are when it first names them"
+        )
     place = f", {taken.cell}" if taken.cell else ""
     when = time.strftime("%H:%M", time.localtime(taken.at))
     return f"{'New branch: y' if is_new else 'Y'}our variables as of {when}{place}"

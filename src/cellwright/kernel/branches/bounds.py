@@ -42,10 +42,11 @@ class BranchBounds(Struct, frozen=True):
     environ: Mapping[str, str]
     mark: int
 
-    def enter(self) -> None:
+    def enter(self, *, outer: bool = False) -> None:
         """Confine this process for good. Raises ConfinementError: then no code of Claude's may run in it.
 
-        It must have one thread, since others would stay outside; the caller has cut what it inherited.
+        It must have one thread, since others would stay outside; the caller has cut what it inherited. `outer`: it runs
+        none, and forks branches, which enter bounds of their own within these.
         """
         if sys.platform == "win32":
             raise NotImplementedError
@@ -57,6 +58,9 @@ class BranchBounds(Struct, frozen=True):
         os.environ.clear()
         os.environ.update(self.environ)
         tempfile.tempdir = None
+        if outer:
+            landlock.confine_this_thread(self.bounds, self.version, outer=True)
+            return
         _carry(self.mark)
         own = f"/proc/{os.getpid()}"
         os.open(own, os.O_PATH)  # for as long as it lives: a rule holds the file, and its name would lead to a new one

@@ -30,10 +30,10 @@ _LOOK_SECONDS, _MEMORY_SECONDS = 0.5, 1.0
 
 HUNG = (
     "This branch hangs in a lock: a library was used in the kernel with threads that a branch does not have (usual: "
-    "polars). Take a frame over column by column, as `pd.DataFrame({c: df[c].to_pandas() for c in df.columns})`, "
-    "or run it in the kernel (asks the user)."
+    "polars). Run it again: your next call gets the variables that its code names by value, in a process where that works. "
+    "If a variable does not go there, Python runs it in the kernel (asks the user)."
 )
-_ENDED = " The branch was ended with it; the next call begins with a new copy."
+_ENDED = " The branch was ended with it; the next call begins with a new one."
 
 
 class Patience(Struct, frozen=True):
@@ -93,6 +93,11 @@ class Branch:
     def taken(self) -> Taken:
         """The moment that it is a copy of."""
         return self._snapshot.taken
+
+    @property
+    def hung(self) -> bool:
+        """True once a call of it hung in a lock."""
+        return self._stopping == "hung"
 
     @property
     def alive(self) -> bool:

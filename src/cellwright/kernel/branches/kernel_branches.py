@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -28,11 +28,12 @@ from cellwright.kernel.branches.branch import Branch, Patience
 from cellwright.kernel.branches.forked.branch_process import BranchOrder
 from cellwright.kernel.branches.forked.outlet import Outlet
 from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset
+from cellwright.kernel.branches.forked.secrets import secrets_of
 from cellwright.kernel.branches.forked.snapshot_process import run_snapshot
 from cellwright.kernel.branches.forker import Attempt, Forker, control_pair
 from cellwright.kernel.branches.processes import memory, open_gpu, resident_memory
-from cellwright.kernel.branches.secrets import secrets_of
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken, end_child
+from cellwright.kernel.branches.template.template import Template, ValueBranch, modules_of, start_template
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 from cellwright.sandbox.resolved_bounds import ConfinementError
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.agent.calls.confinement import Confinement
+
+B = TypeVar("B", bound=Branch)
 
 OnMain = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs a function on the main thread while that stands still between two cells; cancelled before it began, it never does."""
@@ -56,6 +59,8 @@ LEAST_LEFT = 256 << 20
 
 TAKE_SECONDS = 10.0
 """The time in which the kernel must be free for a variable that is taken."""
+_TEMPLATES = 2
+"""Processes that wait for branches to which variables are given: one confined, and one that the user has allowed more."""
 _RESTING_PART = 4
 """A branch that rests may hold so small a part of the memory that is left."""
 
@@ -63,6 +68,7 @@ CELL_RUNS = "A cell of the user's is running, so there is no moment to copy the 
 THREADS_COMPUTE = "Threads of the kernel compute without a pause, so there is no moment to copy it."
 DOES_NOT_START = "A copy of the kernel did not start: something in it is locked."
 NOT_HERE = "Branches of the kernel need Linux with processes that can be forked."
+HANGS = "Code hung in a copy of the kernel."
 NOTHING_TAKEN = "There is no snapshot of the kernel."
 
 
@@ -98,11 +104,12 @@ class KernelBranches:
         secrets: Callable[[], Sequence[str | bytes]] = tuple,
         resets: Sequence[Reset] = RESETS,
         patience: Patience = Patience(),  # noqa: B008 - frozen
+        cannot_fork: Callable[[], str | None] = unsupported,
     ) -> None:
         """`on_main` reaches the main thread where the kernel's own loop would not (default: that loop).
 
         `cell` says before or after which cell a snapshot is taken. `secrets` must not be in the memory of a copy, besides
-        those that the environment has.
+        those that the environment has. `cannot_fork` says why no kernel is copied here, None if it can be.
         """
         self._shell = shell
         self._on_main = on_main or functools.partial(_on_kernels_loop, shell)
@@ -110,19 +117,43 @@ class KernelBranches:
         self._secrets = secrets
         self._resets = resets
         self._patience = patience
+        self._cannot_fork = cannot_fork
         self.restarted = 0
         self._forker: Forker | None = None
         self._snapshot: Snapshot | None = None
+        self._by_value: Taken | None = None
+        """The kernel cannot be copied now: branches are those of the template."""
+        self._hung: set[str] = set()
+        """Those whose branch of this snapshot hung: their next is of the template."""
+        self._templates: dict[Confinement | None, Template] = {}
         self._branches: dict[str, Branch] = {}
         self._lock = asyncio.Lock()
 
     @property
     def taken(self) -> Taken | None:
         """The moment that the present snapshot is of, if there is one."""
-        return None if self._snapshot is None else self._snapshot.taken
+        return self._by_value if self._snapshot is None else self._snapshot.taken
 
-    async def snapshot(self) -> Taken:
-        """Copy the kernel as it is now; the old copy is ended, and its branches with it. Raises `NoBranch`."""
+    async def snapshot(self, *, or_by_value: bool = False) -> Taken:
+        """Copy the kernel as it is now; the old copy is ended, and its branches with it. Raises `NoBranch`.
+
+        `or_by_value`: if the kernel cannot be copied, the branches are those of a process to which variables are given.
+        """
+        try:
+            taken = await self._copied()
+        except NoBranch as why:
+            if not (or_by_value and why.by_value):
+                raise
+            async with self._lock:
+                await self._end_snapshot()
+            taken = self._by_value = Taken(time.time(), self._cell(), why.reason)
+        modules = modules_of(self._shell.user_ns) if self._templates else ()
+        for confinement, template in list(self._templates.items()):
+            if not template.serves(modules):
+                await self._end_template(confinement)
+        return taken
+
+    async def _copied(self) -> Taken:
         async with self._lock:
             self._refuse()
             for _ in range(HANDSHAKES):
@@ -139,18 +170,18 @@ class KernelBranches:
                 if problem is not None:
                     await asyncio.to_thread(new.end)
                     message = f"A copy of the kernel could not be made safe ({problem})."
-                    raise NoBranch(message)
+                    raise NoBranch(message, by_value=True)
                 await self._end_snapshot()
                 self._snapshot = new
                 return new.taken
-            raise NoBranch(DOES_NOT_START)
+            raise NoBranch(DOES_NOT_START, by_value=True)
 
     def _refuse(self) -> None:
-        if (reason := unsupported()) is not None:
-            raise NoBranch(reason)
+        if (reason := self._cannot_fork()) is not None:
+            raise NoBranch(reason, by_value=True)
         if device := open_gpu():
             message = f"The kernel has a GPU open ({device}), which a copy of it cannot share."
-            raise NoBranch(message)
+            raise NoBranch(message, by_value=True)
         now, own = memory(), resident_memory()
         if own > now.total / 2 or now.left < LEAST_LEFT + own / 8:
             message = (
@@ -176,7 +207,7 @@ class KernelBranches:
             except TimeoutError:
                 attempt.give_up()
                 forked.add_done_callback(_end_late)
-                raise NoBranch(reason) from None
+                raise NoBranch(reason, by_value=True) from None
             except OSError as error:  # of a system that promises no more memory than it has
                 message = f"The kernel could not be copied: {error.strerror}."
                 raise NoBranch(message) from error
@@ -191,7 +222,7 @@ class KernelBranches:
             ours.close()
             reason = THREADS_COMPUTE
             await asyncio.sleep(_AGAIN_SECONDS)
-        raise NoBranch(reason)
+        raise NoBranch(reason, by_value=True)
 
     def _all_secrets(self) -> list[bytes]:
         """The key that signs the kernel's messages, and what we were given."""
@@ -217,9 +248,13 @@ class KernelBranches:
         It may write in the folders `writable` besides its own. Raises `NoBranch`.
         """
         if (found := self._branches.get(owner)) is not None:
-            if found.alive:
+            if found.alive and (not found.hung or isinstance(found, ValueBranch)):
                 return found
+            if found.hung:
+                self._hung.add(owner)
             await self._end_branch(owner)
+        if self._by_value is not None or owner in self._hung:
+            return await self._value_branch(owner, confinement, writable)
         async with self._lock:
             if (snapshot := self._snapshot) is None or not snapshot.is_alive():
                 raise NoBranch(NOTHING_TAKEN)
@@ -227,7 +262,7 @@ class KernelBranches:
             branch = None
             try:
                 order = await asyncio.to_thread(self._order, confinement, folder, writable)
-                branch = await self._start(owner, snapshot, order, folder)
+                branch = await self._start(owner, snapshot, order, folder, Branch)
             except ConfinementError as error:
                 message = f"A branch cannot be confined here: {error}."
                 raise NoBranch(message) from error
@@ -238,16 +273,58 @@ class KernelBranches:
             self._branches[owner] = branch
             return branch
 
+    async def _value_branch(self, owner: str, confinement: Confinement | None, writable: Sequence[str]) -> ValueBranch:
+        """A branch of the template for `confinement`, which is started with the first one."""
+        if writable:  # a preview is of all variables
+            raise NoBranch(NOTHING_TAKEN if self._by_value is None else self._by_value.by_value)
+        taken = self._by_value
+        if taken is None:
+            now = self.taken
+            taken = Taken(time.time() if now is None else now.at, "" if now is None else now.cell, HANGS)
+        async with self._lock:
+            try:
+                template = await self._serving_template(confinement)
+                folder = await asyncio.to_thread(PrivateFolder, template.folder.temporary)
+                order = await asyncio.to_thread(self._order, confinement, folder, writable)
+                branch = await self._start(owner, template, order, folder, ValueBranch)
+            except ConfinementError as error:
+                message = f"A branch cannot be confined here: {error}."
+                raise NoBranch(message) from error
+            await branch.ready(HANDSHAKE_SECONDS)
+            self._branches[owner] = branch
+            return branch.with_values_of(self._shell.user_ns, self._on_main, taken)
+
+    async def _serving_template(self, confinement: Confinement | None) -> Template:
+        template = self._templates.get(confinement)
+        if template is not None and template.is_alive():
+            return template
+        for other in (confinement, *list(self._templates)[: 1 - _TEMPLATES]):
+            await self._end_template(other)
+        if self._forker is None:
+            self._forker = Forker()
+        modules = modules_of(self._shell.user_ns)
+        template = await asyncio.to_thread(start_template, confinement, modules, self._forker.submit)
+        self._templates[confinement] = template
+        return template
+
+    async def _end_template(self, confinement: Confinement | None) -> None:
+        if (template := self._templates.pop(confinement, None)) is not None:
+            await asyncio.to_thread(template.end)
+
     def _order(self, confinement: Confinement | None, folder: PrivateFolder, writable: Sequence[str]) -> BranchOrder:
         own = confined_environment(child_environment(os.environ), folder.temporary, folder.caches)
         bounds = None if confinement is None else branch_bounds(confinement, folder, cwd=os.getcwd(), writable=writable)  # noqa: PTH109
         # killed, a kernel ends its branches, but not what their code has started
         mark = {MARK_NAME: child_processes().mark_for_others()}
+        if backend := os.environ.get("MPLBACKEND"):
+            mark["MPLBACKEND"] = backend  # it draws for the notebook, and a command does not
         if bounds is not None:
             bounds = structs.replace(bounds, environ={**bounds.environ, **mark})
         return BranchOrder(bounds, {**own, **mark}, max(LEAST_LEFT, memory().left * 3 // 4))
 
-    async def _start(self, owner: str, snapshot: Snapshot, order: BranchOrder, folder: PrivateFolder) -> Branch:
+    async def _start(
+        self, owner: str, snapshot: Snapshot, order: BranchOrder, folder: PrivateFolder, kind: type[B]
+    ) -> B:
         if sys.platform == "win32":
             raise NotImplementedError
         with contextlib.ExitStack() as stack:
@@ -263,7 +340,7 @@ class KernelBranches:
                 ours.close()
                 raise
         mark = None if order.bounds is None else order.bounds.mark
-        return Branch(owner, answer["pid"], ours, snapshot, folder, mark, self._look_at_memory, self._patience)
+        return kind(owner, answer["pid"], ours, snapshot, folder, mark, self._look_at_memory, self._patience)
 
     def _look_at_memory(self) -> None:
         """End the youngest branch if memory runs short."""
@@ -360,6 +437,8 @@ class KernelBranches:
 
     async def _end_snapshot(self) -> None:
         await self.turn_ended()
+        self._by_value = None
+        self._hung.clear()
         if self._snapshot is not None:
             snapshot, self._snapshot = self._snapshot, None
             await asyncio.to_thread(snapshot.end)
@@ -367,6 +446,8 @@ class KernelBranches:
     async def close(self) -> None:
         """End everything."""
         await self.drop_snapshot()
+        for confinement in list(self._templates):
+            await self._end_template(confinement)
         if self._forker is not None:
             self._forker.close()
             self._forker = None

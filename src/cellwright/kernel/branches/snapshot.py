@@ -22,18 +22,26 @@ ANSWER_SECONDS = 10.0
 
 
 class NoBranch(Exception):
-    """There is no snapshot, or no branch of it; `reason` is a sentence for Claude and for the user."""
+    """There is no snapshot, or no branch of it; `reason` is a sentence for Claude and for the user.
 
-    def __init__(self, reason: str) -> None:
+    `by_value`: only the kernel cannot be copied; variables can be given to another process.
+    """
+
+    def __init__(self, reason: str, *, by_value: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.by_value = by_value
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """The moment that a snapshot is of. `at`: unix time. `cell`: "before cell [7]", as the user numbers cells, or ""."""
+    """The moment that a snapshot is of. `at`: unix time. `cell`: "before cell [7]", as the user numbers cells, or "".
+
+    `by_value`: the kernel was not copied, for the reason that this sentence says; its variables are given by value.
+    """
 
     at: float
     cell: str
+    by_value: str = ""
 
 
 class Snapshot:

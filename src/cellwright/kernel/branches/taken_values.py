@@ -82,7 +82,7 @@ def offer(shell: InteractiveShell, name: str, descriptors: Sequence[int]) -> obj
         return {"problem": f"The branch has no variable {name}."}
     try:
         with open(os.dup(descriptors[0]), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-            return msgspec.to_builtins(_written(shell.user_ns[name], file))
+            return msgspec.to_builtins(written(shell.user_ns[name], file))
     except CannotTake as why:
         return {"problem": f"{name} was not taken: {why}."}
     except OSError as error:  # the limit of a branch's files
@@ -100,13 +100,13 @@ def why_not(value: Any) -> str:
     elif is_exactly(value, "pyarrow", "Table"):
         value = value.slice(0, 0)
     try:
-        _written(value, io.BytesIO())
+        written(value, io.BytesIO())
     except CannotTake as why:
         return str(why)
     return ""
 
 
-def _written(value: Any, file: IO[bytes]) -> Offered:
+def written(value: Any, file: IO[bytes]) -> Offered:
     if is_exactly(value, "pandas", "DataFrame"):
         return _write_pandas(_returning(value), "pandas", file)
     if is_exactly(value, "pandas", "Series"):
@@ -164,7 +164,9 @@ def _table_of_polars(frame: Any) -> Any:
         try:
             array = column.to_arrow()
             is_same = polars.from_arrow(array.slice(0, 0)).dtype == column.dtype
-        except Exception:  # noqa: BLE001 - a panic of polars is an exception of its own
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # noqa: BLE001 - a panic of polars, as after a fork, is no `Exception`
             is_same = False
         if not is_same:
             raise CannotTake(_no_data(column.name, column.dtype))
@@ -268,7 +270,7 @@ async def take_from(branch: Branch, name: str) -> Any:
             raise NoBranch(offered.problem[:500])
         try:
             _seal(file)
-            return _read(offered, file)
+            return read(offered, file)
         except CannotTake as why:
             message = f"{name} was not taken: {why}."
             raise NoBranch(message) from why
@@ -299,7 +301,7 @@ def _seal(file: int) -> None:
     )
 
 
-def _read(offered: Offered, file: int) -> Any:
+def read(offered: Offered, file: int) -> Any:
     """Make the value of the sealed `file`: nobody can change it any more."""
     if sys.platform == "win32":
         raise NotImplementedError

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from cellwright.kernel.branches.forked.descriptors import cut_descriptors, make_maps_private
 from cellwright.kernel.branches.forked.library_resets import renew_libraries
 from cellwright.kernel.branches.forked.outlet import Outlet
+from cellwright.kernel.branches.forked.secrets import overwrite_in_memory
 from cellwright.kernel.branches.forked.shell_resets import renew_files, renew_loop, renew_shell, renew_streams
-from cellwright.kernel.branches.secrets import overwrite_in_memory
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -50,7 +50,7 @@ class Reset(NamedTuple):
     before_ready: bool = True
 
 
-def leave_group(forked: Forked) -> None:
+def leave_group(parent: int) -> None:
     """A group of its own, and an end with its parent.
 
     Jupyter interrupts the kernel's *group*: an interrupt of a cell would end a snapshot. Killed, a kernel ends nothing.
@@ -58,7 +58,7 @@ def leave_group(forked: Forked) -> None:
     if sys.platform == "win32":
         raise NotImplementedError
     os.setpgid(0, 0)
-    end_with_parent(forked.parent)
+    end_with_parent(parent)
     # where memory runs out, this goes and the kernel stays
     Path("/proc/self/oom_score_adj").write_text("1000", "ascii")
     signal.set_wakeup_fd(-1)
@@ -89,7 +89,7 @@ def _set_environment(forked: Forked) -> None:
 
 
 RESETS: Sequence[Reset] = (
-    Reset("group", leave_group),
+    Reset("group", lambda forked: leave_group(forked.parent)),
     Reset("descriptors", lambda forked: cut_descriptors(forked.kept, forked.may_read)),
     Reset("maps", lambda _: make_maps_private()),
     Reset("loop", lambda _: renew_loop()),
