@@ -192,7 +192,7 @@ leg-containers: $(VENV)/.test
 	$(PYTEST) -m containers -q
 
 leg-thorough: $(VENV)/.test build
-	$(PYTEST) -m "thorough and not slow" -q $(PARALLEL)
+	CELLWRIGHT_ALL_EXAMPLES=1 $(PYTEST) -m "(thorough or generated) and not slow" -q $(PARALLEL)
 
 leg-soak: $(VENV)/.test build
 	$(PYTEST) -m "slow and not browser" -q

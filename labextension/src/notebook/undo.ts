@@ -85,10 +85,10 @@ function begin(): void {
   if (begun) return;
   begun = true;
   addPageStyle(css);
-  undoOffers().onAdded((place) => {
+  undoOffers().onChanged((answered) => {
     // it stands in its cell by then
     queueMicrotask(() => {
-      const host = place.host.closest(ANSWERS)?.querySelector(`:scope > .${UNDO_CLASS}`);
+      const host = answered.closest(ANSWERS)?.querySelector(`:scope > .${UNDO_CLASS}`);
       if (host) offers.get(host)?.offer();
     });
   });
@@ -117,7 +117,8 @@ export function undoButton(turn: UndoableTurn, ask: KernelRequest, answer: HTMLE
       const there = places();
       for (const place of there) place.offer(() => void preview(offer));
       if (there.length > 0) own.remove();
-      else if (host.childElementCount === 0) host.append(own);
+      // a row that stands until the footer comes would move what is read
+      else if (host.childElementCount === 0 && !undoOffers().isAwaited(answer)) host.append(own);
     },
     focus() {
       (places()[0] ?? own).focus();

@@ -112,7 +112,9 @@ export class ChatStore implements Chat {
   }
 
   send(message: PanelMessage): void {
-    this.link?.send(message);
+    // a kernel's questions are on the screen while the page connects to it anew
+    if (message.type === "answer" && this.connection !== "connected") this.conversation.keepAnswer(message);
+    else this.link?.send(message);
   }
 
   /** A conversation that was left is kept, the oldest of many is not. */
@@ -144,6 +146,7 @@ export class ChatStore implements Chat {
     if (message.type === "welcome") {
       this.version = message.version;
       this.setConnection("connected", {});
+      for (const answer of this.conversation.takeAnswers()) this.send(answer);
     } else if (changed) {
       if (message.type === "state") this.keepSession();
       this.changed();
@@ -207,6 +210,8 @@ export class ChatStore implements Chat {
 
 // One kernel's conversation as this page holds it: messages in, state and runs out.
 
+type AnswerMessage = Extract<PanelMessage, { type: "answer" }>;
+
 /** Missing operations are asked for again after this time. */
 const RESEND_AFTER_MS = 2_000;
 
@@ -223,11 +228,24 @@ export class Conversation {
   private restarted = "";
   /** The session that the process had when this page came. */
   private firstSession = "";
+  private answers: readonly AnswerMessage[] = [];
   private readonly resendRequests = new Map<string, { have: number; at: number }>();
 
   /** The state that the kernel needs to send the rest. */
   held(): { log: string; have: Record<string, number> } {
     return { log: this.log, have: Object.fromEntries(this.own.map(({ run, transcript }) => [run.id, transcript.have])) };
+  }
+
+  /** Keeps an answer until the kernel can be reached; the newest one to each question. */
+  keepAnswer(answer: AnswerMessage): void {
+    this.answers = [...this.answers.filter(({ question }) => question !== answer.question), answer];
+  }
+
+  /** The answers that were kept, once. */
+  takeAnswers(): readonly AnswerMessage[] {
+    const { answers } = this;
+    this.answers = [];
+    return answers;
   }
 
   /** Takes a message; `again` is called where operations before it are missing. Whether what is above has changed. */
@@ -269,6 +287,7 @@ export class Conversation {
     if (last) this.earlier = this.earlier.with(-1, { ...last, restarted: true });
     if (this.state && this.earlier.length > 0) this.resumable = { session: this.resumable?.session ?? this.state.session.id, into: null };
     this.state = null;
+    this.answers = [];
     this.own = [];
     this.firstSession = "";
     this.restarted = "";

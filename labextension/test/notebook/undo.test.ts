@@ -91,6 +91,19 @@ it("leaves everything, by Escape as well, and overwrites only when told", async 
   expect(asked.at(-1)?.[1].force).toBe(true);
 });
 
+it("is not below an answer before that has ended", async () => {
+  const one = cell(3);
+  const answer = document.createElement("div");
+  one.node.append(answer);
+  one.node.classList.add("jp-Cell");
+  const ended = undoOffers().await(answer);
+  await new UndoButtons(() => kernel).update(standIn({ content: { widgets: [one] } }));
+  expect(one.node.textContent).toBe("");
+  ended();
+  await settled();
+  expect(one.node.textContent).toBe("Undo turn");
+});
+
 it("is in the answer's footer once there is one, whose focus it gives back", async () => {
   const one = cell(3);
   const place = document.createElement("div");

@@ -250,6 +250,20 @@ describe("coming back", () => {
     expect(kernel.comms).toHaveLength(2);
   });
 
+  it("sends the answers that were given meanwhile, the last one to each question, and none to another process", async () => {
+    const { chat, kernel } = await connected();
+    const answer = (question: string, behavior: "allow" | "deny") => ({ type: "answer", question, behavior, scope: "once", reason: "", input: null }) as const;
+    for (const log of ["log-1", "log-2"]) {
+      kernel.setConnection("connecting");
+      chat.send(answer("q1", "deny"));
+      chat.send(answer("q1", "allow"));
+      kernel.greeting = kernel.greeting.map((message) => (message.type === "welcome" ? { ...message, log } : message));
+      kernel.setConnection("connected");
+      await settled();
+      expect(kernel.comm.sent.map(({ message }) => message)).toEqual(log === "log-1" ? [answer("q1", "allow")] : []);
+    }
+  });
+
   it("says that the server is gone when the page has given up", async () => {
     const { chat, kernel } = await connected();
     kernel.setConnection("disconnected");

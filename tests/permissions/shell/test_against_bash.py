@@ -13,22 +13,23 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.words import Unreadable, read_words
 from declared_tools import tool_named
+from generated import generated
 
 BASH = shutil.which("bash")
-pytestmark = pytest.mark.skipif(BASH is None, reason="needs bash")
+pytestmark = [pytest.mark.skipif(BASH is None, reason="needs bash"), pytest.mark.generated]
 
 # what is special is rare, so that most texts get to bash
 CHARACTERS = "aaabbb=-.,:@%+/^" * 6 + " '\"\\" * 12 + "#$`;&|<>(){}[]*?!\n"
 WORDS = st.lists(st.sampled_from(CHARACTERS), max_size=16).map("".join)
 
 
-@settings(derandomize=True, max_examples=400, deadline=None, database=None)
+@generated(400)
 @given(WORDS)
 def test_the_words_of_a_simple_command_are_those_of_bash(text):
     command = f"words {text}"
@@ -85,7 +86,7 @@ def programs() -> Path:
     return folder
 
 
-@settings(derandomize=True, max_examples=600, deadline=None, database=None)
+@generated(600)
 @given(TOKENS)
 def test_a_command_that_makes_bash_run_rm_is_denied(command):
     policy = PermissionPolicy("bypassPermissions", deny=["Bash(rm *)"], roots=["/"], cwd="/")

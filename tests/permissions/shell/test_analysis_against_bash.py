@@ -13,16 +13,17 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.analysis import SimpleCommand, analyse
 from declared_tools import tool_named
+from generated import generated
 from row_tables import for_each_row
 
 BASH = shutil.which("bash")
-pytestmark = pytest.mark.skipif(BASH is None, reason="needs bash")
+pytestmark = [pytest.mark.skipif(BASH is None, reason="needs bash"), pytest.mark.generated]
 
 PROGRAMS = ("a", "b", "c", "git", "ls", "pytest", "tail", "grep", "timeout")
 FOLDERS = ("src", "sub", "src/deep")
@@ -155,13 +156,13 @@ def check(command: str) -> None:
         assert any(could_be(each, where, words) for each in found), (where, words, found)
 
 
-@settings(derandomize=True, max_examples=700, deadline=None, database=None)
+@generated(700)
 @given(TOKENS)
 def test_what_generated_commands_run_is_found(command):
     check(command)
 
 
-@settings(derandomize=True, max_examples=400, deadline=None, database=None)
+@generated(400)
 @given(changed())
 def test_what_real_commands_run_is_found_whatever_is_changed(command):
     check(command)
@@ -174,7 +175,7 @@ def test_real_commands_are_analysed(command):
     check(command)
 
 
-@settings(derandomize=True, max_examples=400, deadline=None, database=None)
+@generated(400)
 @given(
     st.one_of(TOKENS, changed(), st.text(max_size=60)), st.sampled_from(["default", "acceptEdits", "dontAsk", "plan"])
 )

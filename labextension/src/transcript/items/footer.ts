@@ -122,11 +122,16 @@ function sameFacts(nodes: readonly Element[], facts: readonly Fact[]): boolean {
 function undoButton({ store, host }: TranscriptContext): { readonly node: HTMLButtonElement; settle(): void; dispose(): void } {
   let undo: (() => void) | null = null;
   let withdraw: (() => unknown) | null = null;
+  const ended = store.end ? null : undoOffers().await(host);
   const node = button("Undo", () => undo?.(), { class: "plain", title: "Undo what this turn changed", hidden: "" });
   return {
     node,
     settle() {
-      if (withdraw || !store.end || countsOf(store) === "") return;
+      if (!store.end) return;
+      if (withdraw || countsOf(store) === "") {
+        ended?.();
+        return;
+      }
       withdraw = undoOffers().add({
         host,
         offer: (offered) => {
@@ -136,8 +141,12 @@ function undoButton({ store, host }: TranscriptContext): { readonly node: HTMLBu
         },
         focus: () => { node.focus(); },
       });
+      ended?.();
     },
-    dispose: () => { withdraw?.(); },
+    dispose: () => {
+      withdraw?.();
+      ended?.();
+    },
   };
 }
 

@@ -10,13 +10,27 @@ export type UndoPlace = {
 
 export class UndoOffers {
   private readonly places = new Set<UndoPlace>();
-  private readonly listeners = new Set<(place: UndoPlace) => void>();
+  private readonly unfinished = new Set<HTMLElement>();
+  private readonly listeners = new Set<(host: HTMLElement) => void>();
 
   /** Adds a place; returns how to take it out. */
   add(place: UndoPlace): () => void {
     this.places.add(place);
-    for (const listener of this.listeners) listener(place);
+    this.changed(place.host);
     return () => this.places.delete(place);
+  }
+
+  /** An answer that is not over stands at `host`: it may get a place with its end. Returns how to say that this has come. */
+  await(host: HTMLElement): () => void {
+    this.unfinished.add(host);
+    return () => {
+      if (this.unfinished.delete(host)) this.changed(host);
+    };
+  }
+
+  /** Whether an answer in `node` is not over. */
+  isAwaited(node: Node): boolean {
+    return [...this.unfinished].some((host) => node.contains(host));
   }
 
   /** The places in `node`. */
@@ -24,10 +38,14 @@ export class UndoOffers {
     return [...this.places].filter(({ host }) => node.contains(host));
   }
 
-  /** Calls `listener` with each place that comes; returns how to end that. */
-  onAdded(listener: (place: UndoPlace) => void): () => void {
+  /** Calls `listener` with the host of each place that comes, and of each answer that is over; returns how to end that. */
+  onChanged(listener: (host: HTMLElement) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  private changed(host: HTMLElement): void {
+    for (const listener of this.listeners) listener(host);
   }
 }
 
