@@ -1,4 +1,4 @@
-"""The table: what is counted of the tree, the goals, and which of them are held because they were reached."""
+"""The table: what is counted of the tree, the goals, and what of them is held because it was reached."""
 
 from __future__ import annotations
 
@@ -62,6 +62,9 @@ HELD: frozenset[str] = frozenset(
 )
 """The rows whose goal was reached: `--check` fails if one of them is lost, and names those that could stand here."""
 
+NO_WORSE = {"circles of modules, types counted": 3}
+"""How far rows have come whose goal is not reached: `--check` fails if one of them goes back."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -103,13 +106,14 @@ def main() -> int:
             *import_rows(files, sources, modules),
             *test_rows(sources, tests, asserted.result()),
         ]
-    if unknown := HELD - {row.name for row in rows}:
+    if unknown := (HELD | NO_WORSE.keys()) - {row.name for row in rows}:
         raise SystemExit(f"No row of the table has this name: {', '.join(sorted(unknown))}")
     if not check:
         print(*(row.line() for row in rows), sep="\n")
-    lost = [row for row in rows if row.name in HELD and not row.reached]
+    worse = [row for row in rows if row.name in NO_WORSE and (row.found or 0) > NO_WORSE[row.name]]
+    lost = [row for row in rows if row.name in HELD and not row.reached] + worse
     for row in lost:
-        print(f"A goal that was reached is lost: {row.line()}", file=sys.stderr)
+        print(f"What was reached is lost: {row.line()}", file=sys.stderr)
     if won := [row.name for row in rows if row.reached and row.name not in HELD]:
         print(
             f"Reached, and not held yet (HELD in benchmarks/structure/__main__.py): {'; '.join(won)}", file=sys.stderr
