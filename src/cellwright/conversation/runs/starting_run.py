@@ -23,8 +23,8 @@ from cellwright.config.output_styles.output_style import crowded_styles
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.config.skills.find_skills import crowded_skills
 from cellwright.conversation.core import Core
+from cellwright.conversation.features.context import gather_context, with_call, with_surroundings
 from cellwright.conversation.features.feature import RunInfo
-from cellwright.conversation.prompts.prompt import gather_context, with_call, with_surroundings
 from cellwright.conversation.resolve_options import ask_all, unasked_text, unconfined_text
 from cellwright.conversation.runs.kinds import RunKind, TrustCheck
 from cellwright.conversation.runs.policy_in_force import CallsAtWork
