@@ -1,4 +1,4 @@
-"""What a prompt mentions, read and told with it.
+"""The mentions of a prompt, read and told with it.
 
 Mentions are `@file`, `@"a b.txt"`, `@src/app.py#L10-20`, `@cell:3`, `@cell:[3]` and `$name`. A mention begins a word.
 Passed over is what stands in code (between fences or backticks, wherever CommonMark lets them stand), a decorator, an
