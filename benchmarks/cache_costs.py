@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import tool
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.model.anthropic import connect
@@ -65,8 +66,8 @@ async def costs(calls: int) -> tuple[float, float]:
             policy=PermissionPolicy(mode="bypassPermissions"),
         )
         session = Session.create(Path.cwd(), None)
-        await agent.run(HISTORY, session, lambda _event: None)
-        await agent.run("Look at everything.", session, lambda _event: None)
+        await run_agent(agent, HISTORY, session, lambda _event: None)
+        await run_agent(agent, "Look at everything.", session, lambda _event: None)
         bodies = [copy.deepcopy(request.body) for request in server.requests]
     return input_cost(map(_without_breakpoints_between, bodies)), input_cost(bodies)
 

@@ -137,6 +137,7 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     """The whole loop: permission checks, transcript on disk, every event made and numbered."""
     import cellwright
     from cellwright.agent.agent_setup import AgentSetup
+    from cellwright.agent.loop import run_agent
     from cellwright.conversation.prompts.system_prompt import system_blocks
     from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
     from cellwright.permissions.sandboxing import SandboxRules
@@ -174,7 +175,7 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     session = Session.create(folder, folder / "sessions")
 
     async def ask(prompt: str) -> None:
-        end = await agent.run(prompt, session, lambda event: None)
+        end = await run_agent(agent, prompt, session, lambda event: None)
         assert end.ok, end.error
 
     return ask

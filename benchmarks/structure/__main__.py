@@ -1,4 +1,4 @@
-"""The table: what is counted of the tree, the goals, and which of them are held because they were reached."""
+"""The table: what is counted of the tree, the goals, and what of them is held because it was reached."""
 
 from __future__ import annotations
 
@@ -66,12 +66,13 @@ HELD: frozenset[str] = frozenset(
 )
 """The rows whose goal was reached: `--check` fails if one of them is lost, and names those that could stand here."""
 
-NEARER: Mapping[str, int] = {
+NO_WORSE: Mapping[str, int] = {
     f"record types that carry one option ({OPTION})": 7,
     "files in which it stands": 34,
     "files of our own in which it stands": 28,
+    "circles of modules, types counted": 3,
 }
-"""The figures that came nearer to a goal not reached yet: `--check` fails if one of them grows again."""
+"""How far rows have come whose goal is not reached: `--check` fails if one of them goes back."""
 
 
 @dataclass(frozen=True)
@@ -114,21 +115,19 @@ def main() -> int:
             *import_rows(files, sources, modules),
             *test_rows(sources, tests, asserted.result()),
         ]
-    if unknown := HELD.union(NEARER) - {row.name for row in rows}:
+    if unknown := HELD.union(NO_WORSE) - {row.name for row in rows}:
         raise SystemExit(f"No row of the table has this name: {', '.join(sorted(unknown))}")
     if not check:
         print(*(row.line() for row in rows), sep="\n")
-    lost = [row for row in rows if row.name in HELD and not row.reached]
+    worse = [row for row in rows if row.name in NO_WORSE and (row.found or 0) > NO_WORSE[row.name]]
+    lost = [row for row in rows if row.name in HELD and not row.reached] + worse
     for row in lost:
-        print(f"A goal that was reached is lost: {row.line()}", file=sys.stderr)
-    grown = [row for row in rows if (row.found or 0) > NEARER.get(row.name, row.found or 0)]
-    for row in grown:
-        print(f"It was {NEARER[row.name]}, and is farther from its goal again: {row.line()}", file=sys.stderr)
+        print(f"What was reached is lost: {row.line()}", file=sys.stderr)
     if won := [row.name for row in rows if row.reached and row.name not in HELD]:
         print(
             f"Reached, and not held yet (HELD in benchmarks/structure/__main__.py): {'; '.join(won)}", file=sys.stderr
         )
-    return 1 if check and (lost or grown) else 0
+    return 1 if check and lost else 0
 
 
 def code_rows(modules: Sequence[Counts]) -> list[Row]:

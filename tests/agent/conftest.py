@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.agent_setup import AgentSetup, FinalAnswer, ModelSettings
+from cellwright.agent.loop import run_agent
 from cellwright.agent.spending.run_spending import RunLimits
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Event, RunEnd
@@ -64,7 +65,7 @@ class Scene:
         ]
 
     async def run(self, prompt: str) -> RunEnd:
-        return await self.agent.run(prompt, self.session, self.events.append)
+        return await run_agent(self.agent, prompt, self.session, self.events.append)
 
     def go_on(self, prompt: str) -> RunEnd:
         return asyncio.run(self.run(prompt))

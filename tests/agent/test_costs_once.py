@@ -6,6 +6,7 @@ import contextlib
 import pytest
 from tests.agent.plain_tools import change, look
 
+from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import ToolContext, tool
 from cellwright.events import RunEnd, TextDelta, TurnEnd
 from cellwright.sessions.catalog.catalog import Catalog, fork_at
@@ -33,7 +34,7 @@ def stopped(played):
 
     async def run():
         with contextlib.suppress(asyncio.CancelledError):
-            await played.agent.run("go", played.session, at_text)
+            await run_agent(played.agent, "go", played.session, at_text)
 
     asyncio.run(run())
 

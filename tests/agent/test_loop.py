@@ -13,6 +13,7 @@ from tests.agent.plain_tools import change, fail, look
 
 from cellwright.agent.calls.approval import Allow, Deny
 from cellwright.agent.context.compaction import CompactionSettings
+from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.events import (
@@ -32,7 +33,7 @@ from cellwright.events import (
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import read_messages
-from cellwright.testing import Gate, hold, say, think, turn, use, use_json
+from cellwright.testing import say, think, turn, use, use_json
 from cellwright.text import dollars
 from row_tables import for_each_row
 
@@ -575,26 +576,10 @@ def test_a_view_that_fails_does_not_stop_the_run(scene):
         seen.append(event)
         raise RuntimeError("a bug of a view")
 
-    end = asyncio.run(played.agent.run("go", played.session, broken))
+    end = asyncio.run(run_agent(played.agent, "go", played.session, broken))
     assert end.ok
     assert isinstance(seen[-1], RunEnd)
     assert len(played.results()) == 1
-
-
-def test_stream_gives_the_events_and_leaving_it_stops_the_run(scene):
-    gate = Gate()
-    played = scene([turn(say("a"), hold(gate), say("b"))])
-
-    async def main():
-        async for event in played.agent.stream("go", played.session):
-            played.events.append(event)
-            if isinstance(event, TextDelta):
-                break
-
-    asyncio.run(main())
-    assert not played.of(RunEnd)
-    played.server.wait_for_disconnect(timeout=60)
-    gate.open()
 
 
 @for_each_row(

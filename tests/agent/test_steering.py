@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from cellwright.agent.calls.approval import Deny
+from cellwright.agent.loop import run_agent
 from cellwright.agent.steering import Steering, SteeringText
 from cellwright.agent.tool import tool
 from cellwright.errors import CellwrightError
@@ -43,7 +44,7 @@ def steered(scene):
             return "acted"
 
         played = scene(script, tools=[act, *tools], **options)
-        asyncio.run(played.agent.run(prompt, played.session, played.events.append, steering=steering))
+        asyncio.run(run_agent(played.agent, prompt, played.session, played.events.append, steering=steering))
         played.steering = steering
         return played
 
@@ -81,7 +82,9 @@ def test_words_that_come_with_the_last_answer_keep_the_run_going(scene):
     played = scene([turn(say("Almost "), hold(gate), say("done.")), say("With tests, too.")])
 
     async def run():
-        task = asyncio.create_task(played.agent.run("go", played.session, played.events.append, steering=steering))
+        task = asyncio.create_task(
+            run_agent(played.agent, "go", played.session, played.events.append, steering=steering)
+        )
         await asyncio.to_thread(gate.wait_until_reached)
         steering.add(SteeringText("a", "And tests.", "steer"))
         gate.open()
@@ -134,7 +137,9 @@ def test_an_interrupt_keeps_what_waits_and_answers_the_calls(scene):
     played = scene([turn(use("wait"))], tools=[wait])
 
     async def run():
-        task = asyncio.create_task(played.agent.run("go", played.session, played.events.append, steering=steering))
+        task = asyncio.create_task(
+            run_agent(played.agent, "go", played.session, played.events.append, steering=steering)
+        )
         await reached.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -174,7 +179,7 @@ def test_a_denial_that_ends_the_run_delivers_nothing(scene):
         return Deny("stop here", "callback", interrupt=True)
 
     played = scene([turn(use("change"))], tools=[change], can_use_tool=nobody, policy=PermissionPolicy(mode="default"))
-    asyncio.run(played.agent.run("go", played.session, played.events.append, steering=steering))
+    asyncio.run(run_agent(played.agent, "go", played.session, played.events.append, steering=steering))
     assert played.end.stop_reason == "interrupted"
     assert kinds(played.session.messages[-1]) == ["tool_result"]
     assert states(played) == [("a", "waiting")]
@@ -219,7 +224,7 @@ def test_what_was_said_before_the_run_began_is_shown_when_it_begins(scene):
     steering.add(SteeringText("gone", "Never mind.", "steer"))
     steering.withdraw("gone")
     played = scene([say("Done."), say("Quick.")])
-    asyncio.run(played.agent.run("go", played.session, played.events.append, steering=steering))
+    asyncio.run(run_agent(played.agent, "go", played.session, played.events.append, steering=steering))
     assert states(played) == [("early", "waiting"), ("early", "delivered")]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Allow, ToolUse
+from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import Tool
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Decided
@@ -53,7 +54,7 @@ class Scene:
                 can_use_tool=can_use_tool,
             )
             session = Session.create(self.project, None)
-            asyncio.run(agent.run("Go.", session, self.events.append))
+            asyncio.run(run_agent(agent, "Go.", session, self.events.append))
             (result,) = session.messages[2]["content"]
             return str(result["content"])
 
@@ -160,7 +161,7 @@ def test_what_another_call_has_changed_while_it_waited_is_judged_again(place):
             policy=PermissionPolicy("acceptEdits", roots=[place.project], cwd=place.project),
         )
         session = Session.create(place.project, None)
-        asyncio.run(agent.run("Go.", session, on_event))
+        asyncio.run(run_agent(agent, "Go.", session, on_event))
     results = [str(result["content"]) for result in session.messages[2]["content"]]
     assert ran == ["first", "src/x"]
     assert "its target has changed" in results[1]

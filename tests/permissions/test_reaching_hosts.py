@@ -10,6 +10,7 @@ import pytest
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Answered, Asked
@@ -55,7 +56,7 @@ class Scene:
                 policy=PermissionPolicy(roots=[self.folder], cwd=self.folder, **policy),
                 can_use_tool=answer if answers else None,
             )
-            asyncio.run(agent.run("Go.", Session.create(self.folder, None), self.events.append))
+            asyncio.run(run_agent(agent, "Go.", Session.create(self.folder, None), self.events.append))
         return reached
 
 

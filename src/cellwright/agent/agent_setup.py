@@ -1,10 +1,8 @@
-"""AgentSetup: a model with a system prompt, tools and a policy, as data; loop.py is what it does."""
+"""AgentSetup: a model with a system prompt, tools and a policy, as data; `run_agent` of loop.py is what it does."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +13,12 @@ from cellwright.agent.calls.file_blocks import EndProposals
 from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
-from cellwright.agent.loop import AgentRun
-from cellwright.agent.prompt import ContextItem, FullPrompt, Prompt
+from cellwright.agent.prompt import ContextItem
 from cellwright.agent.spending.run_spending import USUAL_LIMITS, RunLimits
-from cellwright.agent.steering import Steering
 from cellwright.agent.structured_output.typed_answer import AnswerType
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecords
-from cellwright.events import Emit, Event, RunEnd
+from cellwright.events import Event
 from cellwright.model.provider import Provider, RequestOptions
 from cellwright.redaction.redaction import Redaction
 
@@ -172,29 +168,3 @@ class AgentSetup:
     def params_of(self, tools: Sequence[Tool]) -> list[dict[str, Any]]:
         """The definitions of those of `tools` that no rule denies as a whole, as a session that begins has them."""
         return [tool.to_param() for tool in self.visible_tools(tools)]
-
-    async def run(
-        self, prompt: Prompt | FullPrompt, session: Session, emit: Emit, *, steering: Steering | None = None
-    ) -> RunEnd:
-        """Work on `prompt` in `session` until the model is done; `emit` gets every event, in order, on this thread.
-
-        `steering` holds what the user says meanwhile. Returns the `RunEnd` that was also emitted. Errors that end a run are
-        in `RunEnd.error`, not raised. When the task is cancelled, every open call is answered, the run's end is emitted,
-        and `CancelledError` goes on.
-        """
-        return await AgentRun(self, session, emit, steering or Steering()).to_the_end(prompt)
-
-    async def stream(self, prompt: Prompt | FullPrompt, session: Session) -> AsyncIterator[Event]:
-        """The same as an async iterator of events; leaving the loop cancels the run."""
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        run = asyncio.create_task(self.run(prompt, session, events.put_nowait))
-        run.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
-                yield event
-            await run
-        finally:
-            if not run.done():
-                run.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await run

@@ -619,3 +619,15 @@ def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
+
+
+async def run_agent(
+    agent: AgentSetup, prompt: Prompt | FullPrompt, session: Session, emit: Emit, *, steering: Steering | None = None
+) -> RunEnd:
+    """Work on `prompt` in `session` until the model is done; `emit` gets every event, in order, on this thread.
+
+    `steering` holds what the user says meanwhile. Returns the `RunEnd` that was also emitted. Errors that end a run are
+    in `RunEnd.error`, not raised. When the task is cancelled, every open call is answered, the run's end is emitted,
+    and `CancelledError` goes on.
+    """
+    return await AgentRun(agent, session, emit, steering or Steering()).to_the_end(prompt)

@@ -20,9 +20,9 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.hook_result import HookResult
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.conversation.core import Core, Host
+from cellwright.conversation.features.context import checked
 from cellwright.conversation.features.standard import StandardFeatures
 from cellwright.conversation.observers import Observers
-from cellwright.conversation.prompts.prompt import checked
 from cellwright.conversation.runs.compact_and_btw import SideAnswer, ask_beside, compact_session
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions

@@ -26,11 +26,11 @@ from cellwright.config.output_styles.output_style import OutputStyle
 from cellwright.config.settings.layers import SCOPES, Scope
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.features.context import mode_blocks, place_blocks
 from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompts.after_compaction import after_summary
-from cellwright.conversation.prompts.prompt import mode_blocks, place_blocks
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.resolve_options import (
     compaction_settings,

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import CodeType
 
 import cellwright
+from cellwright.agent.loop import run_agent
 from cellwright.events import TurnEnd
 from cellwright.model.anthropic import encode
 from cellwright.model.provider import Request
@@ -52,7 +53,7 @@ def test_the_work_of_a_turn_does_not_grow_with_the_conversation(scene, tmp_path)
 
     async def run():
         profile.enable()
-        return await played.agent.run("Read it often.", played.session, on_event)
+        return await run_agent(played.agent, "Read it often.", played.session, on_event)
 
     try:
         end = asyncio.run(run())

@@ -19,6 +19,7 @@ from msgspec import Struct
 from tests.agent.plain_tools import look
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.loop import run_agent
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Event, Retrying, RunEnd, TextDelta
 from cellwright.model.anthropic import connect
@@ -103,7 +104,7 @@ class Conversation:
 
     async def say(self, prompt: str) -> RunEnd:
         self.events = []
-        return await self.agent.run(prompt, self.session, self.events.append)
+        return await run_agent(self.agent, prompt, self.session, self.events.append)
 
     def shown(self) -> str:
         """The text of the last answer that was not asked for again."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cellwright.agent.loop import run_agent
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.recordings import is_trusted, parse_recording, prompt_key, prompt_text, trust
 from cellwright.agent.tool import tool
@@ -41,7 +42,7 @@ def run(scene, tmp_path):
     def run(recorder, script, prompt):
         played = scene(script, tools=[show])
         turn = recorder.listen(prompt)
-        asyncio.run(played.agent.run(prompt, played.session, turn.on_event))
+        asyncio.run(run_agent(played.agent, prompt, played.session, turn.on_event))
         return recorder.save(turn)
 
     return run

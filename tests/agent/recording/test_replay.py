@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from cellwright.agent.calls.approval import Allow, Deny
+from cellwright.agent.loop import run_agent
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay, UntrustedRecording
 from cellwright.agent.recording.replay_drift import Drift, describe_drift
@@ -101,7 +102,7 @@ def record(scene, tmp_path):
         for prompt in prompts:
             turn = recorder.listen(prompt)
             bus = EventBus([played.events.append, turn.on_event])
-            asyncio.run(played.agent.run(prompt, played.session, bus.publish))
+            asyncio.run(run_agent(played.agent, prompt, played.session, bus.publish))
             assert recorder.save(turn) == []
         played.recording = path
         return played
@@ -330,7 +331,7 @@ def test_two_turns_are_kept_whichever_is_saved_first(scene, workplace, tmp_path)
     played = scene([say("One."), say("Two.")], tools=here.tools)
     turns = [recorder.listen(prompt) for prompt in ("First", "Second")]
     for prompt, heard in zip(("First", "Second"), turns, strict=True):
-        asyncio.run(played.agent.run(prompt, played.session, heard.on_event))
+        asyncio.run(run_agent(played.agent, prompt, played.session, heard.on_event))
     assert [recorder.save(heard) for heard in reversed(turns)] == [[], []]
     replay = Replay(recorder.path, here.folder)
     assert replay.holds("First")
@@ -419,7 +420,7 @@ def test_a_content_that_had_a_secret_in_it_is_not_written_without(scene, workpla
     script = [use("Write", file_path="config.py", content='password = "s3cr3t-w0rd"\n'), say("ok")]
     recorded = scene(script, tools=here.tools, policy=policy)
     turn = recorder.listen("Configure")
-    asyncio.run(recorded.agent.run("Configure", recorded.session, turn.on_event))
+    asyncio.run(run_agent(recorded.agent, "Configure", recorded.session, turn.on_event))
     assert "6 secrets replaced: 6 passwords or keys" in recorder.save(turn)[0]
 
     replay = Replay(recorder.path, there.folder)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.loop import run_agent
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay
 from cellwright.agent.recording.replay_drift import check_drift
@@ -175,7 +176,7 @@ def test_a_recorded_turn_replays_without_drift(tmp_path_factory, monkeypatch, re
         recorder = Recorder(place / "turn.jsonl", folder, {})
         listening, events = recorder.listen("go"), []
         bus = EventBus([events.append, listening.on_event])
-        asyncio.run(agent.run("go", Session.create(folder, None), bus.publish))
+        asyncio.run(run_agent(agent, "go", Session.create(folder, None), bus.publish))
         recorder.save(listening)
 
     for where in (folder, copy):

@@ -14,6 +14,7 @@ import pytest
 from tests.agent.context.test_compaction import SMALL, dig, digging
 
 from cellwright.agent.context.compaction import CompactionSettings
+from cellwright.agent.loop import run_agent
 from cellwright.agent.spending.run_spending import Budget, CountedFile, SharedBudgets
 from cellwright.agent.spending.spending_file import MAX_BYTES, SpendingFile
 from cellwright.events import Notice, TextDelta
@@ -24,6 +25,7 @@ OTHER_PROCESS = """
 import asyncio, os, sys
 from pathlib import Path
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.loop import run_agent
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.agent.spending.run_spending import Budget, CountedFile, RunLimits, SharedBudgets
 from cellwright.agent.spending.spending_file import SpendingFile
@@ -43,7 +45,7 @@ agent = AgentSetup(
 def on_event(event):
     if isinstance(event, TextDelta):
         print("streams", flush=True)
-asyncio.run(agent.run("go", Session.create(folder, None), on_event))
+asyncio.run(run_agent(agent, "go", Session.create(folder, None), on_event))
 print("ended", flush=True)
 """
 
@@ -194,7 +196,7 @@ def test_an_interrupted_run_leaves_nothing_set_aside(scene: Any, tmp_path: Path)
 
     async def interrupted() -> None:
         with pytest.raises(asyncio.CancelledError):
-            await played.agent.run("go", played.session, stop)
+            await run_agent(played.agent, "go", played.session, stop)
 
     asyncio.run(interrupted())
     spent = SpendingFile(lambda: file).spent()

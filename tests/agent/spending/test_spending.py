@@ -5,6 +5,7 @@ import contextlib
 
 import pytest
 
+from cellwright.agent.loop import run_agent
 from cellwright.events import TextDelta, TurnEnd
 from cellwright.sessions.session import Session
 from cellwright.testing import Gate, fault, hold, say, turn
@@ -17,7 +18,7 @@ class TestLostAnswers:
 
     async def interrupted(self, played):
         with contextlib.suppress(asyncio.CancelledError):
-            await played.agent.run("go", played.session, lambda event: self.stop_at_text(played, event))
+            await run_agent(played.agent, "go", played.session, lambda event: self.stop_at_text(played, event))
 
     def stop_at_text(self, played, event):
         played.events.append(event)

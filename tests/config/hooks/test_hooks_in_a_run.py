@@ -8,6 +8,7 @@ from hook_scenes import command, group, hooks_of, saying
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.make_hooks import as_hooks, together
+from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import tool
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Notice, RunEnd, ToolEnd, ToolProgress
@@ -58,7 +59,7 @@ def play(messages_server, tmp_path):
 
         async def runs():
             for prompt in prompts:
-                await agent.run(prompt, played.session, played.events.append)
+                await run_agent(agent, prompt, played.session, played.events.append)
 
         asyncio.run(runs())
         assert server.rejected == []

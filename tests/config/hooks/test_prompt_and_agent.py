@@ -8,6 +8,7 @@ import pytest
 from hook_scenes import group, hooks_of
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.loop import run_agent
 from cellwright.agent.spending.run_spending import RunLimits
 from cellwright.agent.tool import tool
 from cellwright.config.hooks.entries import ModelHook
@@ -64,7 +65,7 @@ def play(messages_server, tmp_path):
         )
         session = Session.create(tmp_path, tmp_path / "sessions")
         events = []
-        asyncio.run(agent.run("go", session, events.append))
+        asyncio.run(run_agent(agent, "go", session, events.append))
         return Played(server, session, events)
 
     return run

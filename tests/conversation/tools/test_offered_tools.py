@@ -15,6 +15,7 @@ from msgspec import structs
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.inputs.offered_schema import offered_schema
 from cellwright.agent.context.context_usage import ContextContents, context_parts, offered_tools
+from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.prompts.system_prompt import system_blocks
@@ -99,7 +100,7 @@ class Played:
         self.events: list[Any] = []
 
     def run(self, prompt: str) -> RunEnd:
-        return asyncio.run(self.agent.run(prompt, self.session, self.events.append))
+        return asyncio.run(run_agent(self.agent, prompt, self.session, self.events.append))
 
     def results(self) -> list[Any]:
         return [

@@ -7,6 +7,7 @@ import statistics
 import pytest
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.loop import run_agent
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
@@ -42,7 +43,7 @@ def test_five_hundred_turns_stay_valid_and_flat(tmp_path):
                 tools=[read_tool(FileState(), tmp_path)],
                 policy=PermissionPolicy(roots=(tmp_path,), cwd=tmp_path),
             )
-            end = asyncio.run(agent.run(f"part {number}", session, lambda event: None))
+            end = asyncio.run(run_agent(agent, f"part {number}", session, lambda event: None))
             assert end.ok, end.error
             session.close()
             session = Session.load(session.path)

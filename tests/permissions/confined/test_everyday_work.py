@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.agent.loop import run_agent
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
@@ -116,7 +117,7 @@ class Day(Struct):
                         can_use_tool=no,
                     )
                     session = Session.create(self.project, None)
-                    await agent.run("Go.", session, lambda _: None)
+                    await run_agent(agent, "Go.", session, lambda _: None)
                     for command, message in zip(commands, session.messages[2::2], strict=True):
                         (result,) = message["content"]
                         last = str(result["content"]).splitlines()[-1]

@@ -14,6 +14,7 @@ import pytest
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.hooks.callbacks import HookMatcher
+from cellwright.agent.loop import run_agent
 from cellwright.agent.recording.replay import RecordedApproval
 from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.events import Answered, Asked, Decided, ToolEnd, ToolProgress, ToolStart
@@ -71,7 +72,7 @@ class Scene:
                     **({} if hooks is None else {"hooks": hooks}),
                 )
                 session = Session.create(self.project, None)
-                await agent.run("Go.", session, self.events.append)
+                await run_agent(agent, "Go.", session, self.events.append)
                 return [message["content"][0] for message in session.messages[2::2]]
         finally:
             children.stop()

@@ -93,7 +93,7 @@ def test_the_tools_are_described_and_their_examples_fit(environ):
         assert 40 < len(tool.description) < 600
         assert tool.category == "planning"
         assert tool.input_examples
-        assert tool.access.kind == "notes"
+        assert tool.access.kind == "todos"
         for example in tool.input_examples:
             check_input(tool, example)
 

@@ -8,18 +8,15 @@ run's events.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
-from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
-from cellwright.events import Emit, Event, RunEnd
+from cellwright.events import Emit
 
 if TYPE_CHECKING:
     from cellwright.agent.agent_setup import AgentSetup
-    from cellwright.sessions.session import Session
 
 EVENTS = (
     *("PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch", "Notification", "UserPromptSubmit"),
@@ -50,33 +47,6 @@ class HookRun(Struct, frozen=True):
     emit: Emit
     spend: Callable[[Mapping[str, Any], float | None], None] = field(default=_unpaid)
     budget_left: Callable[[], float | None] = field(default=_unbounded)
-
-    async def run_agent(
-        self, prompt: str, session: Session, *, model: str, system: Sequence[Mapping[str, Any]], max_turns: int
-    ) -> RunEnd:
-        """Have an agent answer that has the run's reading tools, its rules and what is left of its budget."""
-
-        def on_event(event: Event) -> None:
-            if isinstance(event, RunEnd):
-                self.spend(event.usage, event.cost_usd)
-
-        agent = replace(
-            self.agent,
-            model=model,
-            system=system,
-            tools=tuple(tool for tool in self.agent.tools if tool.read_only and tool.asks == "permission"),
-            can_use_tool=None,
-            limits=replace(
-                self.agent.limits,
-                max_turns=max_turns,
-                budget_usd=self.budget_left(),
-                shared_budgets=NO_SHARED_BUDGETS,  # `left` looks at them, and the run counts there
-            ),
-            model_settings=replace(self.agent.model_settings, effort=None, plan_model=None),
-            final_answer=replace(self.agent.final_answer, proposals=None),
-            hooks=NO_HOOKS,
-        )
-        return await agent.run(prompt, session, on_event)
 
 
 class Hooks(Protocol):

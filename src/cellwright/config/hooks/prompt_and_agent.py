@@ -6,7 +6,8 @@ It answers through the run's provider, and what it costs is counted with the run
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace as variant
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ from msgspec.structs import replace
 from cellwright.agent.hooks.hook_answers import blocked, capped, unread
 from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.printed_answers import objects_in
-from cellwright.agent.hooks.protocol import HookRun
+from cellwright.agent.hooks.protocol import NO_HOOKS, HookRun
+from cellwright.agent.loop import run_agent
 from cellwright.agent.side_request import MAX_TOKENS, SideRequest, text_of
+from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.tool import ToolContext
 from cellwright.config.hooks.command import failed, short
 from cellwright.config.hooks.entries import ModelHook
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Event, RunEnd
 from cellwright.model.pricing import worst_case_usd
 from cellwright.sessions.session import Session
 
@@ -98,7 +102,7 @@ async def _ask_model(prompt: str, model: str, run: HookRun) -> str:
 async def _ask_agent(prompt: str, model: str, run: HookRun, cwd: Path) -> str:
     """The answer of an agent that may look at files first."""
     system = ({"type": "text", "text": _LOOKING},)
-    end = await run.run_agent(prompt, Session.create(cwd, None), model=model, system=system, max_turns=MAX_TURNS)
+    end = await _run_agent(run, prompt, cwd, model, system)
     if end.error is not None:
         raise CellwrightError(ErrorCode(end.error["code"]), end.error["message"])
     return end.text
@@ -108,3 +112,29 @@ def _verdict(text: str) -> Mapping[str, Any] | None:
     """The verdict in an answer, which may stand in a fence or between words; of several a no."""
     found = [value for value in objects_in(text) if "ok" in value]
     return next((value for value in found if value["ok"] is not True), found[-1] if found else None)
+
+
+async def _run_agent(run: HookRun, prompt: str, cwd: Path, model: str, system: Sequence[Mapping[str, Any]]) -> RunEnd:
+    """Have an agent answer that has the run's reading tools, its rules and what is left of its budget."""
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, RunEnd):
+            run.spend(event.usage, event.cost_usd)
+
+    agent = variant(
+        run.agent,
+        model=model,
+        system=system,
+        tools=tuple(tool for tool in run.agent.tools if tool.read_only and tool.asks == "permission"),
+        can_use_tool=None,
+        limits=variant(
+            run.agent.limits,
+            max_turns=MAX_TURNS,
+            budget_usd=run.budget_left(),
+            shared_budgets=NO_SHARED_BUDGETS,  # `budget_left` looks at them, and the run counts there
+        ),
+        model_settings=variant(run.agent.model_settings, effort=None, plan_model=None),
+        final_answer=variant(run.agent.final_answer, proposals=None),
+        hooks=NO_HOOKS,
+    )
+    return await run_agent(agent, prompt, Session.create(cwd, None), on_event)

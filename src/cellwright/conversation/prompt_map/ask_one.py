@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import NO_FEATURES, AgentSetup
+from cellwright.agent.loop import run_agent
 from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
 from cellwright.agent.tool import Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS
@@ -89,7 +90,7 @@ async def ask_one(
         on_event(event)
 
     began = time.perf_counter()
-    end = await agent.run(prompt, Session.create(cwd, None), emit)
+    end = await run_agent(agent, prompt, Session.create(cwd, None), emit)
     error = end.error or {}
     return Answer(
         key=key,

@@ -1,4 +1,4 @@
-"""The prompt of a run as it is sent: checked, and with what it mentions and whatever else Claude must know.
+"""The mentions of a prompt, read and told with it.
 
 Mentions are `@file`, `@"a b.txt"`, `@src/app.py#L10-20`, `@cell:3`, `@cell:[3]` and `$name`. A mention begins a word.
 Passed over is what stands in code (between fences or backticks, wherever CommonMark lets them stand), a decorator, an
@@ -9,187 +9,30 @@ Mentioned files are read and told with the prompt, by the tools that Claude has 
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.confinement import Container
 from cellwright.agent.prompt import (
     Block,
     ContextItem,
     ContextItems,
     ContextProvider,
-    FullPrompt,
-    Prompt,
     PromptContext,
-    environment_text,
     text_context,
 )
-from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
-from cellwright.config.settings.settings import Settings
-from cellwright.conversation.features.feature import Feature, PromptCall, RunInfo
-from cellwright.errors import CellwrightError, ErrorCode, ToolError, log_fault
+from cellwright.agent.tool import Content, ToolContext, ToolResult
+from cellwright.conversation.features.context import refusal
+from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.errors import ToolError
 from cellwright.events import AttachedKind
 from cellwright.markdown.code_ranges import without_code
-from cellwright.sessions.session import Session
-from cellwright.sessions.turns import PLAN_MODE
-from cellwright.text import lazy_pattern, visible_line
+from cellwright.text import lazy_pattern
 from cellwright.tools.paths import shown_path
-
-logger = logging.getLogger(__name__)
-
-
-def checked(prompt: Prompt) -> Prompt:
-    """The prompt without empty texts: the API refuses them, and would refuse each later request of the session for them.
-
-    Raises `CellwrightError` INVALID_PARAMETERS when nothing is left.
-    """
-    kept = [block for block in _blocks(prompt) if block.get("type") != "text" or str(block.get("text", "")).strip()]
-    if not kept:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "The prompt is empty. Nothing was sent.")
-    return prompt if len(kept) == len(_blocks(prompt)) else kept
-
-
-def with_surroundings(
-    prompt: Prompt,
-    session: Session,
-    agent: AgentSetup,
-    cwd: Path,
-    interface: str,
-    settings: Settings,
-    list_skills: Callable[[AgentSetup], str],
-) -> FullPrompt:
-    """The prompt with, when it is the session's first, where Claude works and its skills; in plan mode, how to plan."""
-    before = place_blocks(agent, cwd, interface, settings, list_skills) if session.is_fresh else ()
-    return FullPrompt(words=tuple(_blocks(prompt)), before=before, after=mode_blocks(session, agent))
-
-
-Surroundings = Callable[[Session, AgentSetup], Sequence[ContextItem]]
-"""Tells where Claude works, and in which mode."""
-
-
-def place_blocks(
-    agent: AgentSetup, cwd: Path, interface: str, settings: Settings, list_skills: Callable[[AgentSetup], str]
-) -> tuple[ContextItem, ...]:
-    """Tell where Claude works, its skills, and the user's general wishes."""
-    found = [text_context("Where Claude works", "environment", environment_text(cwd, interface, list_skills(agent)))]
-    if (container := settings.sandbox.container.container) is not None:
-        found.append(text_context("The container of commands", "environment", _container_text(container)))
-    if settings.language:
-        text = f"<language>The user wants your answers in: {settings.language}</language>"
-        found.append(text_context("The language of answers", "environment", text))
-    if attribution := _attribution_text(settings):
-        found.append(text_context("Attribution of commits", "environment", attribution))
-    return tuple(found)
-
-
-def _container_text(container: Container) -> str:
-    reaches = "every host" if container.network else "no network"
-    return (
-        f"<container>Bash, RunTests and fresh kernels run in the container {visible_line(container.name)}: its programs and "
-        f"packages, {reaches}, the session's folders at the same paths. What a command installs there is seen only by "
-        "commands that the user allows. All other tools run on the user's machine.</container>"
-    )
-
-
-def mode_blocks(session: Session, agent: AgentSetup) -> tuple[ContextItem, ...]:
-    """Tell how to plan, in plan mode."""
-    plans = (session.mode or agent.policy.mode) == "plan" and any(tool.access.kind == "plan" for tool in agent.tools)
-    return (text_context("Plan mode", "mode", PLAN_MODE),) if plans else ()
-
-
-def _attribution_text(settings: Settings) -> str:
-    """Tell what the user wants commits and pull requests to say of Claude; nothing where they say nothing of it."""
-    wishes: list[str] = []
-    for what, text in (
-        ("the message of each commit that you make", settings.attribution_commit),
-        ("the description of each pull request that you open", settings.attribution_pr),
-    ):
-        if text is not None:
-            wishes.append(f"End {what} with:\n{text}" if text else f"Do not name yourself in {what}.")
-    joined = "\n".join(wishes)
-    return f"<attribution>\n{joined}\n</attribution>" if wishes else ""
-
-
-def gather_context(full: FullPrompt, providers: Sequence[ContextProvider], prompt_context: PromptContext) -> FullPrompt:
-    """`full` with all that `providers` find, when the run has begun."""
-
-    async def collect_context() -> ContextItems:
-        asked = [_asked(provider, prompt_context) for provider in providers]
-        # most know at once, and a task for each would hold up the request
-        waited_for = await asyncio.gather(*(each for each in asked if not isinstance(each, ContextItems)))
-        answers = iter(waited_for)
-        found = [each if isinstance(each, ContextItems) else next(answers) for each in asked]
-        return ContextItems(
-            before=tuple(part for each in found for part in each.before),
-            after=tuple(part for each in found for part in each.after),
-            notices=tuple(notice for each in found for notice in each.notices),
-            extensions=next((each.extensions for each in found if each.extensions is not None), None),
-        )
-
-    return replace(full, collect_context=collect_context)
-
-
-def with_call(full: FullPrompt, call: PromptCall) -> FullPrompt:
-    """`full`, which makes `call`, with what that finds; if nothing can be found, the prompt is not sent."""
-    before = full.collect_context
-
-    async def collect_context() -> ContextItems:
-        told = await call.find()
-        found = ContextItems() if before is None else await before()
-        return replace(found, after=(*told, *found.after))
-
-    return replace(full, collect_context=collect_context, expansion=call.expansion)
-
-
-async def provided(provider: ContextProvider, prompt_context: PromptContext) -> ContextItems:
-    """Ask `provider`; where it fails, the user is told."""
-    answer = _asked(provider, prompt_context)
-    return answer if isinstance(answer, ContextItems) else await answer
-
-
-def _asked(
-    provider: ContextProvider, prompt_context: PromptContext
-) -> ContextItems | Coroutine[Any, Any, ContextItems]:
-    try:
-        answer = provider(prompt_context)
-    except Exception as error:  # noqa: BLE001  it is told
-        return _untold(error)
-    return answer if isinstance(answer, ContextItems) else _awaited(answer)
-
-
-async def _awaited(answer: Awaitable[ContextItems]) -> ContextItems:
-    try:
-        return await answer
-    except Exception as error:  # noqa: BLE001  it is told
-        return _untold(error)
-
-
-def read_ahead(reader: Callable[[PromptContext], ContextItems], prompt_context: PromptContext) -> ContextProvider:
-    """Ask `reader` now, on this thread, which may wait for files; gives what tells what it found."""
-    try:
-        found = reader(prompt_context)
-    except Exception as error:  # noqa: BLE001  it is told
-        found = _untold(error)
-    return lambda _context: found
-
-
-def _untold(error: Exception) -> ContextItems:
-    # what is told besides is a help, made of whatever a notebook holds: without it the prompt is answered all the same
-    log_fault(logger, "something could not be told with a prompt", error=error)
-    return ContextItems(notices=(f"Some context could not be sent with the prompt: {type(error).__name__}: {error}",))
-
-
-def _blocks(prompt: Prompt) -> list[Any]:
-    return [{"type": "text", "text": prompt}] if isinstance(prompt, str) else list(prompt)
-
 
 MENTIONS_TAKEN = 50
 """Nobody writes more by hand; a pasted log may hold thousands of words that look like one."""
@@ -431,27 +274,6 @@ def _reading(path: Path, mention: Mention) -> dict[str, Any]:
     if mention.first:
         tool_input |= {"offset": mention.first, "limit": max(mention.last - mention.first + 1, 1)}
     return tool_input
-
-
-def refusal(prompt_context: PromptContext, tool: Tool, tool_input: dict[str, Any]) -> str:
-    """Explain why the policy, as it stands for this run's calls, does not let it be read unasked; "" when it does."""
-    session, policy = prompt_context.session, prompt_context.agent.policy
-    policy = policy.allowing(session.granted)
-    if session.mode is not None:
-        policy = policy.in_mode(session.mode)
-    decision = policy.decide(tool, tool_input)
-    if decision.behavior == "allow":
-        return ""
-    way = "Claude may ask to read it." if decision.behavior == "ask" else ""
-    return f"{decision.reason} {way}".strip()
-
-
-async def without_secrets(text: str, prompt_context: PromptContext, what: str) -> tuple[str, list[str]]:
-    """`text` without its secrets, and what the user is told where there were any: `what` names the text."""
-    if (redaction := prompt_context.agent.redaction) is None:
-        return text, []
-    cleaned = await asyncio.to_thread(redaction.clean, text)
-    return cleaned.text, [f"Kept from Claude in {what}: {', '.join(cleaned.kinds)}."] if cleaned.kinds else []
 
 
 def _unheard(**_news: Any) -> None:

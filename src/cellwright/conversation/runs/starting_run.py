@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from cellwright.agent.agent_setup import AgentFeatures, AgentSetup, OtherTools
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.permission_gate import LEAVING
+from cellwright.agent.loop import run_agent
 from cellwright.agent.prompt import FullPrompt, PromptContext
 from cellwright.config.agents.find_agents import crowded_agents
 from cellwright.config.kept_search import seen_once
@@ -22,8 +23,8 @@ from cellwright.config.output_styles.output_style import crowded_styles
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.config.skills.find_skills import crowded_skills
 from cellwright.conversation.core import Core
+from cellwright.conversation.features.context import gather_context, with_call, with_surroundings
 from cellwright.conversation.features.feature import RunInfo
-from cellwright.conversation.prompts.prompt import gather_context, with_call, with_surroundings
 from cellwright.conversation.resolve_options import ask_all, unasked_text, unconfined_text
 from cellwright.conversation.runs.kinds import RunKind, TrustCheck
 from cellwright.conversation.runs.policy_in_force import CallsAtWork
@@ -148,7 +149,9 @@ class RunTask(Struct, frozen=True):
                 for feature in core.features:
                     await feature.before_run(session)
                 await core.hooks.fire_config_changes(session, agent.policy)
-                return await agent.run(resolved.prompt, session, self.run.bus.publish, steering=self.run.steering)
+                return await run_agent(
+                    agent, resolved.prompt, session, self.run.bus.publish, steering=self.run.steering
+                )
             finally:
                 core.in_force.look()
                 works_on = child_processes().running or any(feature.works_on for feature in core.features)

@@ -37,12 +37,12 @@ from cellwright.config.agents.agent_memory import NOTE_TOOLS, memory_folder, not
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.features.context import gather_context, mode_blocks, place_blocks, with_surroundings
 from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.prompts.after_compaction import AfterSummary, after_summary
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.prompts.memory import MemoryContext
-from cellwright.conversation.prompts.prompt import gather_context, mode_blocks, place_blocks, with_surroundings
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.resolve_options import ALIASES, check_allowed, full_name
 from cellwright.conversation.runs.run_options import RunOptions

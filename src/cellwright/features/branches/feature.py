@@ -37,7 +37,7 @@ NO_BRANCH_LEFT = (
 )
 
 CHANGES_THE_KERNEL = frozenset({"python", "cells"})
-"""What tools declare to touch whose calls change the kernel itself."""
+"""Kinds of access whose calls change the kernel itself."""
 
 
 class Snapshot(Protocol):

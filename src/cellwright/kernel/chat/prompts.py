@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, found_by, text_context
 from cellwright.agent.thread import CallerJobs
 from cellwright.config.settings.option_table import CONTEXTS, OPTIONS, How, Option
-from cellwright.conversation.prompts.prompt import Mention, find_mentions, together, without_secrets
+from cellwright.conversation.features.context import without_secrets
+from cellwright.conversation.prompts.prompt import Mention, find_mentions, together
 from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.conversation.runs.run_request import CellAction
 from cellwright.errors import CellwrightError, ErrorCode, ToolError

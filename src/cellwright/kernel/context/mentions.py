@@ -7,6 +7,7 @@ from typing import Any
 
 from cellwright.agent.calls.written_tools import name_with
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
+from cellwright.conversation.features.context import without_secrets
 from cellwright.conversation.prompts.prompt import (
     AttachedMention,
     Mention,
@@ -14,7 +15,6 @@ from cellwright.conversation.prompts.prompt import (
     find_mentions,
     read_for,
     together,
-    without_secrets,
 )
 from cellwright.errors import ToolError
 from cellwright.kernel.namespace.cell_log import is_hidden

@@ -36,7 +36,7 @@ TRANSCRIPT = "application/vnd.cellwright.transcript+json"
 VERSION = 1
 
 RUNNING = frozenset({"python", "branch", "shell", "cells", "tests"})
-"""What tools declare to touch whose results are output of code."""
+"""Kinds of access whose results are output of code."""
 
 CleanEach = Callable[[Iterable[str]], Mapping[str, str]]
 """Gives those of the texts that hold secrets, by what they are without them."""
