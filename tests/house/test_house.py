@@ -92,7 +92,7 @@ def test_no_import_needs_what_only_posix_has(tmp_path):
     wrong = tmp_path / "cellwright" / "wrong.py"
     wrong.parent.mkdir()
     wrong.write_text(NEEDS_POSIX, "utf-8")
-    program = str(ROOT / "tests" / "shared" / "windows" / "as_on_windows.py")
+    program = str(ROOT / "tests" / "shared" / "processes" / "windows" / "as_on_windows.py")
     run = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (run.stdout, run.returncode) == ("", 0), run.stderr
     # and it finds one that does

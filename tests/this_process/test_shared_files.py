@@ -14,7 +14,7 @@ import pytest
 from cellwright.config.settings.edit import locked
 from cellwright.sessions.transcripts.transcript_lock import acquire, is_held, read_holder
 from cellwright.this_process.shared_files import LOCKED_BYTE, ByteLocks, FileLocks, replace_file, system_locks
-from windows import files
+from processes.windows import files
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in for Windows is made of Linux's locks")
 
@@ -22,7 +22,7 @@ SYSTEMS = pytest.mark.parametrize("locks", [system_locks, files.locks], ids=["po
 
 HOLD = """
 import os, sys
-from windows.files import locks
+from processes.windows.files import locks
 from cellwright.this_process.shared_files import system_locks
 here = system_locks() if sys.argv[2] == "posix" else locks()
 print(here.try_lock(os.open(sys.argv[1], os.O_RDWR)), flush=True)
@@ -51,7 +51,7 @@ def test_a_killed_process_leaves_no_lock(tmp_path: Path, locks) -> None:
     path, system = tmp_path / "x.lock", locks()
     path.touch()
     command = [sys.executable, "-c", HOLD, str(path), "posix" if locks is system_locks else "windows"]
-    shared = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[1])}
+    shared = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[2])}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=shared) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"True\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 DECIDE = r"""
 import json, sys
-from windows.as_on_windows import enter
+from processes.windows.as_on_windows import enter
 
 judges = ("policy", "judges.bash", "judges.files")
 enter([*(f"cellwright.permissions.{name}" for name in judges), "declared_tools"])
@@ -43,7 +43,7 @@ CALLS = [
 
 def test_without_a_sandbox_every_command_asks(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x", "utf-8")
-    shared = str(Path(__file__).parents[1] / "shared")
+    shared = str(Path(__file__).parents[2] / "shared")
     run = subprocess.run(
         [sys.executable, "-c", DECIDE, json.dumps([call[:4] for call in CALLS])],
         cwd=tmp_path,
