@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -81,49 +82,29 @@ def test_asking_needs_no_sdk():
     )
 
 
-WITHOUT_POSIX = """
-import importlib, pkgutil, sys, traceback
-
-POSIX = ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty")
-
-
-class Windows:
-    def find_spec(self, name, path=None, target=None):
-        if name in POSIX:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
-for name in POSIX:
-    sys.modules.pop(name, None)
-sys.meta_path.insert(0, Windows())
-import cellwright
-
-names = sys.argv[1:] or [each.name for each in pkgutil.walk_packages(cellwright.__path__, "cellwright.")]
-for public in cellwright.__all__:
-    getattr(cellwright, public)
-for name in names:
-    if "sample_project" in name or name.endswith(("unittest_reporter", "fresh_kernel_main")):
-        continue
-    try:
-        importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        # other people's packages ask for the system themselves
-        frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__) if frame.name != "find_spec"]
-        ours = [file for file in frames if "importlib" not in file][-1]
-        if error.name in POSIX and "/cellwright/" in ours:
-            print(name, error)
+NEEDS_POSIX = """
+import os
+from fcntl import flock
 """
-DOORS = (
-    "cellwright.conversation.conversation", "cellwright.kernel.conversation", "cellwright.kernel.extension",
-    "cellwright.server.server_extension", "cellwright.terminal.main", "cellwright.terminal.run", "cellwright.testing",
-)  # fmt: skip
 
 
-@pytest.mark.parametrize("names", [DOORS, pytest.param((), marks=pytest.mark.thorough)], ids=["doors", "all"])
-def test_no_import_needs_what_only_posix_has(names):
-    command = [sys.executable, "-c", WITHOUT_POSIX, *names]
-    run = subprocess.run(command, cwd=ROOT / "tests" / "house", capture_output=True, text=True, check=False)
+def test_no_import_needs_what_only_posix_has(tmp_path):
+    wrong = tmp_path / "cellwright" / "wrong.py"
+    wrong.parent.mkdir()
+    wrong.write_text(NEEDS_POSIX, "utf-8")
+    program = str(ROOT / "tests" / "shared" / "processes" / "windows" / "as_on_windows.py")
+    run = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (run.stdout, run.returncode) == ("", 0), run.stderr
+    # and it finds one that does
+    found = subprocess.run(
+        [sys.executable, program, "wrong"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(wrong.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.stdout == "wrong (wrong.py:3): ModuleNotFoundError: No module named 'fcntl'\n", found.stderr
 
 
 def test_names_say_what_things_are():

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-import windows_files
 from cellwright.config.settings.edit import locked
 from cellwright.sessions.transcripts.transcript_lock import acquire, is_held, read_holder
 from cellwright.this_process.shared_files import LOCKED_BYTE, ByteLocks, FileLocks, replace_file, system_locks
+from processes.windows import files
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in for Windows is made of Linux's locks")
 
-SYSTEMS = pytest.mark.parametrize("locks", [system_locks, windows_files.locks], ids=["posix", "windows"])
+SYSTEMS = pytest.mark.parametrize("locks", [system_locks, files.locks], ids=["posix", "windows"])
 
 HOLD = """
 import os, sys
-from windows_files import locks
+from processes.windows.files import locks
 from cellwright.this_process.shared_files import system_locks
 here = system_locks() if sys.argv[2] == "posix" else locks()
 print(here.try_lock(os.open(sys.argv[1], os.O_RDWR)), flush=True)
@@ -51,7 +51,7 @@ def test_a_killed_process_leaves_no_lock(tmp_path: Path, locks) -> None:
     path, system = tmp_path / "x.lock", locks()
     path.touch()
     command = [sys.executable, "-c", HOLD, str(path), "posix" if locks is system_locks else "windows"]
-    shared = {**os.environ, "PYTHONPATH": str(Path(windows_files.__file__).parent)}
+    shared = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[2])}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=shared) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"True\n"
@@ -68,7 +68,7 @@ def test_other_errors_of_windows_are_no_lock_of_somebody_else(tmp_path: Path) ->
         raise OSError(errno.EINVAL, "Invalid argument")
 
     fd = os.open(tmp_path / "x", os.O_RDWR | os.O_CREAT)
-    locks = ByteLocks(locking, windows_files.LK_NBLCK, windows_files.LK_UNLCK)
+    locks = ByteLocks(locking, files.LK_NBLCK, files.LK_UNLCK)
     with pytest.raises(OSError, match="Invalid argument"):
         locks.try_lock(fd)
     locks.close(fd)
@@ -83,7 +83,7 @@ def test_the_locked_byte_is_no_byte_of_the_content(tmp_path: Path) -> None:
         seen.append((os.lseek(fd, 0, os.SEEK_CUR), count))
 
     fd = os.open(tmp_path / "x", os.O_RDWR | os.O_CREAT)
-    assert ByteLocks(locking, windows_files.LK_NBLCK, windows_files.LK_UNLCK).try_lock(fd)
+    assert ByteLocks(locking, files.LK_NBLCK, files.LK_UNLCK).try_lock(fd)
     os.close(fd)
     assert seen == [(LOCKED_BYTE, 1)]
 
@@ -113,7 +113,7 @@ def test_one_writer_changes_the_settings_of_a_folder(tmp_path: Path, monkeypatch
     monkeypatch.setenv("CELLWRIGHT_HOME", str(tmp_path / "home"))
     folder = tmp_path / "project"
     folder.mkdir()
-    system: FileLocks = system_locks() if opens_folders else windows_files.locks()
+    system: FileLocks = system_locks() if opens_folders else files.locks()
     entered, order = threading.Event(), []
 
     def wait_for_it() -> None:

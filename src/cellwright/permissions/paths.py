@@ -33,6 +33,10 @@ class PathProblem(Exception):
     """A path that names no place: what is wrong with it, as the end of a sentence."""
 
 
+class RefusedPath(PathProblem):
+    """A path of Windows that may name a place, but not plainly the one that is written."""
+
+
 def places(path: str, cwd: str | Path) -> tuple[str, ...]:
     """Every place `path` names on its way, absolute and normalised: as written, then after each symlink in it.
 
@@ -52,12 +56,17 @@ def places(path: str, cwd: str | Path) -> tuple[str, ...]:
         spellings.append(os.path.join(cwd, os.path.expanduser(path)))
     found: dict[str, None] = {}
     for spelling in spellings:
-        found.update(dict.fromkeys(_hops(spelling)))
+        found.update(dict.fromkeys(_hops(spelling, str(cwd))))
     return tuple(found)
 
 
-def _hops(path: str) -> Iterator[str]:
+def _hops(path: str, cwd: str) -> Iterator[str]:
     for _ in range(MAX_LINKS + 1):
+        if sys.platform == "win32":
+            from cellwright.permissions.rules.windows_names import why_refused
+
+            if why := why_refused(path, cwd):
+                raise RefusedPath(why)
         yield normalised(path)
         followed = _follow_first_link(path)
         if followed is None:
@@ -73,8 +82,9 @@ def _hops(path: str) -> Iterator[str]:
 def _follow_first_link(path: str) -> tuple[str, list[str]] | None:
     """Return the target of the first symlink in `path`, and the parts behind it."""
     # component by component, because `link/..` is the parent of the link's target and not the folder of the link
+    drive, path = os.path.splitdrive(path)  # a drive of Windows may be a share of another machine
     parts = path.split(os.sep)
-    here = parts[0] + os.sep
+    here = drive + parts[0] + os.sep
     for index, part in enumerate(parts[1:], start=1):
         if part == os.pardir:
             here = os.path.dirname(here)
@@ -90,9 +100,14 @@ def _follow_first_link(path: str) -> tuple[str, list[str]] | None:
 
 def _link_target(path: str) -> str | None:
     try:
-        return os.readlink(path)
+        target = os.readlink(path)
     except OSError:  # no link, not there, or not ours to see: nothing to follow
         return None
+    if sys.platform == "win32":
+        from cellwright.permissions.rules.windows_names import without_prefix
+
+        return without_prefix(target)
+    return target
 
 
 def normalised(path: str) -> str:
@@ -101,11 +116,18 @@ def normalised(path: str) -> str:
     return path[1:] if path.startswith("//") else path
 
 
-def inside(place: str, folders: Iterable[str]) -> bool:
-    """Return whether the normalised `place` is one of `folders` or below one, by whole path components."""
+def inside(
+    place: str, folders: Iterable[str], *, separator: str = os.sep, folds: bool = sys.platform == "win32"
+) -> bool:
+    """Return whether the normalised `place` is one of `folders` or below one, by whole path components.
+
+    `folds`: case is no difference, as on Windows. On macOS it is one here: what differs asks.
+    """
+    if folds:
+        place, folders = place.lower(), map(str.lower, folders)
     for folder in folders:
         if place.startswith(folder) and (
-            place[len(folder) : len(folder) + 1] in ("", os.sep) or folder.endswith(os.sep)
+            place[len(folder) : len(folder) + 1] in ("", separator) or folder.endswith(separator)
         ):
             return True
     return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import platform
 import socket
 import subprocess
 import sys
@@ -337,7 +338,7 @@ def _found() -> tuple[Sandbox | None, Mapping[str, str]]:
         reason = try_hiding(Sandbox(seatbelt=True))
         return (None, {"sandbox-exec": reason}) if reason else (Sandbox(seatbelt=True), {})
     if sys.platform != "linux":
-        return None, {"sandbox": f"there is none for {sys.platform}"}
+        return None, {"sandbox": f"there is none for {platform.system()}"}
     if not seccomp.machine():
         return None, {"seccomp": f"there is no filter for {os.uname().machine}"}
     version = landlock.abi()

@@ -22,6 +22,7 @@ import json
 import os
 import secrets
 import socket
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -153,6 +154,8 @@ class ChangeRecord:
                 for content in (self.new_content(number), self.old_content(number)):
                     content.unlink(missing_ok=True)
             if outcome is None or not (self.call or recovered):
+                if sys.platform == "win32":  # a file that is open is not removed there
+                    self._lease.release()
                 self.path.unlink(missing_ok=True)
             else:
                 _append(self.path, {**outcome.to_json(), **({"recovered": True} if recovered else {})})

@@ -99,7 +99,7 @@ def open_to_append(path: Path, mode: int, *, top: Path) -> int:
     names = within(top, path)
     if not names:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, flags | getattr(os, "O_CLOEXEC", 0), mode)
+        return os.open(path, flags | _AS_IT_IS & ~getattr(os, "O_NOFOLLOW", 0), mode)
     with _opened(top, names[:-1], make=True) as folder:
         place = check_way(top, path)
         return os.open(place if folder is None else names[-1], flags | _AS_IT_IS, mode, dir_fd=folder)

@@ -94,7 +94,9 @@ class LogFile(logging.Handler):
         if not self.path.parent.exists():
             make_private_folder(self.path.parent)
         # one write at the end of the file: other kernels do the same
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
+        descriptor = os.open(
+            self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), PRIVATE_FILE
+        )
         try:
             size = os.fstat(descriptor).st_size
             os.write(descriptor, text.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Whether another process of this machine still runs."""
+"""Asking whether another process of this machine still runs."""
 
 from __future__ import annotations
 

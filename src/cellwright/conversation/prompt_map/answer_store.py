@@ -109,7 +109,7 @@ class AnswerStore:
         try:
             place = check_way(Path.cwd(), self.path)  # a project's link is nobody's choice, though its name may be
             make_private_folder(place.parent)
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
             descriptor = os.open(place, flags, PRIVATE_FILE)
         except OSError as error:
             message = f"The answers cannot be kept in {self.path}: {error.strerror}. Nothing was sent."

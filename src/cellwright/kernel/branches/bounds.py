@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import platform
 import signal
 import sys
 import tempfile
@@ -72,7 +73,7 @@ class BranchBounds(Struct, frozen=True):
 def branches_enforced() -> str | None:
     """The reason why this machine cannot hold a branch to its bounds, a sentence; None if it can."""
     if sys.platform != "linux":
-        return f"Branches are confined by Linux; this is {sys.platform}."
+        return f"Branches are confined by Linux; this is {platform.system()}."
     if not seccomp.machine():
         return f"Branches cannot be confined: no filter of system calls for {os.uname().machine}."
     reason = try_landlock(landlock.abi())

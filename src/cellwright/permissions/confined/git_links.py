@@ -17,6 +17,7 @@ from cellwright.text import lazy_pattern
 LONGEST = 64_000
 """More of a file is not read."""
 
+_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _WORK_TREE = lazy_pattern(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE)
 
 
@@ -26,7 +27,7 @@ def read_briefly(path: str, longest: int = LONGEST) -> str:
     A named pipe or a device would keep the reader forever.
     """
     try:
-        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        opened = os.open(path, _READING)
     except (OSError, ValueError):
         return ""
     try:

@@ -15,6 +15,7 @@ from msgspec import structs
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.paths import (
     PathProblem,
+    RefusedPath,
     folded,
     inside,
     makes_repository,
@@ -162,7 +163,8 @@ def judge_path(
     try:
         found = places(path, book.cwd) if path else ()
     except PathProblem as problem:
-        return Decision("deny", f"The path {visible_line(path)} {problem}, so no file can be meant.")
+        end = "" if isinstance(problem, RefusedPath) else ", so no file can be meant"
+        return Decision("deny", f"The path {visible_line(path)} {problem}{end}.")
     if rule := _first_covering(book.about("deny", subject), found):
         return denied_by(rule, f"{subject.name} of {visible_line(path)}")
     if blocked := _blocked(book, subject, found, leaves=leaves):

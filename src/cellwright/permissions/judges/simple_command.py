@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -246,9 +247,15 @@ def _judge_program(book: RuleBook, facts: CommandFacts) -> Decision:
         against = Decision("ask", needs_approval(facts))
     if not facts.plain_variables:
         return against
+    return against if sys.platform == "win32" else _judge_by_files(book, facts, against)
+
+
+def _judge_by_files(book: RuleBook, facts: CommandFacts, against: Decision) -> Decision:
+    """Judge a command by the files that it uses. Not on Windows: in Git Bash `/c/x` is not the `/c/x` of Windows."""
+    command = facts.command
     if facts.read is not None:
-        against = next(filter(None, (_judge_access(book, access, command) for access in facts.read)), None)
-        return against or _follows_links(facts) or ALLOWED
+        refused = next(filter(None, (_judge_access(book, access, command) for access in facts.read)), None)
+        return refused or _follows_links(facts) or ALLOWED
     if not facts.gets_more and _git_only_reads(book, facts):
         # whatever git makes of a name with wildcards, the shell lists the folders that it leads through
         listed = (Access("LS", word) for word in facts.words if word.globs)

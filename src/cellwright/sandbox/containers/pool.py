@@ -13,6 +13,7 @@ import os
 import secrets
 import shlex
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -107,6 +108,9 @@ class ContainerPool:
         be fetched or built first, and stops that. Raises ConfinementError if there is no
         such container or it cannot enforce `confinement`, and what `start` raises.
         """
+        if sys.platform == "win32":
+            message = "`sandbox.container` does not work on Windows. Run Jupyter in WSL2, or take that setting out"
+            raise ConfinementError(message)
         container = confinement.container
         if container is None:
             message = "it has no container"

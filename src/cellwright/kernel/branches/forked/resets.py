@@ -20,6 +20,9 @@ from cellwright.kernel.branches.forked.shell_resets import renew_files, renew_lo
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+_libc: ctypes.CDLL
+if sys.platform != "win32":
+    _libc = ctypes.CDLL(None, use_errno=True)
 _DEATH_SIGNAL = 1
 
 
@@ -78,7 +81,7 @@ def end_with_parent(parent: int, sign: signal.Signals | None = None) -> None:
     """Get `sign` (default: SIGKILL) when the thread that forked this process ends; exit if it has ended already."""
     if sys.platform == "win32":
         raise NotImplementedError
-    ctypes.CDLL(None, use_errno=True).prctl(_DEATH_SIGNAL, sign or signal.SIGKILL, 0, 0, 0)
+    _libc.prctl(_DEATH_SIGNAL, sign or signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(71)
 
