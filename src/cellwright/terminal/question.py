@@ -216,7 +216,8 @@ class Asker(Struct, frozen=True):
         options: Sequence[Json] = question["options"]
         for number, option in enumerate(options, 1):
             self.write(f"  {number}  {visible_line(option['label'])}", "")
-            self.write(f"     {visible_line(option['description'], TITLE_CHARS)}", "dim")
+            if option["description"]:
+                self.write(f"     {visible_line(option['description'], TITLE_CHARS)}", "dim")
             self._detail(Preview("", option.get("preview", "")))
         how = "numbers" if question.get("multiSelect") else "number"
         read = self.read_in_time or self.read
