@@ -56,11 +56,11 @@ def interact(session: Session, stderr: TextIO) -> int:
     """Read prompts from the keyboard and run each, until the user leaves; gives the exit code."""
     read = session.prompt_line()
     help_text = HELP if read is None else KEYS
+    keys = "/help · Ctrl-D leave" if read is None else "/help · Shift-Tab mode · Ctrl-D leave"
     if read is None:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  gives `input` its editing keys and history; Windows has none
         read = _read
-    keys = "/help · Ctrl-D leave" if read is None else "/help · Shift-Tab mode · Ctrl-D leave"
     columns = columns_of(sys.stdout, os.environ)
     greeting = f"{session.title} · {keys}"
     for line in [greeting] if len(greeting) < columns else [session.title, keys]:
