@@ -188,7 +188,8 @@ class NotebookPage:
 
     def screenshot(self, name: str, target: Any = None) -> None:
         """Take a picture of docs/images anew if `make pictures` asks for it; the whole reel of it for `make reel`."""
-        if TAKE_PICTURES and (picture := IMAGES / f"{name}.png").exists():  # the others are for the reel alone
+        picture = IMAGES / f"{name}.png"
+        if TAKE_PICTURES and self.app == "lab" and picture.exists():  # the others are for the reel alone
             picture.write_bytes((target or self.page).screenshot())
         self.reel(name, target)
 

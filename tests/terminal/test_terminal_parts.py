@@ -429,10 +429,10 @@ CARD = """
 Claude asks: Edit tides.py
 Edits tides.py.
   1 1   def high_tide(levels):
-  2   −     return min(levels)  # metres above the lowest low water that was eve
-        r seen in this harbour
-    2 +     return max(levels)  # metres above the lowest low water that was eve
-        r seen in this harbour
+  2   −     return min(levels)  # metres above the lowest low water that was
+        ever seen in this harbour
+    2 +     return max(levels)  # metres above the lowest low water that was
+        ever seen in this harbour
 ❯ 1  Allow once
   2  Allow edits of tides.py, this session
      rule Edit(tides.py)

@@ -144,7 +144,7 @@ class Asker(Struct, frozen=True):
             hint = _hint(use, offered[answer.key]) if answer in denials else ""
             self.write(f"  {answer.key}  {answer.label}{f' ({answer.about})' if answer.about else ''}{hint}", "")
         if can_edit:
-            self.write(f"  {EDIT_KEY}  Edit the {'input' if use.kind == 'permission' else 'plan'} first", "")
+            self.write(f"  {EDIT_KEY}  Edit {'' if use.kind == 'permission' else 'the plan '}first", "")
         keys = [answer.key for answer in shown] + ([EDIT_KEY] if can_edit else [])
         while True:
             typed = self.read(f"[{'/'.join(keys)}] ")
@@ -169,8 +169,11 @@ class Asker(Struct, frozen=True):
         if self.draw is not None and preview.detail:
             self.draw(preview)
             return
-        text = preview.detail
-        for line in visible(text.rstrip("\n")).split("\n") if text else []:
+        lines = visible(preview.detail.rstrip("\n")).split("\n") if preview.detail else []
+        files = [at for at, line in enumerate(lines) if line.startswith("--- ") and lines[at + 1 : at + 2]]
+        if preview.kind == "diff" and files == [0] and lines[1].startswith("+++ "):
+            lines = lines[2:]  # one file needs no header: the title names it
+        for line in lines:
             self.write(f"  │ {line}", style_of_diff_line(line) if preview.kind == "diff" else "")
 
     def _show_following(self, use: ToolUse, *, whole: bool = False) -> bool:
@@ -217,7 +220,8 @@ class Asker(Struct, frozen=True):
         options: Sequence[Json] = question["options"]
         for number, option in enumerate(options, 1):
             self.write(f"  {number}  {visible_line(option['label'])}", "")
-            self.write(f"     {visible_line(option['description'], TITLE_CHARS)}", "dim")
+            if option["description"]:
+                self.write(f"     {visible_line(option['description'], TITLE_CHARS)}", "dim")
             self._detail(Preview("", option.get("preview", "")))
         how = "numbers" if question.get("multiSelect") else "number"
         read = self.read_in_time or self.read

@@ -43,14 +43,15 @@ def test_a_preview_accepted_in_part(notebook, model):
     book.run(1)
     card = book.asked_by_keys(1)
     assert (folder / "tides.py").read_text() == TIDES
-    for text in ("tides.py (changed; +1 −1)", "notes.md (new file; +1 −0)", "`levels`: 3 items → 4", "All of it"):
+    for text in ("tides.py (changed; +1 −1)", "notes.md (new file; +1 −0)", "levels: 3 items → 4"):
         expect(card.get_by_text(text)).to_be_visible()
+    expect(card.get_by_text("All", exact=True)).to_be_visible()
     check_accessible(book.output(1), ".ask")
     book.page.keyboard.press("2")
-    expect(card.get_by_role("checkbox", name="2. tides.py")).to_be_checked()
+    expect(card.get_by_role("checkbox", name="tides.py")).to_be_checked()
     book.screenshot("preview-card", book.cell(1))
     book.page.keyboard.press("3")
-    expect(card.get_by_role("checkbox", name="3. `levels`")).to_be_checked()
+    expect(card.get_by_role("checkbox", name="levels: 3 items")).to_be_checked()
     book.page.keyboard.press("Enter")
     book.wait_done(1)
     assert "len(levels)" in (folder / "tides.py").read_text()
@@ -59,6 +60,6 @@ def test_a_preview_accepted_in_part(notebook, model):
     book.wait_done(2)
     expect(book.output(2)).to_contain_text("[1.2, 1.9, 2.4, 2.6]")
     saved = "".join(book.save()["cells"][1]["outputs"][0]["data"]["text/markdown"])
-    assert "What of this preview do you accept?" in saved
+    assert "Which changes do you accept?" in saved
     assert "accepted: tides.py" in saved
     assert "not accepted: notes.md" in saved

@@ -120,11 +120,11 @@ def test_parts_are_accepted_and_undone(
             "total, b = df.a.sum(), df.b",
         ),
     ]
-    cell, asked = answered(kernel, page, model, calls, ["new.txt", "`df`", "`arr`", "`total`", "`b`"])
+    cell, asked = answered(kernel, page, model, calls, ["new.txt", "df:", "arr:", "total:", "b:"])
     assert cell.status == "ok", cell.error
     labels = [option["label"] for option in asked["options"]]
-    assert any("`df`: 5 rows → 10" in label for label in labels), labels
-    assert not any("`model`" in label for label in labels), labels
+    assert any("df: 5 rows → 10" in label for label in labels), labels
+    assert not any("model:" in label for label in labels), labels
     assert "`model`: new, object (object is no frame" in next(
         o["preview"] for o in asked["options"] if "code" in o["label"]
     )
@@ -212,7 +212,7 @@ def test_code_is_accepted_by_running_it_and_agents_work_in_the_same_copy(
         say("The agent is done."),
         use("Python", code="count"),
     ]
-    cell, _ = answered(kernel, page, model, calls, ["run the turn"], options="--new --mode bypassPermissions")
+    cell, _ = answered(kernel, page, model, calls, ["Run the turn"], options="--new --mode bypassPermissions")
     assert cell.status == "ok", cell.error
     assert "3" in said(model)[-1]
     assert kernel.value("count, type(model).__name__") == "(3, 'Model')"
@@ -357,7 +357,7 @@ def test_what_is_accepted_while_a_cell_runs_waits_for_its_end(
     busy = kernel.begin(WAITS.format(str(gate)) + "\nprint('late' in globals())")
     kernel.wait_for(lambda _: "[begun]" in busy.stdout, busy)
     [asked] = question["input"]["questions"]
-    answers = {asked["question"]: "All of it"}
+    answers = {asked["question"]: "All"}
     panel.answer(question["question"], "allow", input={"answers": answers, "annotations": {}})
     gate.touch()
     panel.wait_for_end(run)

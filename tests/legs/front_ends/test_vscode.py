@@ -9,6 +9,7 @@ import pytest
 from nbconvert.exporters import HTMLExporter
 from playwright.sync_api import expect
 
+from cellwright.server.notebooks.exported_page import AnswerStyle
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = [pytest.mark.front_ends, pytest.mark.timeout(300)]
@@ -190,8 +191,9 @@ def test_what_a_restricted_workspace_leaves_out_is_not_needed(front_end: Any, mo
 
 
 def is_read_in_order(book: Any, template: str) -> None:
-    """The saved notebook as nbconvert shows it, and as GitHub: by nbconvert's plain template, without styles and scripts."""
-    html, _ = HTMLExporter(template_name=template).from_filename(str(book.path))
+    """The saved notebook as JupyterLab exports it, and as GitHub: by the plain template, without styles and scripts."""
+    styles = [AnswerStyle] if template == "lab" else []
+    html, _ = HTMLExporter(template_name=template, preprocessors=styles).from_filename(str(book.path))
     if template == "basic":
         html = f"<style>{GITHUB}</style>{ACTIVE.sub('', html)}"
     page = book.path.with_name(f"{template}.html")

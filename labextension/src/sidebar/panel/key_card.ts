@@ -56,7 +56,7 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
   const enter = opener(form, trans.__("Enter a key"), trans.__("From your account at Anthropic"));
   const useCloud = opener(cloud, trans.__("Use a cloud"), trans.__("Bedrock, Vertex, Foundry or a gateway"));
   const subscription = subscriptionPart(trans);
-  const useSubscription = opener(subscription, trans.__("Use a Claude subscription"), trans.__("Through the program Claude Code, without a key"));
+  const useSubscription = opener(subscription, trans.__("Use a Claude subscription"), trans.__("With Claude Code; no key needed"));
   const ways = [enter, useCloud, useSubscription];
   const cellLine = element("p", { class: "hint", role: "status" });
   const sayCell = (): void => { cellLine.textContent = isCellWaiting() ? trans.__("A cell is waiting for a key. It continues when you save one.") : ""; };

@@ -6,6 +6,7 @@ import { focused } from "../focus";
 import { revealed, visibleText } from "../visible_text";
 import type { AnswerTarget, AnswerForm } from "./approval_form";
 import { keyButton, reasonField } from "./approval_form";
+import { diffView } from "./diff";
 
 const HOW = "Press a number to choose, Enter to send.";
 const WHY = { placeholder: "Why?", why: "Reason for dismissing" };
@@ -220,8 +221,9 @@ function optionText(option: QuestionOption | undefined): HTMLElement[] {
 /** All previews in one place, one of them seen: the card keeps its height, whichever it is. */
 function previewStack(options: QuestionOption[]): { nodes: HTMLElement[]; show: (index: number) => void } {
   if (!options.some((option) => option.preview)) return { nodes: [], show: () => undefined };
-  const shown = options.map(({ label, preview }) =>
-    element("pre", { class: "exact detail", tabindex: "0", role: "group", "aria-label": `Preview of ${revealed(label)}` }, visibleText(preview || "No preview")),
+  const shown = options.map(({ label, preview }) => /^--- .+\n\+\+\+ .+\n@@ /.test(preview)
+    ? diffView(preview)
+    : element("pre", { class: "exact detail", tabindex: "0", role: "group", "aria-label": `Preview of ${revealed(label)}` }, visibleText(preview || "No preview")),
   );
   const show = (index: number): void => {
     shown.forEach((one, at) => { one.style.visibility = at === Math.max(index, 0) ? "" : "hidden"; });

@@ -95,7 +95,7 @@ CLOUDS: Sequence[Cloud] = (
         "gateway",
         "A gateway or a server of your own",
         (Field("ANTHROPIC_BASE_URL", "Address", "https://gateway.example.org"),),
-        "Whoever runs the gateway gives the key out.",
+        "You get the key from whoever runs the gateway.",
         key="ANTHROPIC_AUTH_TOKEN",
     ),
 )

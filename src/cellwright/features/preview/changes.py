@@ -96,9 +96,7 @@ def items_of(
             add("variable", variable.text, "", name=variable.name)
     others = [f"{variable.text} ({variable.why_not})" for variable in variables if variable.why_not]
     if codes and variables:
-        title = (
-            f"run the turn's code in your kernel ({counted(len(codes), 'call')}), instead of taking single variables"
-        )
+        title = f"Run the turn's code in your kernel ({counted(len(codes), 'call')})"
         add("code", title, "\n".join([*others, "", "\n\n".join(codes)]).strip(), needed=bool(others))
     return found
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from cellwright.features.preview.changes import CellOutputsKept, Variable
     from cellwright.features.preview.staged_tree import StagedTree
 
-QUESTION = "What of this preview do you accept?"
-ALL, NONE = "All of it", "Nothing of it"
+QUESTION = "Which changes do you accept?"
+ALL, NONE = "All", "None"
 
 _NUMBERS = lazy_pattern(r"\d+(?:[ ,]+\d+)*")
 
@@ -131,9 +131,9 @@ class Accepting:
             await self._feature.answered_with(preview, ["The preview would have changed nothing."])
             return []
         options = [  # the number of an item is its key
-            *(_choice(item) for item in preview.items),
+            *(_choice(item, label) for label, item in labels_of(preview.items).items()),
             {"label": ALL, "description": f"{_all_words(preview.items)} {preview.kernel.problem}".strip()},
-            {"label": NONE, "description": "Drop the copies; nothing is changed."},
+            {"label": NONE, "description": "Nothing changes; the copies are dropped."},
         ]
         asked = {"question": QUESTION, "header": "Preview", "multiSelect": True, "options": options}
         return [_call(f"preview_{run_id}", ACCEPT, {"questions": [asked]})]
@@ -200,20 +200,26 @@ def listing(items: Sequence[Item]) -> str:
     return "\n\n".join(parts)
 
 
-def label_of(item: Item) -> str:
-    """The item as an answer; answers are joined by commas, so it has none.
+def labels_of(items: Sequence[Item]) -> dict[str, Item]:
+    """The items by their answers; answers are joined by commas, so they have none. Titles alike get a number.
 
-    >>> label_of(Item(2, "file", "a, b.py (new file, +1 -0)", ""))
-    '2. a; b.py (new file; +1 -0)'
+    >>> list(labels_of([Item(1, "file", "a, b.py (new file, +1 -0)", ""), Item(2, "variable", "`n`: 3 → 4", "")]))
+    ['a; b.py (new file; +1 -0)', 'n: 3 → 4']
+    >>> list(labels_of([Item(1, "cell", "new cell", ""), Item(2, "cell", "new cell", "")]))
+    ['1. new cell', '2. new cell']
     """
-    return f"{item.number}. {item.title}".replace(",", ";")
+    titles = [item.title.replace(",", ";").replace("`", "") for item in items]
+    return {
+        title if titles.count(title) == 1 else f"{item.number}. {title}": item
+        for title, item in zip(titles, items, strict=True)
+    }
 
 
 def numbers_in(answer: str | Sequence[str], items: Sequence[Item]) -> set[int] | None:
     """The numbers that an answer accepts: labels, or numbers of one's own; None: there is no answer.
 
     >>> items = [Item(1, "file", "a.py", ""), Item(2, "file", "b.py", ""), Item(3, "code", "run", "")]
-    >>> numbers_in("1. a.py, 3. run", items), numbers_in("2 3", items), numbers_in("", items)
+    >>> numbers_in("a.py, run", items), numbers_in("2 3", items), numbers_in("", items)
     ({1, 3}, {2, 3}, None)
     >>> sorted(numbers_in(ALL, items)), numbers_in(NONE, items)
     ([1, 2], set())
@@ -221,7 +227,7 @@ def numbers_in(answer: str | Sequence[str], items: Sequence[Item]) -> set[int] |
     parts = [part.strip() for part in (answer.split(", ") if isinstance(answer, str) else answer) if part.strip()]
     if not parts:
         return None
-    by_label = {label_of(item): item.number for item in items}
+    by_label = {label: item.number for label, item in labels_of(items).items()}
     chosen: set[int] = set()
     for part in parts:
         if part in (ALL, "all"):
@@ -243,9 +249,12 @@ def _all_words(items: Sequence[Item]) -> str:
     return f"{counted(len(all_of(items)), 'change')}{', with the code, which asks' if runs else ''}."
 
 
-def _choice(item: Item) -> dict[str, Any]:
-    kinds = {"file": "A file.", "cell": "A cell.", "variable": "A variable, as data.", "code": "Asks, as Python does."}
-    choice = {"label": label_of(item), "description": kinds[item.kind]}
+def _choice(item: Item, label: str) -> dict[str, Any]:
+    kinds = {
+        "variable": "Copied into your kernel as data.",
+        "code": "Instead of single variables. Asks, as Python does.",
+    }
+    choice = {"label": label, "description": kinds.get(item.kind, "")}
     return {**choice, "preview": item.detail} if item.detail else choice
 
 

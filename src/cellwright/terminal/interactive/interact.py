@@ -11,6 +11,7 @@ import select
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO
 
@@ -19,6 +20,7 @@ from msgspec import Struct
 from cellwright.errors import CellwrightError
 from cellwright.terminal.exit_codes import said_of
 from cellwright.terminal.interactive.stop_requests import STOPPED
+from cellwright.terminal.views.terminal_text import columns_of
 from cellwright.this_process.temporary_files import scratch_folder
 
 HELP = """\
@@ -54,12 +56,15 @@ def interact(session: Session, stderr: TextIO) -> int:
     """Read prompts from the keyboard and run each, until the user leaves; gives the exit code."""
     read = session.prompt_line()
     help_text = HELP if read is None else KEYS
+    keys = "/help · Ctrl-D leave" if read is None else "/help · Shift-Tab mode · Ctrl-D leave"
     if read is None:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  gives `input` its editing keys and history; Windows has none
         read = _read
-    keys = "/help · Ctrl-D leave" if read is None else "/help · Shift-Tab mode · Ctrl-D leave"
-    print(f"{session.title} · {keys}")
+    columns = columns_of(sys.stdout, os.environ)
+    greeting = f"{session.title} · {keys}"
+    for line in [greeting] if len(greeting) < columns else [session.title, keys]:
+        print(textwrap.fill(line, max(columns, 20), break_on_hyphens=False))
     while True:
         try:
             prompt = read().strip()

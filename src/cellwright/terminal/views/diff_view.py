@@ -129,15 +129,19 @@ def drawn_preview(preview: Preview, theme: Theme, *, compact: bool) -> DiffView 
 
 
 def _folded(text: Text, width: int) -> Iterator[Text]:
-    """Cut `text` into pieces of at most `width` columns; no space of it is lost."""
+    """Cut `text` into pieces of at most `width` columns, behind a space in the last third; no space of it is lost."""
     text.expand_tabs(4)
-    cuts, room = [], width
+    cuts: list[int] = []
+    room, word = width, 0
     for index, character in enumerate(text.plain):
         size = cell_len(character)
         if size > room:
-            cuts.append(index)
-            room = width
+            begun = cuts[-1] if cuts else 0
+            cuts.append(word if word - begun > width * 2 // 3 else index)
+            room = width - cell_len(text.plain[cuts[-1] : index])
         room -= size
+        if character == " ":
+            word = index + 1
     yield from text.divide(cuts) if cuts else [text]
 
 
