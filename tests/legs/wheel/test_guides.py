@@ -144,7 +144,6 @@ def test_commands_run_from_the_wheel(reader: Path, model: MessagesServer, tmp_pa
     home.mkdir()
     assert failed_commands(fences(), project, {**environ_of(reader, home), **model_of(model)}) == {}
     assert [request.error for request in model.rejected] == []
-    assert sorted(each.name for each in home.iterdir() if each.name not in (".ipython", ".jupyter")) == [".local"]
 
 
 def test_settings_of_the_pages_are_settings_of_the_wheel(reader: Path, tmp_path: Path) -> None:
