@@ -17,7 +17,7 @@ LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.m
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help programs-for-tests pictures moving-picture reel example-recordings release release-build demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
+.PHONY: help programs-for-tests sizes pictures moving-picture reel example-recordings release release-build demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live bench-code \
   check check-style check-types check-tests check-browser-side written fix build bench fuzz docs clean
 
 help:  ## this list
@@ -222,6 +222,9 @@ moving-picture: $(VENV)/.test build  ## the one at the top of the README alone, 
 # REEL=folder; TESTS chooses some scenes
 reel: $(VENV)/.test build  ## every pictured scene in light and dark, at 1440x900, 1100x700 and 200 % zoom, in build/reel
 	CELLWRIGHT_REEL=$(or $(REEL),$(CURDIR)/build/reel) $(PYTEST) $(or $(TESTS),tests/e2e) -m "$(SCENES)" -q
+
+sizes: $(VENV)/.test $(VENV)/.release build  ## packages and sizes of an installation, measured into docs/installation.json; then `make written`
+	CELLWRIGHT_WRITE_SIZES=1 $(PYTEST) tests/legs/wheel/test_sizes.py tests/legs/wheel/test_release.py -m wheel -q -k "brings or bit_for_bit"
 
 example-recordings: $(VENV)/.test  ## the example notebooks and what they are played from, made anew
 	$(BIN)/python notebooks/record_examples.py

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))  # `make written` runs this as a program
@@ -100,7 +101,7 @@ def before_the_first_word() -> str:
         "a gateway, a cloud, or Haiku": whole,
         f"another maker's model, window below {SMALL_WINDOW:,}": [tool for tool in whole if tool.everyday],
     }
-    lines = ["| address | tools told | of tools | of the system prompt | together |", "|---|--:|--:|--:|--:|"]
+    lines = ["| address | tools sent | of tools | of the system prompt | together |", "|---|--:|--:|--:|--:|"]
     for address, tools in shown.items():
         told = [tool.to_param() for tool in tools if not tool.defer_loading]
         sizes = [round(len(encode_json(part)) / CHARS_PER_TOKEN, -2) for part in (told, system_blocks(tools))]
@@ -109,27 +110,56 @@ def before_the_first_word() -> str:
     return "\n".join(lines) + "\n"
 
 
+def installation() -> str:
+    """The table of the FAQ: what an installation brings, as `make sizes` has measured it."""
+    measured = json.loads((ROOT / "docs" / "installation.json").read_text("utf-8"))
+    alone, beyond = measured["packages"], measured["packages_beyond_jupyterlab"]
+    rows = [
+        ("packages that come with it", str(len(alone)), str(len(beyond))),
+        ("room on the disk", f"{measured['mib']} MiB", f"{measured['mib_beyond_jupyterlab']} MiB"),
+    ]
+    names = {"wheel": "wheel", "sdist": "sdist", "labextension": "the panel", "widget": "the answer in a cell"}
+    sizes = ", ".join(f"{what} {measured[f'{name}_bytes'] / 1e6:.1f} MB" for name, what in names.items())
+    lines = [
+        *("| | in an empty environment | beside JupyterLab |", "|---|--:|--:|"),
+        *(f"| {' | '.join(row)} |" for row in rows),
+        *(
+            "",
+            f"Our own files: {sizes}. Packages that JupyterLab does not need: {', '.join(f'`{name}`' for name in beyond)}.",
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 TASK_TOOLS = ("TaskCreate", "TaskGet", "TaskList", "TaskUpdate")
 """In the place of TodoWrite in some sessions."""
 
-PAGES: Mapping[str, Callable[[], str]] = {"faq": limits, "architecture": rooms, "costs": before_the_first_word}
+Writer = Callable[[], str]
+PAGES: Mapping[str, Sequence[Writer]] = {
+    "faq": (installation, limits),
+    "architecture": (rooms,),
+    "costs": (before_the_first_word,),
+}
+"""What writes the blocks of a page, in their order."""
 
 
-def written(page: str, write: Callable[[], str]) -> str:
-    """The page with its block as the code says it now."""
+def written(page: str) -> str:
+    """The page with its blocks as the code says them now."""
     text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert END in text[text.index(BEGIN) :], f"docs/{page}.md lacks {BEGIN.strip()} and {END.strip()}"
-    return f"{before}{begin}{write()}{end}{after}"
+    before, *blocks = text.split(BEGIN)
+    assert len(blocks) == len(PAGES[page]), f"docs/{page}.md has {len(blocks)} of {BEGIN.strip()}"
+    for write, block in zip(PAGES[page], blocks, strict=True):
+        _, end, after = block.partition(END)
+        assert end, f"docs/{page}.md lacks {END.strip()}"
+        before += f"{BEGIN}{write()}{END}{after}"
+    return before
 
 
 def test_numbers_that_the_code_knows_are_its_own() -> None:
-    for page, write in PAGES.items():
-        now = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
-        assert now == written(page, write), f"docs/{page}.md: run `make written`"
+    for page in PAGES:
+        assert (ROOT / "docs" / f"{page}.md").read_text("utf-8") == written(page), f"docs/{page}.md: run `make written`"
 
 
 if __name__ == "__main__":
-    for page, write in PAGES.items():
-        (ROOT / "docs" / f"{page}.md").write_text(written(page, write), "utf-8")
+    for page in PAGES:
+        (ROOT / "docs" / f"{page}.md").write_text(written(page), "utf-8")

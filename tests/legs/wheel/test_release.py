@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "release"))  # a folder that is no package
+
+from written_sizes import SHARE, WRITTEN, write_sizes
 
 import release
 
@@ -46,7 +49,10 @@ def test_two_builds_of_one_commit_are_the_same_bit_for_bit(commit: Path, tmp_pat
     for name in first:
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
     (sdist,) = (tmp_path / "first").glob("*.tar.gz")
-    assert sdist.stat().st_size <= release.LARGEST_SDIST
+    size = sdist.stat().st_size
+    assert size <= release.LARGEST_SDIST
+    write_sizes({"sdist_bytes": size})
+    assert size == pytest.approx(json.loads(WRITTEN.read_text("utf-8"))["sdist_bytes"], rel=SHARE), "run `make sizes`"
     with tarfile.open(sdist) as packed:
         names = packed.getnames()
     tops = {name.split("/")[1] for name in names if "/" in name}

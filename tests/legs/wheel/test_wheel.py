@@ -1,13 +1,10 @@
 """What users install: a wheel with the browser's part in it, that needs no Node."""
 
-import os
 import subprocess
-import sys
 import zipfile
-from pathlib import Path
 
 import pytest
-from fresh_environment import install, without_this_checkout
+from fresh_environment import without_this_checkout
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(600)]
 
@@ -46,32 +43,3 @@ def test_the_demo_runs_from_it(python, tmp_path):
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environ, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "From red to green" in run.stdout
-
-
-MOST_MIB = 190
-"""What it may take beyond JupyterLab; docs/decisions/libraries.md says what it takes, and for what."""
-
-
-def test_it_takes_no_more_room_beyond_jupyterlab_than_was_decided(wheel, tmp_path):
-    base = os.path.realpath(sys.executable)
-    folder = tmp_path / "venv"
-    subprocess.run([base, "-m", "venv", str(folder)], check=True)
-    install(folder / "bin" / "python", "jupyterlab")
-    before = installed_mib(folder)
-    install(folder / "bin" / "python", str(wheel))
-    beyond = installed_mib(folder) - before
-    print(f"{beyond:.1f} MiB beyond JupyterLab")
-    assert 20 < beyond <= MOST_MIB, by_package(folder)
-
-
-def installed_mib(folder: Path) -> float:
-    """The room on the disk, as `du` counts it."""
-    done = subprocess.run(["du", "-sk", str(folder)], capture_output=True, text=True, check=True)
-    return int(done.stdout.split()[0]) / 1024
-
-
-def by_package(folder: Path) -> str:
-    """The largest folders, for who has to find what grew."""
-    (site,) = folder.glob("lib/python*/site-packages")
-    sizes = sorted(((installed_mib(each), each.name) for each in site.iterdir() if each.is_dir()), reverse=True)
-    return ", ".join(f"{name} {mib:.1f}" for mib, name in sizes[:15])
