@@ -14,7 +14,6 @@ import importlib
 import json
 import linecache
 import os
-import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,11 +34,12 @@ from cellwright.kernel.branches.taken_values import (
     written,
 )
 from cellwright.kernel.namespace.types.description import is_exactly, short_name
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_WORD = re.compile(r"[^\W\d]\w*")
+_WORD = lazy_pattern(r"[^\W\d]\w*")
 _OURS = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 _ATOMS: Mapping[str, Any] = {"datetime": datetime.datetime, "date": datetime.date, "time": datetime.time}
 
