@@ -117,7 +117,7 @@ def confine_this_thread(bounds: Bounds, version: int, *, processes: bool = True,
             metadata="done" if bounds.metadata else "refused" if bounds.write else "pretended",
             signals=version < _SCOPES_SINCE and not outer,
             shared_by_key=True,
-            marks=not outer,
+            keeps_marks=not outer,
         )
     )
     with _ruleset(bounds, version, processes=processes) as ruleset:

@@ -161,14 +161,14 @@ class Filter(Struct, frozen=True, kw_only=True):
     failure breaks `cp -p` and `tar` where nothing is to be kept anyway); or, where files are kept, what changes
     permissions is refused, so that nobody is told that a script is executable now. `signals`: none to other processes.
     `shared_by_key`: no System V or POSIX objects that other processes may hold, too, and no socket's name that others
-    could take for somebody else's. `marks`: nobody changes the limit that marks them.
+    could take for somebody else's. `keeps_marks`: nobody changes the limit that marks them.
     """
 
     network: Network = "none"
     metadata: Literal["done", "pretended", "refused"] = "done"
     signals: bool = False
     shared_by_key: bool = False
-    marks: bool = True
+    keeps_marks: bool = True
 
 
 def machine() -> str:
@@ -249,7 +249,7 @@ def _blocks(rules: Filter) -> Iterable[tuple[str, list[Instruction]]]:
         ],
     )
     yield "fcntl", [*_argument(1), *_one_of(_REFUSED_FILE_COMMANDS, _REFUSE, _ALLOW)]
-    if rules.marks:
+    if rules.keeps_marks:
         yield from _blocks_for_marks()
     if rules.signals:
         # to the own group, and signal 0, which only asks whether somebody is there

@@ -208,7 +208,9 @@ def test_a_run_of_the_panel_gets_values_beside_a_cell_that_runs_and_else_a_copy(
     kernel.wait_for(lambda _: "[begun]" in busy.stdout, busy)
     panel.wait_for_end(panel.prompt("look"))
     [result] = results(model)
-    assert text_of(result).startswith("[A cell of the user's is running, so there is no moment to copy the kernel. So this")
+    assert text_of(result).startswith(
+        "[A cell of the user's is running, so there is no moment to copy the kernel. So this"
+    )
     assert text_of(result).endswith("'as it was'")
     Path(first).touch()
     assert kernel.finish(busy).status == "ok"

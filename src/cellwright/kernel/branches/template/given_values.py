@@ -1,7 +1,8 @@
 """The variables that a branch of the template is given: those that the code names, by value.
 
 Modules and what can be imported go by their names, functions and classes of the notebook as their source, frames and arrays
-as data (`taken_values.py`), plain values as JSON. What is none of these is named for Claude: the code runs without it.
+as data (`taken_values.py`), plain values as JSON, objects of the notebook's classes as their attributes. What is none of
+these is named for Claude: the code runs without it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import importlib
 import json
 import linecache
 import os
-import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,11 +34,12 @@ from cellwright.kernel.branches.taken_values import (
     written,
 )
 from cellwright.kernel.namespace.types.description import is_exactly, short_name
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_WORD = re.compile(r"[^\W\d]\w*")
+_WORD = lazy_pattern(r"[^\W\d]\w*")
 _OURS = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 _ATOMS: Mapping[str, Any] = {"datetime": datetime.datetime, "date": datetime.date, "time": datetime.time}
 
@@ -46,12 +47,12 @@ _ATOMS: Mapping[str, Any] = {"datetime": datetime.datetime, "date": datetime.dat
 class Given(Struct, frozen=True):
     """A variable on its way to a branch; `offered` says what its file holds.
 
-    `kind` says what `text` is. module: its name; imported: "module:name"; source: the statement that defines it; data: the
-    value stands in a file, of Arrow, npy or JSON ("") or as `_tagged` gives it ("tagged").
+    `kind` says what `text` is. module: its name; imported: "module:name"; source: the statement that defines it; object: its
+    class, a name in the namespace, and the file has its attributes. A file without `offered` holds what `_tagged` gives.
     """
 
     name: str
-    kind: Literal["module", "imported", "source", "data"]
+    kind: Literal["module", "imported", "source", "data", "object"]
     text: str = ""
     offered: Offered | None = None
 
@@ -73,7 +74,7 @@ def names_in(code: str, namespace: Mapping[str, Any]) -> list[str]:
     """
     try:
         tree = ast.parse(TransformerManager().transform_cell(code))
-    except (SyntaxError, ValueError, RecursionError):  # running it says what is wrong
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # running it says what is wrong
         return []
     return [name for name in dict.fromkeys(_words_of(tree)) if name in namespace and name not in _OURS]
 
@@ -94,6 +95,7 @@ def given(name: str, value: Any, namespace: Mapping[str, Any], file: IO[bytes]) 
 
     Raises CannotGive, and what libraries raise for a value that changes meanwhile.
     """
+    kind = type(value)
     if isinstance(value, ModuleType):
         return Given(name, "module", value.__name__), []
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
@@ -102,24 +104,34 @@ def given(name: str, value: Any, namespace: Mapping[str, Any], file: IO[bytes]) 
             return Given(name, "imported", f"{module}:{qualified}"), []
         source = _source_of(name, value, namespace)
         return Given(name, "source", source), names_in(source, namespace)
-    if is_exactly(value, "numpy", "ufunc") and _found("numpy", value.__name__) is value:
-        return Given(name, "imported", f"numpy:{value.__name__}"), []
+    if is_exactly(value, "numpy", "ufunc") and _found("numpy", ufunc := str(getattr(value, "__name__", ""))) is value:
+        return Given(name, "imported", f"numpy:{ufunc}"), []
+    if kind.__module__ == "__main__" and namespace.get(kind.__name__) is kind and "__slots__" not in vars(kind):
+        try:
+            file.write(json.dumps(_tagged(dict(object.__getattribute__(value, "__dict__")))).encode())
+        except (AttributeError, CannotTake, ValueError):
+            message = f"{kind.__name__}, whose attributes are not all plain values"
+            raise CannotGive(message) from None
+        return Given(name, "object", kind.__name__), [kind.__name__]
+    return _given_data(name, value, file), []
+
+
+def _given_data(name: str, value: Any, file: IO[bytes]) -> Given:
     if is_exactly(value, "numpy", "ndarray") and value.nbytes > MOST_BYTES:
         raise CannotGive(_what(value, f"more than {MOST_BYTES >> 30} GB"))
     try:
-        offered = written(value, file)
+        return Given(name, "data", "", written(value, file))
     except CannotTake as why:
         file.seek(0)
         file.truncate()
         try:
-            file.write(json.dumps(_tagged(value)).encode())
+            plain = json.dumps(_tagged(value)).encode()
         except (CannotTake, ValueError):
             raise CannotGive(_what(value, why)) from None
-        if file.tell() > MOST_PLAIN_BYTES:
-            raise CannotGive(_what(value, "")) from None
-        offered = Offered("plain")
-        return Given(name, "data", "tagged", offered), []
-    return Given(name, "data", "", offered), []
+    if len(plain) > MOST_PLAIN_BYTES:
+        raise CannotGive(_what(value, f"more than {MOST_PLAIN_BYTES >> 20} MB"))
+    file.write(plain)
+    return Given(name, "data")
 
 
 def _what(value: object, why: object) -> str:
@@ -212,11 +224,15 @@ def bind(shell: InteractiveShell, arguments: object, descriptors: Sequence[int])
                 filename = f"<the notebook's {gift.name}>"
                 linecache.cache[filename] = (len(gift.text), None, gift.text.splitlines(keepends=True), filename)
                 exec(compile(gift.text, filename, "exec"), shell.user_ns)
+            case "object":
+                made = object.__new__(shell.user_ns[gift.text])
+                made.__dict__.update(_read_tagged(descriptors[0]))
+                shell.user_ns[gift.name] = made
             case "data":
-                assert gift.offered is not None
-                shell.user_ns[gift.name] = (
-                    _read_tagged(descriptors[0]) if gift.text else read(gift.offered, descriptors[0])
-                )
+                if gift.offered is None:
+                    shell.user_ns[gift.name] = _read_tagged(descriptors[0])
+                else:
+                    shell.user_ns[gift.name] = read(gift.offered, descriptors[0])
     except Exception as error:  # noqa: BLE001 - libraries and the user's modules raise anything
         return f"{type(error).__name__}: {error}"[:300]
     return ""

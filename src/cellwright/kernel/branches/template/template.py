@@ -40,7 +40,7 @@ FREE_SECONDS = 0.3
 """Variables are read between two cells if that moment comes so soon; else beside the cell that runs."""
 GIVE_SECONDS = 60.0
 _COMMON = ("numpy", "pandas", "pyarrow", "polars", "matplotlib.pyplot")
-"""What a branch needs for what it is given and shows, if the kernel has it."""
+"""Modules that read what a branch is given and draw what it shows; of these, the ones that the kernel has."""
 
 _NOT_WARMED = frozenset({"__main__", "builtins", "cellwright", "IPython", "ipykernel"})
 
