@@ -67,11 +67,11 @@ for number in range(2):
         branch = await branches.branch('a', None)
         await branch.run(made, timeout=60)
         began = time.perf_counter()
-        await branches.take('a', 'top', 'taken')
+        await branches.take("a", "top", "kept")
         return (time.perf_counter() - began) * 1000
     figures.append((await wait(keep()))[0])
-    assert taken.shape == (12_500_000, 10) and taken[9].sum() == 6_250_000
-    del taken
+    assert kept.shape == (12_500_000, 10) and kept[9].sum() == 6_250_000
+    del kept
 await wait(branches.close())
 print(json.dumps(min(figures)))
 """

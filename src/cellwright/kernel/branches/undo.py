@@ -14,9 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.features.branches.variables import STAY, VariableChange, VariablesPlan
-from cellwright.kernel.branches.forked.resets import RESETS
 from cellwright.kernel.branches.forker import control_pair
-from cellwright.kernel.branches.kernel_branches import KernelBranches
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.branches.undo_values import (
     CannotReturn,
@@ -35,8 +33,6 @@ from cellwright.kernel.namespace.cell_names import CellNames, cell_names
 if TYPE_CHECKING:
     import socket
 
-    from IPython.core.interactiveshell import InteractiveShell
-
     from cellwright.kernel.namespace.cell_log import CellLog
 
 HELPER_SECONDS = 60.0
@@ -51,12 +47,11 @@ _MODULE = __name__.rpartition(".")[0] + ".undo_values"
 
 
 class Engine(Protocol):
-    """The snapshot of a kernel (`kernel_branches.py`)."""
+    """What a kernel's snapshots give undo (`kernel_branches.py`)."""
 
-    async def snapshot(self) -> object: ...
-    async def ask_snapshot(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any: ...
-    async def drop_snapshot(self) -> None: ...
-    async def close(self) -> None: ...
+    async def keep(self) -> object: ...
+    async def ask_kept(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any: ...
+    async def let_go(self) -> None: ...
 
 
 class _Plan(VariablesPlan, frozen=True):
@@ -96,7 +91,7 @@ class UndoneInKernel:
     async def begin(self) -> None:
         """Another turn begins: the copy of the last one goes."""
         self._sources, self.why_not, self._is_there = [], "", False
-        await self._engine.drop_snapshot()
+        await self._engine.let_go()
 
     async def before_code(self, source: str) -> None:
         """Code of the turn is about to run: the first of it waits until the copy is made, or cannot be."""
@@ -104,7 +99,7 @@ class UndoneInKernel:
             await self._on_main(lambda: None)  # as the code itself does: a cell of the user's may be running
             self._since = self._cells.order
             try:
-                await self._engine.snapshot()
+                await self._engine.keep()
                 self._is_there = True
             except NoBranch as error:
                 self.why_not = error.reason
@@ -142,22 +137,22 @@ class UndoneInKernel:
         return []
 
     async def close(self) -> None:
-        """End the copy."""
-        await self._engine.close()
+        """Let the copy go."""
+        await self._engine.let_go()
 
     @contextlib.asynccontextmanager
     async def _helper(self) -> AsyncIterator[socket.socket]:
         ours, theirs = control_pair()
         with ours:
             with theirs:
-                pid = await self._engine.ask_snapshot(f"{_MODULE}:start_helper", None, (theirs.fileno(),))
+                pid = await self._engine.ask_kept(f"{_MODULE}:start_helper", None, (theirs.fileno(),))
             ours.settimeout(HELPER_SECONDS)
             try:
                 yield ours
             finally:
                 ours.close()
                 with contextlib.suppress(NoBranch):
-                    await self._engine.ask_snapshot(f"{_MODULE}:end_helper", pid)
+                    await self._engine.ask_kept(f"{_MODULE}:end_helper", pid)
 
     def _names(self) -> ComparedNames:
         runs = [run for run in self._cells.runs(self._since) if run.by == "user" and run.source and not run.is_prompt]
@@ -167,17 +162,6 @@ class UndoneInKernel:
             named=frozenset[str]().union(*map(_every, self._sources)),
             by_user=frozenset[str]().union(*(each.bound | each.changed | each.deleted for each in by_user)),
         )
-
-
-def undone_in_kernel(
-    shell: InteractiveShell, cells: CellLog, on_main: Callable[[Callable[[], Any]], Awaitable[Any]]
-) -> UndoneInKernel:
-    """Return the variables of the kernel of `shell`, with a copy of its own.
-
-    No code of Claude's runs in that copy: secrets stay in it, since variables that hold them come back from it.
-    """
-    resets = [reset for reset in RESETS if reset.name not in ("secrets", "environment")]
-    return UndoneInKernel(shell.user_ns, cells, KernelBranches(shell, on_main=on_main, resets=resets), on_main)
 
 
 def compare(
