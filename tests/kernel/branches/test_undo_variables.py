@@ -145,3 +145,25 @@ def test_undo_does_not_go_back_to_what_an_earlier_turn_explored(kernel: Notebook
     cell = kernel.run("%claude /undo yes")
     assert "2 as before" in cell.outputs[-1]["text/plain"]
     assert kernel.value("count") == "2"
+
+
+LARGE = """
+import numpy as np, pandas as pd
+waves = np.ones(2_000_000)
+view = waves[10:20]
+table = pd.DataFrame({"a": np.ones(1_000_000), "b": np.ones(1_000_000)})
+untouched = np.ones(2_000_000)
+"""
+
+
+@pytest.mark.parametrize("forked", [False, True], ids=["by pages", "by contents, since something else forked"])
+def test_large_arrays_and_frames_come_back(kernel: NotebookKernel, model: MessagesServer, *, forked: bool) -> None:
+    kernel.run(LARGE)
+    fork = "import os\nchild = os.fork()\nif child == 0: os._exit(0)\nos.waitpid(child, 0)\n" if forked else ""
+    ask(kernel, model, "waves[15] = 7\ntable.loc[999_999, 'b'] = 7.0\nuntouched.sum()\n" + fork)
+    cell = kernel.run("%claude /undo yes")
+    shown = cell.outputs[-1]["text/plain"]
+    assert ("waves" in shown, "table" in shown, "untouched" in shown) == (True, True, False), shown
+    assert kernel.value("view.sum(), waves.sum(), table.b.sum()") == (
+        "(np.float64(10.0), np.float64(2000000.0), np.float64(1000000.0))"
+    )

@@ -31,6 +31,7 @@ from cellwright.kernel.branches.branch import Branch, Patience
 from cellwright.kernel.branches.forked.branch_process import BranchOrder
 from cellwright.kernel.branches.forked.outlet import Outlet
 from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset
+from cellwright.kernel.branches.forked.shared_pages import forks, has_other_copies
 from cellwright.kernel.branches.forked.snapshot_process import run_snapshot
 from cellwright.kernel.branches.forker import Attempt, Forker, control_pair
 from cellwright.kernel.branches.processes import memory, open_gpu, resident_memory
@@ -157,6 +158,11 @@ class KernelBranches:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
             return kept.taken
 
+    def pages_tell(self) -> bool:
+        """Return whether pages that the kernel shares are what they were in what is kept: nothing forked it since."""
+        own = [each.pid for each in (self._kept, self._snapshot) if each is not None]
+        return self._kept is not None and self._kept.forks == forks() and not has_other_copies(own)
+
     async def let_go(self) -> None:
         """End what is kept for undo, but not branches."""
         async with self._lock:
@@ -243,7 +249,7 @@ class KernelBranches:
             finally:
                 theirs.close()
             if pid is not None:
-                return Snapshot(pid, ours, Taken(time.time(), self._cell()), attempt.parked_seconds)
+                return Snapshot(pid, ours, Taken(time.time(), self._cell()), attempt.parked_seconds, attempt.forks)
             ours.close()
             reason = THREADS_COMPUTE
             await asyncio.sleep(_AGAIN_SECONDS)

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.features.branches.variables import STAY, VariableChange, VariablesPlan
+from cellwright.kernel.branches.forked.shared_pages import is_shared
 from cellwright.kernel.branches.forker import control_pair
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.branches.undo_values import (
+    ByPages,
     CannotReturn,
     Look,
     Looked,
@@ -25,6 +27,7 @@ from cellwright.kernel.branches.undo_values import (
     Wanted,
     ask,
     difference,
+    is_decided,
     look_at,
     restore,
 )
@@ -51,6 +54,7 @@ class Engine(Protocol):
 
     async def keep(self) -> object: ...
     async def ask_kept(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any: ...
+    def pages_tell(self) -> bool: ...
     async def let_go(self) -> None: ...
 
 
@@ -112,16 +116,29 @@ class UndoneInKernel:
         names = self._names()
         try:
             async with self._helper() as channel:
-                data = await asyncio.to_thread(ask, channel, Look(tuple(sorted(names.named))))
-            looked = msgspec.json.decode(data, type=Looked)
-            every = {*names.named, *looked.values}
-            async with asyncio.timeout(BUSY_SECONDS):
-                now = await self._on_main(lambda: look_at(self._namespace, every))
+                before = await _looked(channel, Look(tuple(sorted(names.named))))
+                now = await self._now({*names.named, *before}, is_shared)
+                pages_tell = self._engine.pages_tell()
+                open_ = [
+                    name
+                    for name in before.keys() & now.keys()
+                    if not is_decided(
+                        before[name], now[name] if pages_tell else structs.replace(now[name], shared=False)
+                    )
+                ]
+                if open_:
+                    before |= await _looked(channel, Look(tuple(sorted(open_)), again=True))
+                    now |= await self._now(open_, None)
         except TimeoutError:
             return VariablesPlan(note=BUSY)
         except (NoBranch, CannotReturn, OSError) as error:
             return VariablesPlan(note=f"{STAY} {error}.")
-        return compare(looked.values, now, names, force=force)
+        return compare(before, now, names, force=force)
+
+    async def _now(self, names: Iterable[str], by_pages: ByPages | None) -> dict[str, Value]:
+        async with asyncio.timeout(BUSY_SECONDS):
+            found: dict[str, Value] = await self._on_main(lambda: look_at(self._namespace, names, by_pages))
+        return found
 
     async def apply(self, plan: VariablesPlan) -> list[str]:
         """Bring back what was planned; gives what could not be done: nothing has changed then."""
@@ -162,6 +179,10 @@ class UndoneInKernel:
             named=frozenset[str]().union(*map(_every, self._sources)),
             by_user=frozenset[str]().union(*(each.bound | each.changed | each.deleted for each in by_user)),
         )
+
+
+async def _looked(channel: socket.socket, request: Look) -> dict[str, Value]:
+    return msgspec.json.decode(await asyncio.to_thread(ask, channel, request), type=Looked).values
 
 
 def compare(
