@@ -84,25 +84,28 @@ names = {f"frame{n}": pd.DataFrame({c: np.full(650_000, n + 0.5) for c in "abcde
 names |= {f"array{n}": np.full(1_250_000, n + 0.5) for n in range(100)}
 names |= {f"list{n}": list(range(1000)) for n in range(80)} | {f"dict{n}": {k: k for k in range(500)} for n in range(80)}
 names |= {f"number{n}": n for n in range(37)}
+globals().update(names)
+names = list(names)
 async def on_main(work):
     from concurrent.futures import Future
     done = Future()
     get_ipython().kernel.io_loop.asyncio_loop.call_soon_threadsafe(lambda: done.set_result(work()))
     return await asyncio.wrap_future(done)
-undone = UndoneInKernel(names, types.SimpleNamespace(order=0, runs=lambda _: ()), KernelBranches(get_ipython()), on_main)
+undone = UndoneInKernel(globals(), types.SimpleNamespace(order=0, runs=lambda _: ()), KernelBranches(get_ipython()), on_main)
 CODE = 'frame1, frame2, frame3, array1, array2, list1, list2, dict1, dict2'
 figures = []
 for source in (CODE, ", ".join(names)):
     for _ in range(3):
         await wait(undone.begin())
         await wait(undone.before_code(source))
-        names["array2"][-1000:] += 1
-        names["list2"].append(1)
+        array2[-1000:] += 1
+        list2.append(1)
         plan, took = await wait(undone.plan(force=False))
         assert {change.name for change in plan.changes} == {"array2", "list2"}, plan
         figures.append(took)
 await wait(undone.close())
-del names
+for name in names:
+    del globals()[name]
 print(json.dumps([min(figures[:3]), min(figures[3:])]))
 """
 """317 names of 2 GB, of which Claude's code names nine, or all."""

@@ -42,6 +42,7 @@ LARGE_BYTES = 1 << 20
 
 _NO_PARTS = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.FrameType, types.CodeType)
 _PLAIN = (str, bytes, int, float, bool, complex, type(None))
+_ONLY_PLAIN = frozenset(_PLAIN)
 
 _LENGTH = struct.Struct("!Q")
 _CHUNK = 1 << 20
@@ -196,6 +197,8 @@ class _Pickler(pickle.Pickler):
         self._compares = add is not None
 
     def persistent_id(self, value: Any) -> Any:
+        if type(value) in _ONLY_PLAIN:  # most are, and none of these is kept
+            return None
         if (name := self._kept.get(id(value))) is not None:
             return ("kept", name, id(value))
         if value is self._namespace:
@@ -263,7 +266,7 @@ def _parts(value: Any, left: list[int]) -> Iterator[int]:
         # a view has the memory of its base, and is no container that the collector knows
         if type(part).__module__ == "numpy" and (base := getattr(part, "base", None)) is not None:
             waiting.append(base)
-        waiting += gc.get_referents(part)
+        waiting += [each for each in gc.get_referents(part) if type(each) not in _ONLY_PLAIN]
 
 
 # ---------------------------------------------------------------- values, sent and put back
