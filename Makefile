@@ -194,8 +194,11 @@ leg-containers: $(VENV)/.test
 leg-thorough: $(VENV)/.test build
 	CELLWRIGHT_ALL_EXAMPLES=1 $(PYTEST) -m "(thorough or generated) and not slow" -q $(PARALLEL)
 
-leg-soak: $(VENV)/.test build
+leg-soak: $(VENV)/.test build $(KERNELS:%=$(OTHER)/ipykernel-%)
 	$(PYTEST) -m "slow and not browser" -q
+	@for each in $(KERNELS); do \
+	  PYTHONPATH=$(CURDIR)/$(OTHER)/ipykernel-$$each CELLWRIGHT_EXPECT_IPYKERNEL=$$each \
+	  $(PYTEST) tests/kernel/branches/test_forker.py -m slow -q -s || exit 1; done
 
 leg-soak-browser: $(VENV)/.test build
 	$(PYTEST) -m "slow and browser" -q

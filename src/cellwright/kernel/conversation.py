@@ -117,6 +117,7 @@ class NotebookConversation:
         self.branches: KernelCopies | None = None
         """The branches of this kernel; None if its system cannot fork it."""
         self._variables: UndoneVariables | None = None
+        self._snapshots: KernelBranches | None = None
         self.conversation = Conversation(
             Host(
                 cwd=start_folder(os.environ),
@@ -308,7 +309,7 @@ class NotebookConversation:
 
     def _features(self, in_force: SettingsInForce) -> Sequence[Feature]:
         if self._in_kernel and sys.platform == "linux":
-            self.branches = KernelCopies(in_force, self._fork)
+            self.branches = KernelCopies(in_force, self._forked_once)
             self._variables = UndoneVariables(self._undone_variables, self._turn, self._keeps_variables)
             preview = TurnPreview(lambda: self.conversation, self._preview_kernel)
             return (self.branches, self._variables, preview, Stability(self._reruns))
@@ -320,9 +321,9 @@ class NotebookConversation:
         return KernelReruns(self.conversation, self.branches, self.shell, self.cells, self.notebooks)
 
     def _undone_variables(self) -> KernelVariables:
-        from cellwright.kernel.branches.undo import undone_in_kernel  # few kernels are forked
+        from cellwright.kernel.branches.undo import UndoneInKernel  # few kernels are forked
 
-        return undone_in_kernel(self.shell, self.cells, self._jobs.call)
+        return UndoneInKernel(self.shell.user_ns, self.cells, self._forked_once(), self._jobs.call)
 
     def _preview_kernel(self) -> KernelOfPreview:
         from cellwright.kernel.cells.notebook_run import Runner  # few turns are previews
@@ -341,6 +342,7 @@ class NotebookConversation:
             setting=lambda: branches.setting,
             seconds=self.conversation.in_force.settings.python_timeout,
             before_code=None if variables is None else variables.before_code,
+            redacts=self.conversation.in_force.settings.redact_secrets,
         )
 
     def _turn(self) -> Turn | None:
@@ -353,6 +355,12 @@ class NotebookConversation:
     def _keeps_variables(self) -> bool:
         return self.branches is not None and self.branches.setting != "off"
 
+    def _forked_once(self) -> KernelBranches:
+        """The snapshots of a turn: branches and undo share them."""
+        if self._snapshots is None:
+            self._snapshots = self._fork()
+        return self._snapshots
+
     def _fork(self) -> KernelBranches:
         from cellwright.kernel.branches.kernel_branches import KernelBranches  # few kernels are forked
 
@@ -361,7 +369,13 @@ class NotebookConversation:
             return (*self.conversation.model.keys.values(), session_key)
 
         # the thread that waits for Claude stands still in its jobs, and so does the kernel's own between two cells
-        return KernelBranches(self.shell, on_main=self._jobs.call, cell=self._place_of_snapshot, secrets=secrets)
+        return KernelBranches(
+            self.shell,
+            on_main=self._jobs.call,
+            cell=self._place_of_snapshot,
+            secrets=secrets,
+            order=lambda: self.cells.order,
+        )
 
     def _place_of_snapshot(self) -> str:
         if self.origin == "[0]":

@@ -63,3 +63,49 @@ def test_a_preview_accepted_in_part(notebook, model):
     assert "Which changes do you accept?" in saved
     assert "accepted: tides.py" in saved
     assert "not accepted: notes.md" in saved
+
+
+def edit(**given):
+    return turn(use("NotebookEdit", notebook_path="notebook.ipynb", **given))
+
+
+def test_cells_changed_new_and_deleted_come_with_the_outputs_of_the_preview(notebook, model):
+    model.add(
+        turn(use("NotebookRead", notebook_path="notebook.ipynb")),
+        edit(cell_id="cell-2", new_source="levels = [1, 2, 4]\nprint('the mean is', sum(levels) / len(levels))"),
+        edit(
+            cell_id="cell-2", edit_mode="insert", position="after", cell_type="markdown", new_source="**Tides** rise."
+        ),
+        edit(cell_id="cell-3", edit_mode="delete"),
+        edit(cell_id="cell-4", edit_mode="delete"),
+        turn(use("NotebookRun", notebook_path="notebook.ipynb", cell_ids=["cell-2"])),
+        say("Two cells were left over."),
+    )
+    book = notebook(
+        "%load_ext cellwright",
+        "%%claude --branch\nTidy up.",
+        "levels = [1, 2]",
+        "'to be deleted'",
+        "'to be kept'",
+    )
+    book.run(0)
+    book.wait_done(0)
+    book.run(1)
+    card = book.asked_by_keys(1)
+    expect(book.cell(2)).to_contain_text("levels = [1, 2]")
+    for name in ("levels = ", "Tides", "to be deleted"):
+        box = card.get_by_role("checkbox", name=name)
+        book.page.keyboard.press(box.evaluate("each => each.value").partition(".")[0])
+        expect(box).to_be_checked()
+    book.screenshot("preview-cells", book.cell(1))
+    book.page.keyboard.press("Enter")
+    book.wait_done(1)
+    expect(book.output(2)).to_contain_text("the mean is 2.33")
+    expect(book.cell(3)).to_contain_text("Tides rise.")
+    cells = ["".join(cell["source"]) for cell in book.save()["cells"]]
+    assert cells[2:] == [
+        "levels = [1, 2, 4]\nprint('the mean is', sum(levels) / len(levels))",
+        "**Tides** rise.",
+        "'to be kept'",
+    ]
+    assert "the mean is" in str(book.on_disk()["cells"][2]["outputs"])

@@ -20,7 +20,9 @@ def run_command(page, command):
 
 def test_a_question_of_a_notebook_that_is_closed_is_seen_and_answered(notebook, model, page):
     book = notebook("%%claude\nBuild the tide tables")
-    page.keyboard.press("Control+Shift+Y")  # so that the panel has the question, too, and connects anew when it is answered
+    page.keyboard.press(
+        "Control+Shift+Y"
+    )  # so that the panel has the question, too, and connects anew when it is answered
     page.locator(".cellwright-panel .kernel[data-connection='connected']").wait_for()
     model.add(turn(use("Bash", command="echo built > tables.txt")), turn(say("The tables are built.")))
     book.run(0)

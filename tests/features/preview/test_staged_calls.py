@@ -17,9 +17,24 @@ from cellwright.features.preview.staged_tree import StagedTree
 from cellwright.permissions.policy import PermissionPolicy
 
 
+async def _says_nothing(_given: object, _context: object) -> str:
+    return ""
+
+
+LOOKING = Tool(
+    name="Variables",
+    description="x",
+    input_schema={},
+    call=_says_nothing,
+    access=ToolAccess("variables"),
+    read_only=True,
+)
+
+
 def stage_in(project: Path, *, tree: bool = True) -> Stage:
     stage = Stage(
         kernel_tools={},
+        looking=LOOKING,
         files=lambda folder: cellwright.builtin_tools(cwd=folder),
         still=contextlib.nullcontext,
         can_ask=True,

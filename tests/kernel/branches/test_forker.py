@@ -61,6 +61,17 @@ def test_thirty_forks_under_noise(branching: NotebookKernel, branching_home: Pat
     assert int(branching.value("soak.sound")) >= 1
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_thousand_forks_under_noise(branching: NotebookKernel, branching_home: Path) -> None:
+    """`make leg LEG=soak` plays it with each ipykernel that it lays before the environment's own."""
+    forks = int(os.environ.get("CELLWRIGHT_SOAK_FORKS", "1000"))
+    version = branching.value("__import__('ipykernel').__version__")
+    print(version, soak(branching, branching_home, forks=forks, seconds=3000))
+    assert int(branching.value("soak.sound")) == forks
+    assert os.environ.get("CELLWRIGHT_EXPECT_IPYKERNEL", "") in version
+
+
 @pytest.mark.thorough
 def test_forks_without_end_under_noise(branching: NotebookKernel, branching_home: Path) -> None:
     seconds = float(os.environ.get("CELLWRIGHT_SOAK_SECONDS", "80"))

@@ -12,7 +12,7 @@ import pytest
 from notebook_kernel import NotebookKernel
 
 from cellwright.kernel.branches.branch import HUNG
-from cellwright.kernel.branches.kernel_branches import CELL_RUNS, NOTHING_TAKEN, THREADS_COMPUTE
+from cellwright.kernel.branches.kernel_branches import CELL_RUNS, LET_GO, NOTHING_TAKEN, THREADS_COMPUTE
 from eventual import eventually
 
 pytestmark = [
@@ -104,7 +104,7 @@ def test_a_branch_keeps_its_state_and_the_kernel_its_own(kernel: NotebookKernel)
     assert printed(kernel, "print(values, 'mine' in globals(), _oh.get(-1))") == "[1] False None\n"
     assert printed(kernel, "print(sorted(b.owner for b in branches.listing()))") == "['another', 'main']\n"
     printed(kernel, "await wait(branches.turn_ended())")
-    assert printed(kernel, "print(branches.listing(), branches.taken is None)") == "[] False\n"
+    assert printed(kernel, "print(branches.listing(), branches.taken is None)") == "[] True\n"
 
 
 def test_a_confined_branch_writes_in_its_own_folder_alone(kernel: NotebookKernel, by_value: bool) -> None:
@@ -260,3 +260,16 @@ def _runs(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
+
+
+def test_what_is_kept_for_undo_goes_when_memory_runs_short(kernel: NotebookKernel) -> None:
+    printed(
+        kernel, "is_short = threading.Event()\nkeeping = made(is_short=is_short.is_set)\nawait wait(keeping.keep())"
+    )
+    asked = "keeping.ask_kept('os:getpid', None)"  # it takes no arguments, which the copy says
+    told = f"try: await wait({asked})\nexcept NoBranch as error: print(error.reason)"
+    assert "TypeError" in printed(kernel, told)
+    waiting = "is_short.set()\nimport asyncio\nwhile not keeping.let_go_because: await asyncio.sleep(0.01)"
+    printed(kernel, waiting)
+    assert printed(kernel, told) == f"{LET_GO}\n"
+    printed(kernel, "await wait(keeping.close())")

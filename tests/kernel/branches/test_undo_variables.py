@@ -105,3 +105,65 @@ def test_without_branches_no_copy_is_made(kernel: NotebookKernel, model: Message
     assert kernel.value("kept") == "2"
     assert "There is no turn to undo" in cell.outputs[-1]["text/plain"]
     assert "the copy of the kernel from before" in cell.outputs[-1]["text/plain"]
+
+
+COPIES = """
+from pathlib import Path
+def copies():
+    children = [int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
+    return [pid for pid in children if Path(f"/proc/{pid}/cmdline").read_bytes() == Path("/proc/self/cmdline").read_bytes()]
+"""
+
+
+def test_the_copy_that_claude_explored_is_the_one_that_undo_brings_back_from(
+    kernel: NotebookKernel, model: MessagesServer
+) -> None:
+    """Secrets are overwritten in the branch, and come back with an undo all the same."""
+    kernel.run(BEFORE + COPIES)
+    model.add(
+        turn(use("Branch", code="len(df)")),
+        turn(use("Python", code="scores += 1\nsecret = secret[:3]\nseen = copies()")),
+        turn(use("Branch", code="scores.sum()")),
+        turn(use("Python", code="rows.append(3)\nseen_later = copies()")),
+        say("Done."),
+    )
+    assert kernel.run("%%claude --new --mode bypassPermissions\ngo").status == "ok"
+    assert kernel.value("len(seen), len(seen_later), set(seen) <= set(seen_later)") == "(1, 2, True)"
+    assert kernel.run("%claude /undo yes").status == "ok"
+    assert kernel.value("scores.sum(), rows, secret[-3:]") == "(np.float64(0.0), [1, 2], 'xxx')"
+    model.add(say("Nothing to do."))
+    kernel.run("%%claude\nand now?")
+    assert kernel.value("copies()") == "[]"
+
+
+def test_undo_does_not_go_back_to_what_an_earlier_turn_explored(kernel: NotebookKernel, model: MessagesServer) -> None:
+    kernel.run("count = 1")
+    model.add(turn(use("Branch", code="count")), say("Done."))
+    kernel.run("%%claude --new --mode bypassPermissions\nlook")
+    kernel.run("count = 2")
+    ask(kernel, model, "count = 3", options="")
+    cell = kernel.run("%claude /undo yes")
+    assert "2 as before" in cell.outputs[-1]["text/plain"]
+    assert kernel.value("count") == "2"
+
+
+LARGE = """
+import numpy as np, pandas as pd
+waves = np.ones(2_000_000)
+view = waves[10:20]
+table = pd.DataFrame({"a": np.ones(1_000_000), "b": np.ones(1_000_000)})
+untouched = np.ones(2_000_000)
+"""
+
+
+@pytest.mark.parametrize("forked", [False, True], ids=["by pages", "by contents, since something else forked"])
+def test_large_arrays_and_frames_come_back(kernel: NotebookKernel, model: MessagesServer, *, forked: bool) -> None:
+    kernel.run(LARGE)
+    fork = "import os\nchild = os.fork()\nif child == 0: os._exit(0)\nos.waitpid(child, 0)\n" if forked else ""
+    ask(kernel, model, "waves[15] = 7\ntable.loc[999_999, 'b'] = 7.0\nuntouched.sum()\n" + fork)
+    cell = kernel.run("%claude /undo yes")
+    shown = cell.outputs[-1]["text/plain"]
+    assert ("waves" in shown, "table" in shown, "untouched" in shown) == (True, True, False), shown
+    assert kernel.value("view.sum(), waves.sum(), table.b.sum()") == (
+        "(np.float64(10.0), np.float64(2000000.0), np.float64(1000000.0))"
+    )

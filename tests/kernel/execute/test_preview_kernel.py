@@ -230,7 +230,7 @@ def test_cells_are_staged_run_in_the_copy_and_accepted_one_by_one(
             use("NotebookRead", notebook_path="cells.ipynb"),
             use("NotebookEdit", notebook_path="cells.ipynb", cell_id="one", new_source="cells = 10"),
             use("NotebookEdit", notebook_path="cells.ipynb", cell_id="two", new_source="print(cells * 2)"),
-            use("NotebookRun", cell_ids=["one", "two"]),
+            use("NotebookRun", notebook_path="cells.ipynb", cell_ids=["one", "two"]),
         ]
         model.add(*calls, say("Done."))
         cell = kernel.begin("%%claude --branch --new\ngo")
@@ -396,3 +396,16 @@ while not file.exists():
     assert len(set(numbers)) == 1, stands
     assert goes_on.endswith("'on'"), goes_on
     kernel.run("%claude /preview decline")
+
+
+def test_variables_are_those_of_the_copy(kernel: NotebookKernel, model: MessagesServer, project: Path) -> None:
+    kernel.run("numbers = [1, 2, 3]")
+    look = use("Variables", names=["numbers"])
+    cell = preview(kernel, model, look, use("Python", code="numbers.append(4); added = 'of the copy'"), look)
+    assert cell.status == "ok", cell.error
+    before, _, after = said(model)
+    assert ("In your branch" in before, "4" in before) == (False, False), before
+    assert "In your branch. Preview" in after, after
+    assert "4" in after, after
+    kernel.run("%claude /preview decline")
+    assert kernel.value("numbers") == "[1, 2, 3]"

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 ABOUT = """\
 <preview>
 This turn is a preview. Your calls work on copies: files are read and changed in a copy of the project, Python, Branch and \
-NotebookRun run in one confined copy of the kernel without network, and Bash in the copied files. The user sees at its end \
-what would change, and accepts all, parts, or nothing of it. Use the paths that you know. What has effects outside (MCP \
-tools that change something, pushes, processes in the background) is refused: say what is to be done after the preview.
+NotebookRun run in one confined copy of the kernel without network, Variables looks at that, and Bash runs in the copied \
+files. The user sees at its end what would change, and accepts all, parts, or nothing of it. Use the paths that you know. \
+What has effects outside (MCP tools that change something, pushes, processes in the background) is refused: say what is to \
+be done after the preview.
 </preview>"""
 
 
@@ -82,6 +83,7 @@ class TurnPreview(Feature):
             kernel = self._make_kernel()
             stage = Stage(
                 kernel_tools=kernel.tools,
+                looking=kernel.looking,
                 files=self._conversation().tools.in_folder,
                 still=kernel.still,
                 can_ask=agent.can_use_tool is not None,

@@ -46,11 +46,12 @@ WAY_ON = "Say what to do after the preview, and continue without it."
 class Stage(Struct, eq=False):
     """The place of the calls of a preview. `tree` is None until the copies are made; `is_off`: it is none any more.
 
-    `kernel_tools` are those that run in the copy of the kernel, by name; nothing runs there within `still`. `can_ask`:
-    somebody can answer questions.
+    `kernel_tools` are those that run in the copy of the kernel, by name, and `looking` describes its variables; nothing runs
+    there within `still`. `can_ask`: somebody can answer questions.
     """
 
     kernel_tools: Mapping[str, Tool]
+    looking: Tool
     files: Callable[[Path], Sequence[Tool]]
     still: Callable[[], AbstractAsyncContextManager[None]]
     can_ask: bool
@@ -79,6 +80,8 @@ class Stage(Struct, eq=False):
         assert self.tree is not None
         if (found := self.kernel_tools.get(tool.name)) is not None:
             return found
+        if tool.name == self.looking.name and tool.access.kind == "variables":
+            return self.looking
         if tool.access.kind not in _IN_COPY:
             return tool
         if self._made is None:
@@ -260,9 +263,6 @@ class PreviewPolicy(Struct, frozen=True):
         kind = tool.access.kind
         if kind == "agent" and tool_input.get("run_in_background"):
             return _refused("an agent in the background would work on when it has ended")
-        if kind == "variables" and self.stage.has_run:
-            reason = "Code has changed the preview's copy of the kernel. Look at its variables with Branch."
-            return Decision("deny", reason)
         if kind in _JUDGED or (tool.read_only and kind not in ("cells", "fresh_kernel")):
             return judged
         return _refused(f"{tool.name} would have effects outside of it")

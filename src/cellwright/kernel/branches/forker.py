@@ -21,6 +21,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import FrameType
 
+from cellwright.kernel.branches.forked.shared_pages import forks
 from cellwright.this_process.late_imports import importing
 
 PARKED_SECONDS = 1.0
@@ -35,6 +36,7 @@ class Attempt:
 
     def __init__(self) -> None:
         self.parked_seconds = 0.0
+        self.forks = -1
         self._lock = threading.Lock()
         self._parked = threading.Event()
         self._release = threading.Event()
@@ -90,7 +92,9 @@ class Attempt:
                     if self._over:
                         return None
                     if others_rest():
-                        return _fork(child)
+                        pid = _fork(child)
+                        self.forks = forks()  # the main thread still stands
+                        return pid
             return None
         finally:
             self._release.set()

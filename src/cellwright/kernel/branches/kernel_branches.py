@@ -1,5 +1,8 @@
 """The branches of one kernel: one snapshot a turn, taken when nothing computes, and for each agent a branch of it.
 
+The same snapshot serves the undo of variables, if no code ran in the kernel since it was taken. For undo it is kept until
+the next turn, or until memory runs short.
+
 The kernel is never risked: if the moment to fork does not come within two seconds, there is no snapshot, and it is said.
 """
 
@@ -29,6 +32,7 @@ from cellwright.kernel.branches.forked.branch_process import BranchOrder
 from cellwright.kernel.branches.forked.outlet import Outlet
 from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset
 from cellwright.kernel.branches.forked.secrets import secrets_of
+from cellwright.kernel.branches.forked.shared_pages import forks, has_other_copies
 from cellwright.kernel.branches.forked.snapshot_process import run_snapshot
 from cellwright.kernel.branches.forker import Attempt, Forker, control_pair
 from cellwright.kernel.branches.processes import memory, open_gpu, resident_memory
@@ -70,6 +74,8 @@ DOES_NOT_START = "A copy of the kernel did not start: something in it is locked.
 NOT_HERE = "Branches of the kernel need Linux with processes that can be forked."
 HANGS = "Code hung in a copy of the kernel."
 NOTHING_TAKEN = "There is no snapshot of the kernel."
+LET_GO = "The copy of the kernel from before Claude's code was ended, because memory became short."
+_WATCH_SECONDS = 2.0
 
 
 class Listed(Struct, frozen=True):
@@ -105,11 +111,14 @@ class KernelBranches:
         resets: Sequence[Reset] = RESETS,
         patience: Patience = Patience(),  # noqa: B008 - frozen
         cannot_fork: Callable[[], str | None] = unsupported,
+        order: Callable[[], int] = lambda: 0,
+        is_short: Callable[[], bool] = lambda: memory().left < LEAST_LEFT,
     ) -> None:
         """`on_main` reaches the main thread where the kernel's own loop would not (default: that loop).
 
         `cell` says before or after which cell a snapshot is taken. `secrets` must not be in the memory of a copy, besides
-        those that the environment has. `cannot_fork` says why no kernel is copied here, None if it can be.
+        those that the environment has. `cannot_fork` says why no kernel is copied here, None if it can be. `order` counts
+        the runs of code in the kernel. `is_short`: memory is, so that what is kept for undo must go.
         """
         self._shell = shell
         self._on_main = on_main or functools.partial(_on_kernels_loop, shell)
@@ -120,12 +129,20 @@ class KernelBranches:
         self._cannot_fork = cannot_fork
         self.restarted = 0
         self._forker: Forker | None = None
+        self._runs = order
+        self._is_short = is_short
         self._snapshot: Snapshot | None = None
         self._by_value: Taken | None = None
         """The kernel cannot be copied now: branches are those of the template."""
         self._hung: set[str] = set()
         """Those whose branch of this snapshot hung: their next is of the template."""
         self._templates: dict[Confinement | None, Template] = {}
+        self._taken_at_order: int | None = None
+        """The order at the present snapshot, while the turn that it was taken in lasts."""
+        self._kept: Snapshot | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self.let_go_because = ""
+        """The reason why the snapshot that undo was to have is gone, as a sentence."""
         self._branches: dict[str, Branch] = {}
         self._lock = asyncio.Lock()
 
@@ -155,26 +172,70 @@ class KernelBranches:
 
     async def _copied(self) -> Taken:
         async with self._lock:
-            self._refuse()
-            for _ in range(HANDSHAKES):
-                new = await self._fork()
-                try:
-                    problem = await asyncio.to_thread(new.handshake, HANDSHAKE_SECONDS)
-                except (OSError, ValueError):  # it hangs, or has died: the next one need not
-                    self.restarted += 1
-                    await asyncio.to_thread(new.end)
-                    continue
-                except asyncio.CancelledError:
-                    new.end()
-                    raise
-                if problem is not None:
-                    await asyncio.to_thread(new.end)
-                    message = f"A copy of the kernel could not be made safe ({problem})."
-                    raise NoBranch(message, by_value=True)
-                await self._end_snapshot()
-                self._snapshot = new
-                return new.taken
-            raise NoBranch(DOES_NOT_START, by_value=True)
+            order = self._runs()
+            new = await self._make(for_branches=True)
+            await self._end_snapshot()
+            self._snapshot, self._taken_at_order = new, order
+            return new.taken
+
+    async def keep(self) -> Taken:
+        """Keep a snapshot of the kernel as it is now for undo: the present one if nothing ran since. Raises `NoBranch`."""
+        async with self._lock:
+            await self._let_go()
+            kept = self._snapshot
+            if kept is None or self._taken_at_order != self._runs() or not kept.is_alive():
+                kept = await self._make(for_branches=False)
+            self._kept, self.let_go_because = kept, ""
+            self._watching = asyncio.get_running_loop().create_task(self._watch())
+            return kept.taken
+
+    def pages_tell(self) -> bool:
+        """Return whether pages that the kernel shares are what they were in what is kept: nothing forked it since."""
+        own = [each.pid for each in (self._kept, self._snapshot) if each is not None]
+        return self._kept is not None and self._kept.forks == forks() and not has_other_copies(own)
+
+    async def let_go(self) -> None:
+        """End what is kept for undo, but not branches."""
+        async with self._lock:
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+        kept, self._kept, self._watching = self._kept, None, None
+        if kept is not None and kept is not self._snapshot:
+            await asyncio.to_thread(kept.end)
+
+    async def _watch(self) -> None:
+        """Let what is kept go when memory runs short and no branch can go instead."""
+        while self._kept is not None:
+            await asyncio.sleep(_WATCH_SECONDS)
+            if self._is_short() and not self._end_youngest():
+                async with self._lock:
+                    self.let_go_because, self._watching = LET_GO, None
+                    if self._kept is self._snapshot:  # no branch lives in it
+                        self._snapshot = None
+                    await self._let_go()
+
+    async def _make(self, *, for_branches: bool) -> Snapshot:
+        self._refuse()
+        for _ in range(HANDSHAKES):
+            new = await self._fork(for_branches=for_branches)
+            try:
+                problem = await asyncio.to_thread(new.handshake, HANDSHAKE_SECONDS)
+            except (OSError, ValueError):  # it hangs, or has died: the next one need not
+                self.restarted += 1
+                await asyncio.to_thread(new.end)
+                continue
+            except asyncio.CancelledError:
+                new.end()
+                raise
+            if problem is not None:
+                await asyncio.to_thread(new.end)
+                message = f"A copy of the kernel could not be made safe ({problem})."
+                raise NoBranch(message, by_value=True)
+            return new
+        raise NoBranch(DOES_NOT_START, by_value=True)
 
     def _refuse(self) -> None:
         if (reason := self._cannot_fork()) is not None:
@@ -190,7 +251,7 @@ class KernelBranches:
             )
             raise NoBranch(message)
 
-    async def _fork(self) -> Snapshot:
+    async def _fork(self, *, for_branches: bool) -> Snapshot:
         """Fork in the first moment in which nothing computes."""
         if self._forker is None:
             self._forker = Forker()
@@ -199,7 +260,8 @@ class KernelBranches:
         while (left := deadline - time.monotonic()) > 0:
             ours, theirs = control_pair()
             attempt = Attempt()
-            child = functools.partial(run_snapshot, self._forked(theirs), self._resets, theirs)
+            forked_kernel = self._forked(theirs)
+            child = functools.partial(run_snapshot, forked_kernel, self._resets, theirs, for_branches=for_branches)
             forked = self._forker.submit(functools.partial(attempt.fork, child, left))
             try:
                 await asyncio.wait_for(self._on_main(attempt.park), left)
@@ -218,7 +280,7 @@ class KernelBranches:
             finally:
                 theirs.close()
             if pid is not None:
-                return Snapshot(pid, ours, Taken(time.time(), self._cell()), attempt.parked_seconds)
+                return Snapshot(pid, ours, Taken(time.time(), self._cell()), attempt.parked_seconds, attempt.forks)
             ours.close()
             reason = THREADS_COMPUTE
             await asyncio.sleep(_AGAIN_SECONDS)
@@ -345,19 +407,32 @@ class KernelBranches:
     def _look_at_memory(self) -> None:
         """End the youngest branch if memory runs short."""
         if memory().left < LEAST_LEFT:
-            living = [branch for branch in self._branches.values() if branch.alive]
-            if living:
-                max(living, key=lambda branch: branch.began).out_of_memory()
+            self._end_youngest()
+
+    def _end_youngest(self) -> bool:
+        living = [branch for branch in self._branches.values() if branch.alive]
+        if living:
+            max(living, key=lambda branch: branch.began).out_of_memory()
+        return bool(living)
 
     async def ask_snapshot(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any:
         """Call `function`, "module:name", with the shell, `arguments` and `descriptors` in the snapshot's process.
 
         `arguments` and what it gives back are plain data. Raises `NoBranch` if there is no snapshot, or it raised.
         """
-        if self._snapshot is None:
-            raise NoBranch(NOTHING_TAKEN)
-        request = {"kind": "call", "function": function, "arguments": arguments}
-        return (await self._snapshot.ask(request, descriptors)).get("value")
+        return await self._asked("call", self._snapshot, function, arguments, descriptors)
+
+    async def ask_kept(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any:
+        """As `ask_snapshot`, in what is kept for undo."""
+        return await self._asked("undo", self._kept, function, arguments, descriptors)
+
+    async def _asked(
+        self, kind: str, snapshot: Snapshot | None, function: str, arguments: object, descriptors: Sequence[int]
+    ) -> Any:
+        if snapshot is None:
+            raise NoBranch(self.let_go_because or NOTHING_TAKEN)
+        request = {"kind": kind, "function": function, "arguments": arguments}
+        return (await snapshot.ask(request, descriptors)).get("value")
 
     def listing(self) -> list[Listed]:
         """The branches that live."""
@@ -370,7 +445,17 @@ class KernelBranches:
             await self._end_branch(owner)
 
     async def turn_ended(self, resting: str = "") -> None:
-        """End all branches but that of `resting`, whose variables can be taken until it is ended; the snapshot stays."""
+        """End all branches but that of `resting`, whose variables can be taken until it is ended.
+
+        The snapshot stays for that one, and for undo; its pages are given back if neither needs them.
+        """
+        async with self._lock:
+            self._taken_at_order = None  # the next turn's undo begins anew
+            await self._end_branches(resting)
+            if not self._branches:
+                await self._end_snapshot()
+
+    async def _end_branches(self, resting: str = "") -> None:
         for owner, branch in list(self._branches.items()):
             if owner == resting and branch.alive and branch.memory() < memory().left // _RESTING_PART:
                 await branch.rest()
@@ -436,18 +521,20 @@ class KernelBranches:
             await self._end_snapshot()
 
     async def _end_snapshot(self) -> None:
-        await self.turn_ended()
+        await self._end_branches()
         self._by_value = None
         self._hung.clear()
         if self._snapshot is not None:
             snapshot, self._snapshot = self._snapshot, None
-            await asyncio.to_thread(snapshot.end)
+            if snapshot is not self._kept:
+                await asyncio.to_thread(snapshot.end)
 
     async def close(self) -> None:
         """End everything."""
         await self.drop_snapshot()
         for confinement in list(self._templates):
             await self._end_template(confinement)
+        await self.let_go()
         if self._forker is not None:
             self._forker.close()
             self._forker = None

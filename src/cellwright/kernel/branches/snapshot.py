@@ -47,10 +47,12 @@ class Taken(msgspec.Struct, frozen=True):
 class Snapshot:
     """A process that waits. `end` is for any thread.
 
-    `parked_seconds`: the main thread stood still for so long. `steps`: the seconds that each reset took.
+    `parked_seconds`: the main thread stood still for so long. `steps`: the seconds that each reset took. `forks`: how often
+    the kernel had been forked then, this time among them.
     """
 
-    def __init__(self, pid: int, control: socket.socket, taken: Taken, parked_seconds: float) -> None:
+    def __init__(self, pid: int, control: socket.socket, taken: Taken, parked_seconds: float, forks: int = -1) -> None:
+        self.forks = forks
         self.pid = pid
         self.taken = taken
         self.parked_seconds = parked_seconds

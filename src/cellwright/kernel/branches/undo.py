@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.features.branches.variables import STAY, VariableChange, VariablesPlan
-from cellwright.kernel.branches.forked.resets import RESETS
+from cellwright.kernel.branches.forked.shared_pages import is_shared
 from cellwright.kernel.branches.forker import control_pair
-from cellwright.kernel.branches.kernel_branches import KernelBranches
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.branches.undo_values import (
+    ByPages,
     CannotReturn,
     Look,
     Looked,
@@ -27,6 +27,7 @@ from cellwright.kernel.branches.undo_values import (
     Wanted,
     ask,
     difference,
+    is_decided,
     look_at,
     restore,
 )
@@ -34,8 +35,6 @@ from cellwright.kernel.namespace.cell_names import CellNames, cell_names
 
 if TYPE_CHECKING:
     import socket
-
-    from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.kernel.namespace.cell_log import CellLog
 
@@ -51,12 +50,12 @@ _MODULE = __name__.rpartition(".")[0] + ".undo_values"
 
 
 class Engine(Protocol):
-    """The snapshot of a kernel (`kernel_branches.py`)."""
+    """What a kernel's snapshots give undo (`kernel_branches.py`)."""
 
-    async def snapshot(self) -> object: ...
-    async def ask_snapshot(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any: ...
-    async def drop_snapshot(self) -> None: ...
-    async def close(self) -> None: ...
+    async def keep(self) -> object: ...
+    async def ask_kept(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any: ...
+    def pages_tell(self) -> bool: ...
+    async def let_go(self) -> None: ...
 
 
 class _Plan(VariablesPlan, frozen=True):
@@ -96,7 +95,7 @@ class UndoneInKernel:
     async def begin(self) -> None:
         """Another turn begins: the copy of the last one goes."""
         self._sources, self.why_not, self._is_there = [], "", False
-        await self._engine.drop_snapshot()
+        await self._engine.let_go()
 
     async def before_code(self, source: str) -> None:
         """Code of the turn is about to run: the first of it waits until the copy is made, or cannot be."""
@@ -104,7 +103,7 @@ class UndoneInKernel:
             await self._on_main(lambda: None)  # as the code itself does: a cell of the user's may be running
             self._since = self._cells.order
             try:
-                await self._engine.snapshot()
+                await self._engine.keep()
                 self._is_there = True
             except NoBranch as error:
                 self.why_not = error.reason
@@ -117,16 +116,29 @@ class UndoneInKernel:
         names = self._names()
         try:
             async with self._helper() as channel:
-                data = await asyncio.to_thread(ask, channel, Look(tuple(sorted(names.named))))
-            looked = msgspec.json.decode(data, type=Looked)
-            every = {*names.named, *looked.values}
-            async with asyncio.timeout(BUSY_SECONDS):
-                now = await self._on_main(lambda: look_at(self._namespace, every))
+                before = await _looked(channel, Look(tuple(sorted(names.named))))
+                now = await self._now({*names.named, *before}, is_shared)
+                pages_tell = self._engine.pages_tell()
+                open_ = [
+                    name
+                    for name in before.keys() & now.keys()
+                    if not is_decided(
+                        before[name], now[name] if pages_tell else structs.replace(now[name], shared=False)
+                    )
+                ]
+                if open_:
+                    before |= await _looked(channel, Look(tuple(sorted(open_)), again=True))
+                    now |= await self._now(open_, None)
         except TimeoutError:
             return VariablesPlan(note=BUSY)
         except (NoBranch, CannotReturn, OSError) as error:
             return VariablesPlan(note=f"{STAY} {error}.")
-        return compare(looked.values, now, names, force=force)
+        return compare(before, now, names, force=force)
+
+    async def _now(self, names: Iterable[str], by_pages: ByPages | None) -> dict[str, Value]:
+        async with asyncio.timeout(BUSY_SECONDS):
+            found: dict[str, Value] = await self._on_main(lambda: look_at(self._namespace, names, by_pages))
+        return found
 
     async def apply(self, plan: VariablesPlan) -> list[str]:
         """Bring back what was planned; gives what could not be done: nothing has changed then."""
@@ -142,22 +154,22 @@ class UndoneInKernel:
         return []
 
     async def close(self) -> None:
-        """End the copy."""
-        await self._engine.close()
+        """Let the copy go."""
+        await self._engine.let_go()
 
     @contextlib.asynccontextmanager
     async def _helper(self) -> AsyncIterator[socket.socket]:
         ours, theirs = control_pair()
         with ours:
             with theirs:
-                pid = await self._engine.ask_snapshot(f"{_MODULE}:start_helper", None, (theirs.fileno(),))
+                pid = await self._engine.ask_kept(f"{_MODULE}:start_helper", None, (theirs.fileno(),))
             ours.settimeout(HELPER_SECONDS)
             try:
                 yield ours
             finally:
                 ours.close()
                 with contextlib.suppress(NoBranch):
-                    await self._engine.ask_snapshot(f"{_MODULE}:end_helper", pid)
+                    await self._engine.ask_kept(f"{_MODULE}:end_helper", pid)
 
     def _names(self) -> ComparedNames:
         runs = [run for run in self._cells.runs(self._since) if run.by == "user" and run.source and not run.is_prompt]
@@ -169,15 +181,8 @@ class UndoneInKernel:
         )
 
 
-def undone_in_kernel(
-    shell: InteractiveShell, cells: CellLog, on_main: Callable[[Callable[[], Any]], Awaitable[Any]]
-) -> UndoneInKernel:
-    """Return the variables of the kernel of `shell`, with a copy of its own.
-
-    No code of Claude's runs in that copy: secrets stay in it, since variables that hold them come back from it.
-    """
-    resets = [reset for reset in RESETS if reset.name not in ("secrets", "environment")]
-    return UndoneInKernel(shell.user_ns, cells, KernelBranches(shell, on_main=on_main, resets=resets), on_main)
+async def _looked(channel: socket.socket, request: Look) -> dict[str, Value]:
+    return msgspec.json.decode(await asyncio.to_thread(ask, channel, request), type=Looked).values
 
 
 def compare(

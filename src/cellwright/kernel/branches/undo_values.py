@@ -19,13 +19,14 @@ import socket
 import struct
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from cellwright.kernel.branches.forked.resets import end_with_parent
+from cellwright.kernel.branches.forked.shared_pages import address_of
 from cellwright.kernel.namespace.types.description import is_exactly, short_name
 from cellwright.text import counted
 
@@ -34,8 +35,14 @@ MOST_OBJECTS = 200_000
 
 LONGEST_TEXT = 24
 
+ByPages = Callable[[memoryview], bool]
+
+LARGE_BYTES = 1 << 20
+"""Buffers above are compared by their pages where that is possible: reading 2 GB takes more than a second."""
+
 _NO_PARTS = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.FrameType, types.CodeType)
 _PLAIN = (str, bytes, int, float, bool, complex, type(None))
+_ONLY_PLAIN = frozenset(_PLAIN)
 
 _LENGTH = struct.Struct("!Q")
 _CHUNK = 1 << 20
@@ -57,6 +64,10 @@ class Value(Struct, frozen=True):
     text: str = ""
     in_place: bool = False
     plain: bool = False
+    large: tuple[tuple[int, int], ...] = ()
+    """Addresses and sizes of the large buffers whose contents the digest leaves out."""
+    shared: bool = False
+    """All of these are pages that nobody has written to since the fork."""
 
 
 def difference(was: Value, value: Value) -> str:
@@ -89,17 +100,27 @@ class CannotReturn(Exception):
 # ---------------------------------------------------------------- digests
 
 
-def look_at(namespace: Mapping[str, Any], names: Iterable[str]) -> dict[str, Value]:
-    """Describe those of `names` that `namespace` has. Runs what classes define for pickling."""
-    return {name: _look_at(namespace, namespace[name]) for name in names if name in namespace}
+def look_at(namespace: Mapping[str, Any], names: Iterable[str], by_pages: ByPages | None = None) -> dict[str, Value]:
+    """Describe those of `names` that `namespace` has. Runs what classes define for pickling.
+
+    With `by_pages`, which says of a large buffer whether nobody has written to it since the fork, what these hold is not
+    read (`is_decided`).
+    """
+    return {name: _look_at(namespace, namespace[name], by_pages) for name in names if name in namespace}
 
 
-def _look_at(namespace: Mapping[str, Any], value: Any) -> Value:
+def is_decided(was: Value, value: Value) -> bool:
+    """Return whether the digests of two values, looked at by pages, say whether they are the same."""
+    return was.digest != value.digest or not value.large or (was.large == value.large and value.shared)
+
+
+def _look_at(namespace: Mapping[str, Any], value: Any, by_pages: ByPages | None) -> Value:
     rows, columns = _extent(value)
     text = repr(value) if type(value) in (int, float, bool, complex, type(None)) else ""
     digest, error = "", ""
+    large: list[tuple[int, int, bool]] = []
     try:
-        digest = _digest(namespace, value)
+        digest = _digest(namespace, value, by_pages, large)
     except Exception as raised:  # noqa: BLE001 - a class may raise what it likes
         error = str(raised) or type(raised).__name__
     return Value(
@@ -112,15 +133,23 @@ def _look_at(namespace: Mapping[str, Any], value: Any) -> Value:
         text=text if len(text) <= LONGEST_TEXT else "",
         in_place=_can_change_in_place(value),
         plain=isinstance(value, (*_PLAIN, *_NO_PARTS)),
+        large=tuple((address, size) for address, size, _ in large),
+        shared=all(shared for _, _, shared in large),
     )
 
 
-def _digest(namespace: Mapping[str, Any], value: Any) -> str:
+def _digest(
+    namespace: Mapping[str, Any], value: Any, by_pages: ByPages | None, large: list[tuple[int, int, bool]]
+) -> str:
+    """The digest of `value`; with `by_pages` without large buffers, which go to `large` by address, size and its word."""
     summed = hashlib.sha256()
 
     def add(buffer: pickle.PickleBuffer) -> None:
         with buffer.raw() as raw:
-            summed.update(raw)
+            if by_pages is None or raw.nbytes < LARGE_BYTES:
+                summed.update(raw)
+            else:
+                large.append((address_of(raw), raw.nbytes, by_pages(raw)))
 
     target = io.BytesIO()
     _Pickler(target, namespace, {}, add).dump(value)
@@ -168,6 +197,8 @@ class _Pickler(pickle.Pickler):
         self._compares = add is not None
 
     def persistent_id(self, value: Any) -> Any:
+        if type(value) in _ONLY_PLAIN:  # most are, and none of these is kept
+            return None
         if (name := self._kept.get(id(value))) is not None:
             return ("kept", name, id(value))
         if value is self._namespace:
@@ -235,7 +266,7 @@ def _parts(value: Any, left: list[int]) -> Iterator[int]:
         # a view has the memory of its base, and is no container that the collector knows
         if type(part).__module__ == "numpy" and (base := getattr(part, "base", None)) is not None:
             waiting.append(base)
-        waiting += gc.get_referents(part)
+        waiting += [each for each in gc.get_referents(part) if type(each) not in _ONLY_PLAIN]
 
 
 # ---------------------------------------------------------------- values, sent and put back
@@ -348,9 +379,10 @@ def _put_back(value: Any, contents: Any) -> None:
 
 
 class Look(Struct, frozen=True, tag="look"):
-    """Asks for `names`, and for those that share parts with them."""
+    """Asks for `names`, and for those that share parts with them; `again`: for these alone, with all that they hold."""
 
     names: tuple[str, ...]
+    again: bool = False
 
 
 class Send(Struct, frozen=True, tag="send"):
@@ -398,9 +430,11 @@ def serve(namespace: Mapping[str, Any], channel: socket.socket) -> None:
         request = msgspec.json.decode(data, type=Look | Send)
         try:
             if isinstance(request, Look):
-                names = dict.fromkeys((*request.names, *sharing(namespace, request.names)))
+                others = () if request.again else sharing(namespace, request.names)
+                names = dict.fromkeys((*request.names, *others))
                 addresses = {name: id(value) for name, value in namespace.items()}
-                answer = msgspec.json.encode(Looked(look_at(namespace, names), addresses))
+                by_pages: ByPages | None = None if request.again else lambda _: False  # the kernel's pages tell
+                answer = msgspec.json.encode(Looked(look_at(namespace, names, by_pages), addresses))
             else:
                 answer = pickled(namespace, request.wanted)
         except BaseException as error:  # noqa: BLE001 - the kernel says it

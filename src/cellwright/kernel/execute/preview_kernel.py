@@ -23,6 +23,7 @@ from cellwright.kernel.branches.kernel_branches import KernelBranches, unsupport
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.cells.notebook_run import Runner, chosen_cells, notebook_run_tool
 from cellwright.kernel.execute.branch_tool import branch_tool, passive_outputs
+from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import cell_name
 from cellwright.tools.paths import real_path, resolve_path
@@ -44,7 +45,7 @@ BEGAN_ANEW = "The preview's copy of the kernel had ended, so this is a new one: 
 class KernelOfPreview:
     """The copy of the kernel for one preview. `setting` is that of `cellwright.branches`.
 
-    `before_code` is awaited before a variable of the kernel changes.
+    `before_code` is awaited before a variable of the kernel changes; `redacts` is that of `Variables`.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class KernelOfPreview:
         setting: Callable[[], str],
         seconds: float | None,
         before_code: Callable[[str], Awaitable[None]] | None,
+        redacts: bool,
     ) -> None:
         self._kernel = kernel
         self._runner = runner
@@ -73,6 +75,7 @@ class KernelOfPreview:
         code = replace(branch, call=self._noting(branch))
         tools = (code, replace(code, name="Python"), self._notebook_run(branch))
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
+        self.looking = variables_tool(runner.shell, runner.jobs, redacts=redacts, branches=self, in_preview=True)
 
     @property
     def setting(self) -> str:
@@ -104,6 +107,18 @@ class KernelOfPreview:
             branch, words = await self._living(confinement)
             try:
                 yield UsedBranch(branch, words)
+            finally:
+                await self._rest()
+
+    @contextlib.asynccontextmanager
+    async def own(self, _owner: str) -> AsyncIterator[UsedBranch | None]:
+        """Give the branch to one look at its variables; None before any code has run: the kernel has the same then."""
+        async with self._lock:
+            if self._branch is None or not self._branch.alive:
+                yield None
+                return
+            try:
+                yield UsedBranch(self._branch, WORDS)
             finally:
                 await self._rest()
 
@@ -213,7 +228,9 @@ class KernelOfPreview:
         if named is None:
             message = "Which notebook this kernel runs is not known here. Name it, or run the code with Python."
             raise ToolError(message, code=ErrorCode.FILE_NOT_FOUND)
-        path = self._tree.staged(real_path(resolve_path(self._runner.cwd, str(named))))
+        given = resolve_path(self._runner.cwd, str(named))
+        # a call has the path in the copy, the rules judge the user's own
+        path = given if given.is_relative_to(self._tree.root) else self._tree.staged(real_path(given))
         if path is None or (own is not None and path != self._tree.staged(own.path)):
             message = (
                 "In a preview, only cells of the notebook that this kernel runs can be run, if it is in the project."

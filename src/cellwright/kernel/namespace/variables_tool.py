@@ -13,7 +13,7 @@ import difflib
 import fnmatch
 import types
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import msgspec
 from msgspec import Meta, Struct
@@ -28,9 +28,11 @@ from cellwright.kernel.namespace.types.description import MISSING, classes, is_o
 from cellwright.kernel.namespace.variable_summary import SECONDS_ALL, describe, describe_all, line
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.features.branches.feature import KernelCopies, UsedBranch
+    from cellwright.features.branches.feature import UsedBranch
 
 BUSY_SECONDS = 10.0
 
@@ -94,18 +96,25 @@ EXAMPLES: tuple[dict[str, Any], ...] = (
 )
 
 
+class OwnBranches(Protocol):
+    """The branches that agents have, by the ids of their sessions; None for one that has none."""
+
+    def own(self, owner: str) -> AbstractAsyncContextManager[UsedBranch | None]: ...
+
+
 def variables_tool(
     shell: InteractiveShell,
     jobs: CallerJobs,
     *,
     redacts: bool = True,
     busy_seconds: float = BUSY_SECONDS,
-    branches: KernelCopies | None = None,
+    branches: OwnBranches | None = None,
+    in_preview: bool = False,
 ) -> Tool:
     """Variables for `shell`; the thread that works off `jobs` looks at the variables.
 
     `redacts`: texts are not told whose names say that they are secrets. `busy_seconds`: how long other code that runs is
-    waited for. An agent that has one of `branches` for itself is told the variables of that.
+    waited for. An agent that has one of `branches` for itself is told of that; in a preview Claude itself, too.
     """
     most_seconds = busy_seconds + 10 * SECONDS_ALL
 
@@ -127,7 +136,7 @@ def variables_tool(
         title=_title,
     )
     async def variables(input: VariablesInput, ctx: ToolContext) -> ToolResult:
-        if branches is not None and ctx.nesting is not None and ctx.nesting.depth > 0:
+        if branches is not None and (in_preview or (ctx.nesting is not None and ctx.nesting.depth > 0)):
             async with branches.own(ctx.session_id) as used:
                 if used is not None:
                     return await _of_branch(used, input, redacts, most_seconds)

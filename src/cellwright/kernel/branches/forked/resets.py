@@ -45,7 +45,7 @@ class Forked(NamedTuple):
 class Reset(NamedTuple):
     """One step by its name; a test leaves one out and sees what it is for.
 
-    `before_ready`: the kernel waits for it. What is not waited for is done before the first branch all the same.
+    `before_ready`: the kernel waits for it. The others are done before the first branch, and never for undo.
     """
 
     name: str
@@ -101,7 +101,7 @@ RESETS: Sequence[Reset] = (
     Reset("shell", lambda forked: renew_shell(forked.shell, forked.outlet)),
     Reset("libraries", lambda _: renew_libraries()),
     # no keys and tokens: a branch is given its own, and the memory of a snapshot is every branch's
-    Reset("environment", _set_environment),
+    Reset("environment", _set_environment, before_ready=False),
     # looks through all memory of Python's objects, which takes longer than all the rest
     Reset("secrets", lambda forked: overwrite_in_memory(forked.secrets), before_ready=False),
 )

@@ -1,6 +1,8 @@
 """The snapshot, as it is inside: a copy of the kernel that waits, and forks a branch for each request.
 
-It never runs Claude's code, so what it says of the variables is the kernel's own word.
+It never runs Claude's code, so what it says of the variables is the kernel's own word. Keys and tokens are overwritten in
+what branches are forked from. Undo needs variables that hold them: before that is done, the snapshot forks a *keeper*,
+which only serves undo.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from cellwright.kernel.branches.forked.resets import Forked, Reset, end_with_par
 from cellwright.kernel.branches.messages import Ready, receive, send
 
 
-def run_snapshot(forked: Forked, resets: Sequence[Reset], control: socket.socket) -> None:
-    """Be the snapshot, until the kernel closes `control`."""
+def run_snapshot(forked: Forked, resets: Sequence[Reset], control: socket.socket, *, for_branches: bool = True) -> None:
+    """Be the snapshot, until the kernel closes `control`. `for_branches`: a branch is due, and is made ready for at once."""
     step, steps = "", {}
     try:
         for step, do, before_ready in resets:
@@ -45,33 +47,82 @@ def run_snapshot(forked: Forked, resets: Sequence[Reset], control: socket.socket
     signal.signal(signal.SIGTERM, end)
     end_with_parent(forked.parent, signal.SIGTERM)
     send(control, Ready(steps=steps))
-    for reset in resets:
-        if not reset.before_ready:
-            reset.do(forked)
+    serving = _Serving(forked, resets, control, marks)
+    if for_branches:
+        serving.prepare_branches()
     while (message := receive(control)) is not None:
         request, descriptors = message
-        send(control, _answer(forked, request, descriptors, control, marks))
+        send(control, _answer(serving, request, descriptors))
     end()
 
 
-def _answer(
-    forked: Forked,
-    request: dict[str, Any],
-    descriptors: list[int],
-    control: socket.socket,
-    marks: dict[int, int],
-) -> dict[str, Any]:
+class _Serving:
+    """The things that requests work on. `keeper`: the end of a socket, from the first branch on."""
+
+    def __init__(
+        self, forked: Forked, resets: Sequence[Reset], control: socket.socket, marks: dict[int, int] | None = None
+    ) -> None:
+        self.forked = forked
+        self.control = control
+        self.marks = {} if marks is None else marks
+        self.keeper: socket.socket | None = None
+        self._resets = resets
+
+    def prepare_branches(self) -> None:
+        """Take the steps that undo must not see, once."""
+        if self.keeper is not None:
+            return
+        self.keeper = self._fork_keeper()
+        for reset in self._resets:
+            if not reset.before_ready:
+                reset.do(self.forked)
+
+    def _fork_keeper(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        parent = os.getpid()
+        if os.fork():
+            theirs.close()
+            return ours
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.setpgid(0, 0)
+            end_with_parent(parent)
+            ours.close()
+            self.control.close()
+            serving = _Serving(self.forked, (), theirs)
+            while (message := receive(theirs)) is not None:
+                request, descriptors = message
+                send(theirs, _answer(serving, request, descriptors))
+        finally:
+            os._exit(0)
+
+    def ask_keeper(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """Let the keeper answer. Raises OSError if it is gone."""
+        assert self.keeper is not None, "no keeper"
+        send(self.keeper, request, descriptors)
+        if (message := receive(self.keeper)) is None:
+            gone = "what undo is served from has ended"
+            raise ConnectionError(gone)
+        answer: dict[str, Any] = message[0]
+        return answer
+
+
+def _answer(serving: _Serving, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    forked, marks = serving.forked, serving.marks
     try:
         match request["kind"]:
             case "branch":
                 order = msgspec.convert(request["order"], BranchOrder)
-                pid = _fork_branch(forked, order, descriptors, control)
+                serving.prepare_branches()
+                pid = _fork_branch(serving, order, descriptors)
                 if order.bounds is not None:
                     marks[pid] = order.bounds.mark
                 return {"pid": pid}
             case "reap":
                 return {"status": _reap(request["pid"], marks)}
-            case "call":
+            case "undo" if serving.keeper is not None:
+                return serving.ask_keeper(request, descriptors)
+            case "call" | "undo":
                 module, _, function = request["function"].partition(":")
                 found = getattr(importlib.import_module(module), function)
                 return {"value": found(forked.shell, request["arguments"], descriptors)}
@@ -84,20 +135,17 @@ def _answer(
             os.close(descriptor)
 
 
-def _fork_branch(
-    forked: Forked,
-    order: BranchOrder,
-    descriptors: list[int],
-    control: socket.socket,
-) -> int:
+def _fork_branch(serving: _Serving, order: BranchOrder, descriptors: list[int]) -> int:
     if sys.platform == "win32":
         raise NotImplementedError
-    parent = os.getpid()
+    forked, parent = serving.forked, os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            control.close()  # a branch says nothing in the snapshot's name
+            serving.control.close()  # a branch says nothing in the snapshot's name
+            if serving.keeper is not None:
+                serving.keeper.close()
             channel, out, errors = descriptors
             run_branch(forked.shell, forked.outlet, order, parent, (channel, out, errors))
         finally:

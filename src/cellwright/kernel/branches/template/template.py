@@ -231,7 +231,7 @@ class ValueBranch(Branch):
 
 @contextlib.contextmanager
 def _unnamed_file() -> Iterator[int]:
-    if hasattr(os, "memfd_create"):
+    if sys.platform == "linux":
         file = os.memfd_create("cellwright-given", os.MFD_CLOEXEC)
     else:
         file, path = tempfile.mkstemp()
