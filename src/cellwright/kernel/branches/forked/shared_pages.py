@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import ctypes
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,6 +52,8 @@ def is_shared(buffer: memoryview) -> bool:
 
     False where that is not known: swapped out, mapped from a file, or a page of zeros, which the system shares among all.
     """
+    if sys.platform == "win32":
+        return False
     address = address_of(buffer)
     first, last = address // PAGE, (address + buffer.nbytes - 1) // PAGE
     try:

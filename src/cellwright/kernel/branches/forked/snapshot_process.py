@@ -78,6 +78,8 @@ class _Serving:
                 reset.do(self.forked)
 
     def _fork_keeper(self) -> socket.socket:
+        if sys.platform == "win32":
+            raise NotImplementedError
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         parent = os.getpid()
         if os.fork():
