@@ -354,7 +354,7 @@ class KernelBranches:
                 raise NoBranch(message) from error
             await branch.ready(HANDSHAKE_SECONDS)
             self._branches[owner] = branch
-            return branch.with_values_of(self._shell.user_ns, self._on_main, taken)
+            return branch.with_values_of(self._shell.user_ns, self._on_main, taken, self._all_secrets())
 
     async def _serving_template(self, confinement: Confinement | None) -> Template:
         template = self._templates.get(confinement)

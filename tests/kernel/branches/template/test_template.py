@@ -191,3 +191,18 @@ def test_what_an_import_does_is_confined_too(kernel: NotebookKernel, project: Pa
     found = printed(kernel, "print(await said('changed.tried', confinement=reading))")
     assert found == f"{['PermissionError'] * 4}\n\n"
     assert not (project / "by_import.txt").exists()
+
+
+def test_no_value_holds_a_secret(kernel: NotebookKernel) -> None:
+    printed(
+        kernel,
+        "branches = await renewed('template')\nsecret = 'sk-ant-' + 'x' * 20; shown = {'key': [secret]}; free = 'y'",
+    )
+    printed(kernel, "guarded = made(secrets=lambda: [secret]); assert await taken(guarded) == 'taken'")
+    code = "print(free); shown"
+    found = printed(
+        kernel, f"print(await said({code!r}, of=guarded, confinement=reading)); await wait(guarded.close())"
+    )
+    assert found.startswith("y\n")
+    assert "`shown` is a value that holds a key or token: it is not here; use Python." in found
+    assert "sk-ant" not in found

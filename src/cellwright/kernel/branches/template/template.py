@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import mmap
 import os
 import socket
 import subprocess
@@ -21,6 +22,7 @@ import msgspec
 
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch, BranchResult
+from cellwright.kernel.branches.forked.secrets import LEAST_BYTES
 from cellwright.kernel.branches.messages import send
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken
 from cellwright.kernel.branches.template import given_values
@@ -150,10 +152,18 @@ class ValueBranch(Branch):
     """A branch of the template: before each call it is given the variables that the code names and it does not have."""
 
     def with_values_of(
-        self, namespace: Mapping[str, Any], on_main: Callable[[Callable[[], None]], Any], taken: Taken
+        self,
+        namespace: Mapping[str, Any],
+        on_main: Callable[[Callable[[], None]], Any],
+        taken: Taken,
+        secrets: Sequence[bytes],
     ) -> ValueBranch:
-        """This, with the kernel's variables. `on_main` reaches the main thread between two cells."""
+        """This, with the kernel's variables. `on_main` reaches the main thread between two cells.
+
+        No value goes that holds one of `secrets`, as none is left in the memory of a forked copy.
+        """
         self._namespace, self._on_main, self._taken_of_kernel = namespace, on_main, taken
+        self._secrets = [each for each in secrets if len(each) >= LEAST_BYTES]
         return self
 
     @property
@@ -211,7 +221,9 @@ class ValueBranch(Branch):
                 return
             try:
                 with open(os.dup(file), "wb", buffering=0) as data:  # noqa: PTH123 - a descriptor
-                    found.append(given(name, self._namespace[name], self._namespace, data))
+                    gift, needed = given(name, self._namespace[name], self._namespace, data)
+                self._refuse_secrets(gift, file)
+                found.append((gift, needed))
             except Exception as error:  # noqa: BLE001 - a value that changes meanwhile makes libraries raise anything
                 found.append(error)
             finally:
@@ -227,6 +239,16 @@ class ValueBranch(Branch):
             raise read
         message = f"not to be read, or changes meanwhile ({type(read).__name__})"
         raise CannotGive(message) from read
+
+
+    def _refuse_secrets(self, gift: Given, file: int) -> None:
+        """Raise CannotGive if what goes to the branch holds a secret."""
+        holds = any(secret in gift.text.encode("utf-8", "surrogatepass") for secret in self._secrets)
+        if not holds and self._secrets and (size := os.fstat(file).st_size):
+            with mmap.mmap(file, size, access=mmap.ACCESS_READ) as data:
+                holds = any(data.find(secret) >= 0 for secret in self._secrets)
+        if holds:
+            raise CannotGive("a value that holds a key or token")
 
 
 @contextlib.contextmanager
