@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from cellwright.permissions.confined import command_use
-from cellwright.permissions.judges import bash, python
+from cellwright.permissions.judges import python, shell_call
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxAbilities, SandboxRules
 from cellwright.permissions.shell import reading
@@ -191,7 +191,7 @@ def judged(policy: PermissionPolicy, tool: str, tool_input: dict[str, str]) -> l
     """The computing time of several decisions, or of one that was fast enough, as a machine at rest would take it."""
     taken: list[float] = []
     while len(taken) < TRIES and not (taken and taken[-1] < SECONDS):
-        bash._taken_apart.cache_clear()
+        shell_call._taken_apart.cache_clear()
         command_use.command_use.cache_clear()
         reading._tree.cache_clear()
         python._uses.cache_clear()

@@ -22,7 +22,7 @@ from cellwright.terminal.exit_codes import ExitCode
 from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Cell
-from cellwright.tools.paths import not_found, real_path
+from cellwright.tools.paths import nearest_names, real_path
 
 _ASKS_CLAUDE = lazy_pattern(
     r"^(?:\s*(?:#[^\n]*)?\n)*\s*%%claude(?=\s|$)|^\s*(?:[\w.]+\s*=\s*)?%claude(?=\s|$)", 8
@@ -100,9 +100,11 @@ def _seconds(text: str) -> float:
 async def _verified(path: Path, options: argparse.Namespace) -> _Verified:
     real = real_path(path)
     if not real.is_file():
-        raise not_found(path, str(path))
+        names = nearest_names(path.parent, path.name)
+        hint = f" Did you mean {' or '.join(names)} (same folder)?" if names else ""
+        raise ToolError(f"There is no such file.{hint}", code=ErrorCode.FILE_NOT_FOUND)
     if real.suffix.lower() != ".ipynb":
-        raise ToolError(f"{path} is not a notebook (.ipynb).", code=ErrorCode.FILE_PATH_INVALID)
+        raise ToolError("It is not a notebook (.ipynb).", code=ErrorCode.FILE_PATH_INVALID)
     cells = await FileNotebook(real).cells()
     if not options.run:
         return _Verified(path, notebook_numbers(cells, folder=real.parent))
