@@ -77,8 +77,8 @@ terminal/main.py tools/mcp/transports.py
 THE_SYSTEMS = "kernel/branches/forked/resets.py"
 """A setting of the own process, in `/proc`."""
 
-IN_MEMORY = "kernel/branches/taken_values.py"
-"""A file without a name."""
+IN_MEMORY = "kernel/branches/taken_values.py kernel/branches/template/template.py"
+"""Files without a name."""
 
 CLASSES = (BELOW_A_PROJECT, JUDGED, OUR_STATE, TEMPORARY, THE_USERS, READING, THE_NULL_DEVICE, THE_SYSTEMS, IN_MEMORY)
 

@@ -71,7 +71,7 @@ OPTIONS: Mapping[str, Option] = {
     "resume_session_at": Option("refused", 'fork at a prompt: `resume=cellwright.Catalog().fork("ID", turn=3).id`'),
     "resume_drops_turn": Option("refused", "goes with `resume_session_at`"),
     "agents": Option("works", "`AgentDefinition`s or dicts"),
-    "setting_sources": Option("works", "what a project brings along counts once its folder is trusted"),
+    "setting_sources": Option("works", "a project's own configuration counts once its folder is trusted"),
     "skills": Option("works", '`"all"`, or names: Claude learns only of these'),
     "sandbox": Option("works", "the setting `sandbox`"),
     "plugins": Option("works", "folders of plugins; your program vouches for them"),

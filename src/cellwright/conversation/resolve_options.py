@@ -195,7 +195,7 @@ def thinking_budget_of(settings: Settings, environ: Mapping[str, str]) -> int | 
 
 
 def model_settings_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> ModelSettings:
-    """What a run says of its requests. Raises as `model_of`."""
+    """Return the part of a run's options that its requests have. Raises as `model_of`."""
     return ModelSettings(
         max_tokens=options.max_tokens or settings.max_tokens or USUAL_MODEL_SETTINGS.max_tokens,
         effort=effort_of(options, settings),

@@ -48,7 +48,7 @@ ProviderEvent = MessageStart | BlockEnd | TextDelta | ThinkingDelta | ToolInputD
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import
 class RequestOptions:
-    """What the options of a run and the settings say of every request; it goes whole from there to the request's body.
+    """The part of the options and settings that every request has; it goes whole from there to the request's body.
 
     `effort` None leaves the model's default; `thinking_budget` (tokens) is for models that think only with one; None:
     they do not. `cache_ttl` is how long what is cached lives; None: an hour for system and tools, five minutes for the

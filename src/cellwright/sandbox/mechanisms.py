@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.paths import leads_astray
 from cellwright.permissions.sandboxing import SandboxAbilities
-from cellwright.sandbox import landlock, seatbelt, seccomp
+from cellwright.sandbox import landlock, seccomp
 from cellwright.sandbox.confined_process import ConfinedProcess
 from cellwright.sandbox.kernel import process_mark
 from cellwright.sandbox.kernel.kernel_files import KNOB
@@ -135,6 +135,8 @@ class Sandbox(Struct, frozen=True):
 
             own = {**proxy_environment(proxy_port), **own}
         if self.seatbelt:
+            from cellwright.sandbox import seatbelt  # for macOS alone
+
             return ConfinedProcess(start([*seatbelt.arguments(bounds, proxy_port), *arguments], own, ()))
         if not self._mounts(bounds, processes=processes):
             landlock.check(bounds)

@@ -114,7 +114,7 @@ def play(replay, agent, prompt, session):
     """Play the turn of `prompt` in `session`; its events and what did not go as recorded."""
     recorded, events = replay.turn(prompt), []
     bus = EventBus([events.append, recorded.on_event])
-    asyncio.run(recorded.played_by(agent, place(replay.project)).run(prompt, session, bus.publish))
+    asyncio.run(run_agent(recorded.played_by(agent, place(replay.project)), prompt, session, bus.publish))
     return events, [drift.text for drift in recorded.drift]
 
 
@@ -591,8 +591,8 @@ def test_a_turn_that_needs_more_than_was_recorded_ends_with_an_error(record, wor
     session = Session.create(place.folder, None)
     turn_played, edits = replay.turn("Set x"), ReplayedEdits(place.folder, FileState(), NothingOpen(), FileNotebook)
     events = []
-    asyncio.run(turn_played.played_by(agent, edits).run("Set x", session, events.append))
-    asyncio.run(turn_played.played_by(agent, edits).run("Set x", session, events.append))
+    asyncio.run(run_agent(turn_played.played_by(agent, edits), "Set x", session, events.append))
+    asyncio.run(run_agent(turn_played.played_by(agent, edits), "Set x", session, events.append))
     assert events[-1].error["code"] == "EXECUTION_ERROR"
     assert "ends here" in events[-1].error["message"]
 

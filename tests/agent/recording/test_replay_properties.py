@@ -184,7 +184,7 @@ def test_a_recorded_turn_replays_without_drift(tmp_path_factory, monkeypatch, re
         target = ReplayedEdits(where, FileState(), NothingOpen(), FileNotebook)
         again = played.played_by(replace(agent, tools=tools_in(where, said)), target)
         bus = EventBus([replayed.append, played.on_event])
-        asyncio.run(again.run("go", Session.create(where, None), bus.publish))
+        asyncio.run(run_agent(again, "go", Session.create(where, None), bus.publish))
         check_drift(played.drift)
         assert replayed[-1].error is None
         assert [end[:2] for end in ends(replayed)] == [end[:2] for end in ends(events)]

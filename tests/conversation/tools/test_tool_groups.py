@@ -18,7 +18,7 @@ from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
 from cellwright.tools.mcp.mcp_server import SERVED_TOOLS
 from declared_tools import declared
 
-NO_LOOKS = frozenset({"fetch", "web_search", "notes", "question", "plan", "branch"})
+NO_LOOKS = frozenset({"fetch", "web_search", "todos", "notes", "question", "plan", "branch"})
 """Kinds of access that read nothing of the project or the kernel, or run code for it."""
 
 READING = frozenset(name for name, tool in declared().items() if tool.read_only and tool.access.kind not in NO_LOOKS)

@@ -231,6 +231,19 @@ def test_an_interrupt_while_the_main_thread_stands_still_reaches_its_cell(kernel
     assert printed(kernel, "print('as before')") == "as before\n"
 
 
+def test_what_is_kept_for_undo_goes_when_memory_runs_short(kernel: NotebookKernel) -> None:
+    printed(
+        kernel, "is_short = threading.Event()\nkeeping = made(is_short=is_short.is_set)\nawait wait(keeping.keep())"
+    )
+    asked = "keeping.ask_kept('os:getpid', None)"  # it takes no arguments, which the copy says
+    told = f"try: await wait({asked})\nexcept NoBranch as error: print(error.reason)"
+    assert "TypeError" in printed(kernel, told)
+    waiting = "is_short.set()\nimport asyncio\nwhile not keeping.let_go_because: await asyncio.sleep(0.01)"
+    printed(kernel, waiting)
+    assert printed(kernel, told) == f"{LET_GO}\n"
+    printed(kernel, "await wait(keeping.close())")
+
+
 def test_nothing_is_left_when_the_kernel_is_killed(branching: NotebookKernel) -> None:
     """The module's last test: its kernel is gone afterwards."""
     printed(branching, "await taken()")
@@ -260,16 +273,3 @@ def _runs(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
-
-
-def test_what_is_kept_for_undo_goes_when_memory_runs_short(kernel: NotebookKernel) -> None:
-    printed(
-        kernel, "is_short = threading.Event()\nkeeping = made(is_short=is_short.is_set)\nawait wait(keeping.keep())"
-    )
-    asked = "keeping.ask_kept('os:getpid', None)"  # it takes no arguments, which the copy says
-    told = f"try: await wait({asked})\nexcept NoBranch as error: print(error.reason)"
-    assert "TypeError" in printed(kernel, told)
-    waiting = "is_short.set()\nimport asyncio\nwhile not keeping.let_go_because: await asyncio.sleep(0.01)"
-    printed(kernel, waiting)
-    assert printed(kernel, told) == f"{LET_GO}\n"
-    printed(kernel, "await wait(keeping.close())")

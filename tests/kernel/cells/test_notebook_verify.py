@@ -289,11 +289,11 @@ def test_the_examples_of_the_notebooks_tools_fit(place: Place) -> None:
     run_tool = notebook_run_tool(
         Runner(place.shell, place.jobs, NothingOpen(), place.log, Path.cwd(), in_kernel=True, own_cell=lambda: None)
     )
-    for tool in (place.tool, run_tool):
+    for tool, kind in ((place.tool, "fresh_kernel"), (run_tool, "cells")):
         for example in tool.input_examples:
             check_input(tool, example)
         assert tool.category == "notebooks"
-        assert tool.access == ToolAccess("cells", "notebook_path")
+        assert tool.access == ToolAccess(kind, "notebook_path")
         assert not tool.read_only
         assert len(tool.description) < 1_500
         assert tool.limits.result_chars <= 200_000

@@ -47,7 +47,7 @@ def check() -> TitledPrompt:
     answers = TracedAnswers()
     found = answers.event("At 41.37 years and 187.43 cm, 31.8 % left, and 14.25 % came.", STORY)
     assert found is not None
-    return TitledPrompt(found.check, answers.check(found.check))
+    return TitledPrompt(found.check, answers.instructions(found.check))
 
 
 def refresh() -> TitledPrompt:
@@ -76,8 +76,8 @@ def test_two_answers_with_as_many_marks_have_checks_of_their_own() -> None:
     titles = [found.check for text in texts if (found := answers.event(text, STORY))]
     assert titles[0] == "Check 1 number"
     assert titles[1].startswith("Check 1 number of answer ")
-    assert "31.8 %" in answers.check(titles[0])
-    assert "47.25" in answers.check(titles[1])
+    assert "31.8 %" in answers.instructions(titles[0])
+    assert "47.25" in answers.instructions(titles[1])
 
 
 def test_the_instructions_of_the_page_go_beside_the_title(kernel: NotebookKernel, model: MessagesServer) -> None:

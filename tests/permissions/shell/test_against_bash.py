@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.words import Unreadable, read_words
 from declared_tools import tool_named
-from generated import generated
+from shell_fuzzer.generated import generated
 
 BASH = shutil.which("bash")
 pytestmark = [pytest.mark.skipif(BASH is None, reason="needs bash"), pytest.mark.generated]

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.analysis import SimpleCommand, analyse
 from declared_tools import tool_named
-from generated import generated
 from row_tables import for_each_row
+from shell_fuzzer.generated import generated
 
 BASH = shutil.which("bash")
 pytestmark = [pytest.mark.skipif(BASH is None, reason="needs bash"), pytest.mark.generated]

@@ -159,7 +159,7 @@ def test_forks_in_a_circle_are_no_endless_reading(project: Path) -> None:
     assert point is not None
     header = replace(content.header, parent=replace(point, session=fork.id))
     path_of(session).write_bytes(b"".join([encode_header(header), *map(encode_line, content.lines)]))
-    with pytest.raises(CellwrightError, match="goes on from"):
+    with pytest.raises(CellwrightError, match="continues the session"):
         read_transcript(path_of(fork))
 
 

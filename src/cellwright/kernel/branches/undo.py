@@ -50,7 +50,7 @@ _MODULE = __name__.rpartition(".")[0] + ".undo_values"
 
 
 class Engine(Protocol):
-    """What a kernel's snapshots give undo (`kernel_branches.py`)."""
+    """The part of a kernel's snapshots that undo needs (`kernel_branches.py`)."""
 
     async def keep(self) -> object: ...
     async def ask_kept(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any: ...

@@ -86,7 +86,7 @@ FLAGS: dict[str, Flag] = {
     "--betas": _unused("what requests need is sent with them", "many"),
     "--advisor": _unused("there is no advisor here", "one"),
     "--autocompact": _unused("the settings `autoCompactEnabled` and `cellwright.autoCompactShare` say when", "one"),
-    "--ax-screen-reader": _unused("output is plain text where it is not a terminal, or with TERM=dumb"),
+    "--ax-screen-reader": _unused("output is plain text if it is not a terminal, or with TERM=dumb"),
     "--debug-file": _unused("--verbose logs to stderr", "one"),
     "--name": _unused("`cellwright sessions rename` gives a session a title", "one"),
     "-n": _unused("`cellwright sessions rename` gives a session a title", "one"),

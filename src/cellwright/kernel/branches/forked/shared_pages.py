@@ -32,7 +32,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def forks() -> int:
-    """How often this process was forked since this module is there."""
+    """Return the number of forks of this process since this module was imported."""
     return _forks[0]
 
 
@@ -87,7 +87,7 @@ class _Buffer(ctypes.Structure):
 
 
 def address_of(buffer: memoryview) -> int:
-    """Where the bytes of `buffer` begin."""
+    """Return the address of the first byte of `buffer`."""
     view = _Buffer()
     ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(buffer), ctypes.byref(view), 0)
     try:

@@ -9,7 +9,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -240,7 +239,6 @@ class ValueBranch(Branch):
         message = f"not to be read, or changes meanwhile ({type(read).__name__})"
         raise CannotGive(message) from read
 
-
     def _refuse_secrets(self, gift: Given, file: int) -> None:
         """Raise CannotGive if what goes to the branch holds a secret."""
         holds = any(secret in gift.text.encode("utf-8", "surrogatepass") for secret in self._secrets)
@@ -253,11 +251,9 @@ class ValueBranch(Branch):
 
 @contextlib.contextmanager
 def _unnamed_file() -> Iterator[int]:
-    if sys.platform == "linux":
-        file = os.memfd_create("cellwright-given", os.MFD_CLOEXEC)
-    else:
-        file, path = tempfile.mkstemp()
-        os.unlink(path)  # noqa: PTH108 - beside its kind
+    if sys.platform != "linux":
+        raise NotImplementedError
+    file = os.memfd_create("cellwright-given", os.MFD_CLOEXEC)
     try:
         yield file
     finally:
