@@ -38,12 +38,8 @@ export function watchPanelAnswers(panel: NotebookPanel, ask: AskKernel): void {
   let names: readonly string[] = [];
   const compare = async (): Promise<void> => {
     if (panel.isDisposed || isBusy(panel)) return;
-    let found: readonly StaleAnswer[] = [];
-    try {
-      found = await ask();
-    } catch {
-      return; // the kernel is gone, or older than this page
-    }
+    const found = await ask().catch(() => null);
+    if (!found) return; // the kernel is gone, or older than this page
     const elsewhere = found.filter(({ answer }) => !panel.content.widgets.some((cell) => shows(cell, answer)));
     if (elsewhere.length > 0 || names.length > 0) showStale(elsewhere, names);
     names = elsewhere.map(({ answer }) => answer);
