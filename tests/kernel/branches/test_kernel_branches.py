@@ -160,6 +160,15 @@ def test_whatever_code_does_the_call_ends(kernel: NotebookKernel) -> None:
     assert printed(kernel, "print(await said('1'))") == "1\n\n"
 
 
+def test_a_call_ends_though_what_it_started_holds_its_channel(kernel: NotebookKernel) -> None:
+    """A killed branch is gone when its channel is at its end; a process that left its group has the same channel."""
+    code = f"import os, time\nif not os.fork():\n    os.setsid(); time.sleep(600)\n{STUBBORN}"
+    printed(kernel, "branches = await renewed(timeout=0.3)")
+    found = printed(kernel, f"r = await ran({code!r}, seconds=0.6, confinement=reading); print(r.status, r.text)")
+    assert found.startswith("timeout ")
+    assert printed(kernel, "print(await said('1', confinement=reading))") == "1\n\n"
+
+
 def test_an_interrupt_ends_the_code_and_not_the_branch(kernel: NotebookKernel) -> None:
     printed(kernel, "branches = await renewed(interrupt=60); await ran('kept = 1')")
     assert (
@@ -231,6 +240,21 @@ def test_an_interrupt_while_the_main_thread_stands_still_reaches_its_cell(kernel
     assert printed(kernel, "print('as before')") == "as before\n"
 
 
+def test_what_is_kept_for_undo_goes_when_memory_runs_short(kernel: NotebookKernel, by_value: bool) -> None:
+    if by_value:
+        pytest.skip("undo needs a copy of the kernel")
+    printed(
+        kernel, "is_short = threading.Event()\nkeeping = made(is_short=is_short.is_set)\nawait wait(keeping.keep())"
+    )
+    asked = "keeping.ask_kept('os:getpid', None)"  # it takes no arguments, which the copy says
+    told = f"try: await wait({asked})\nexcept NoBranch as error: print(error.reason)"
+    assert "TypeError" in printed(kernel, told)
+    waiting = "is_short.set()\nimport asyncio\nwhile not keeping.let_go_because: await asyncio.sleep(0.01)"
+    printed(kernel, waiting)
+    assert printed(kernel, told) == f"{LET_GO}\n"
+    printed(kernel, "await wait(keeping.close())")
+
+
 def test_nothing_is_left_when_the_kernel_is_killed(branching: NotebookKernel) -> None:
     """The module's last test: its kernel is gone afterwards."""
     printed(branching, "await taken()")
@@ -260,16 +284,3 @@ def _runs(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
-
-
-def test_what_is_kept_for_undo_goes_when_memory_runs_short(kernel: NotebookKernel) -> None:
-    printed(
-        kernel, "is_short = threading.Event()\nkeeping = made(is_short=is_short.is_set)\nawait wait(keeping.keep())"
-    )
-    asked = "keeping.ask_kept('os:getpid', None)"  # it takes no arguments, which the copy says
-    told = f"try: await wait({asked})\nexcept NoBranch as error: print(error.reason)"
-    assert "TypeError" in printed(kernel, told)
-    waiting = "is_short.set()\nimport asyncio\nwhile not keeping.let_go_because: await asyncio.sleep(0.01)"
-    printed(kernel, waiting)
-    assert printed(kernel, told) == f"{LET_GO}\n"
-    printed(kernel, "await wait(keeping.close())")
