@@ -201,6 +201,7 @@ class KernelBranches:
     async def let_go(self) -> None:
         """End what is kept for undo, but not branches."""
         async with self._lock:
+            self.let_go_because = ""
             await self._let_go()
 
     async def _let_go(self) -> None:
@@ -216,6 +217,8 @@ class KernelBranches:
             await asyncio.sleep(_WATCH_SECONDS)
             if self._is_short() and not self._end_youngest():
                 async with self._lock:
+                    if any(branch.alive for branch in self._branches.values()):  # made meanwhile: it goes first
+                        continue
                     self.let_go_because, self._watching = LET_GO, None
                     if self._kept is self._snapshot:  # no branch lives in it
                         self._snapshot = None
