@@ -327,10 +327,11 @@ print(left.pid)
     ask(kernel, model, code)
     pid = int(text_of(results(model)[0]).rpartition("\n")[2])
     eventually(lambda: not _runs(pid))  # what it started has ended
-    [branch] = [each for each in _children(int(kernel.value("__import__('os').getpid()"))) if _children(each)]
-    eventually(lambda: {_state(each) for each in _children(branch)} == {"T"})
+    [snapshot] = [each for each in _children(int(kernel.value("__import__('os').getpid()"))) if _children(each)]
+    _keeper, *branches = _children(snapshot)
+    eventually(lambda: [_state(each) for each in branches] == ["T"])
     assert kernel.run("%claude /branches keep counted").status == "ok"
-    eventually(lambda: {_state(each) for each in _children(branch)} == {"T"})
+    eventually(lambda: [_state(each) for each in branches] == ["T"])
 
 
 def _children(pid: int) -> list[int]:
