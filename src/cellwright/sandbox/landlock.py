@@ -107,7 +107,7 @@ def confine_this_thread(bounds: Bounds, version: int, *, processes: bool = True,
 
     Other threads of the process stay as they are: code that may start none of its own is confined only if it is alone. A
     failure may come half-way, and then the thread must not run that code. `outer`: it starts processes that confine
-    themselves further, marks them, and ends them. Raises ConfinementError.
+    themselves further and marks them. Raises ConfinementError.
     """
     if version < LEAST_ABI:
         raise ConfinementError(too_old(version))
@@ -115,7 +115,7 @@ def confine_this_thread(bounds: Bounds, version: int, *, processes: bool = True,
         Filter(
             network=bounds.network,
             metadata="done" if bounds.metadata else "refused" if bounds.write else "pretended",
-            signals=version < _SCOPES_SINCE and not outer,
+            signals=version < _SCOPES_SINCE,
             shared_by_key=True,
             keeps_marks=not outer,
         )

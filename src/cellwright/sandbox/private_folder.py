@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 import tempfile
@@ -20,7 +21,8 @@ class PrivateFolder:
     """
 
     def __init__(self, within: str | None = None) -> None:
-        """`within`: the folder that it is made in (default: this process's)."""
+        """`within`: the folder that it is made in, which confined code may write in (default: this process's)."""
+        self._is_within = within is not None
         self.path = str(new_folder("sandbox")) if within is None else tempfile.mkdtemp(prefix="sandbox-", dir=within)
         self._removing: list[threading.Thread] = []
         self.temporary, self.caches = f"{self.path}/tmp", f"{self.path}/cache"
@@ -80,4 +82,7 @@ class PrivateFolder:
         """Remove it with all that commands left in it."""
         for thread in self._removing:
             thread.join()
-        remove(Path(self.path))
+        if self._is_within:  # confined code may have put a link in its place, and what that leads to is the user's
+            shutil.rmtree(self.path, ignore_errors=True)
+        else:
+            remove(Path(self.path))

@@ -161,7 +161,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     failure breaks `cp -p` and `tar` where nothing is to be kept anyway); or, where files are kept, what changes
     permissions is refused, so that nobody is told that a script is executable now. `signals`: none to other processes.
     `shared_by_key`: no System V or POSIX objects that other processes may hold, too, and no socket's name that others
-    could take for somebody else's. `keeps_marks`: nobody changes the limit that marks them.
+    could take for somebody else's. `keeps_marks`: nobody changes the limit that marks them; without it a process may change
+    its own.
     """
 
     network: Network = "none"
@@ -249,22 +250,21 @@ def _blocks(rules: Filter) -> Iterable[tuple[str, list[Instruction]]]:
         ],
     )
     yield "fcntl", [*_argument(1), *_one_of(_REFUSED_FILE_COMMANDS, _REFUSE, _ALLOW)]
-    if rules.keeps_marks:
-        yield from _blocks_for_marks()
+    yield from _blocks_for_limits(keeps_marks=rules.keeps_marks)
     if rules.signals:
         # to the own group, and signal 0, which only asks whether somebody is there
         own_group = [*_argument(0), (_EQUAL, 0, 1, 0), *_answer(_ALLOW)]
         yield "kill", [*own_group, *_argument(1), (_EQUAL, 1, 0, 0), *_answer(_REFUSE), *_answer(_ALLOW)]
 
 
-def _blocks_for_marks() -> Iterable[tuple[str, list[Instruction]]]:
-    yield "setrlimit", [*_argument(0), *_one_of([MARKED_LIMIT], _REFUSE, _ALLOW)]
+def _blocks_for_limits(*, keeps_marks: bool) -> Iterable[tuple[str, list[Instruction]]]:
+    if keeps_marks:
+        yield "setrlimit", [*_argument(0), *_one_of([MARKED_LIMIT], _REFUSE, _ALLOW)]
     # other processes' limits may be read but not set: a new limit is a pointer, of which neither half is looked at alone
     yield (
         "prlimit64",
         [
-            *_argument(1),
-            (_EQUAL, 3, 0, MARKED_LIMIT),
+            *([*_argument(1), (_EQUAL, 3, 0, MARKED_LIMIT)] if keeps_marks else []),
             *_argument(0),
             (_EQUAL, 0, 1, 0),
             *_answer(_ALLOW),

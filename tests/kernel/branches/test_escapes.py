@@ -130,12 +130,19 @@ def test_no_probe_leads_out_of_a_branch_of_a_kernel(branching: NotebookKernel) -
     assert branching.run("print(await taken())").stdout == "taken\n"
     assert branching.run("await said('1', owner='probes', confinement=reading)").status == "ok"
     pids = {"kernel": branching.value("os.getpid()"), "snapshot": branching.value("snapshot_pids()[0]")}
-    probes = {
-        name: replace(
-            probe, code=probe.code.replace("{kernel}", pids["kernel"]).replace("{snapshot}", pids["snapshot"])
-        )
-        for name, probe in {**PROBES_OF_BRANCHES, **MORE_IN_A_BRANCH}.items()
+    snapshot = pids["snapshot"]
+    # forked before any branch, with all that undo needs, secrets among it
+    pids["keeper"] = Path(f"/proc/{snapshot}/task/{snapshot}/children").read_text("ascii").split()[0]
+    of_keeper = {
+        name.replace("snapshot", "keeper"): replace(probe, code=probe.code.replace("{snapshot}", "{keeper}"))
+        for name, probe in MORE_IN_A_BRANCH.items()
     }
+    probes = {}
+    for name, probe in {**PROBES_OF_BRANCHES, **of_keeper, **MORE_IN_A_BRANCH}.items():
+        code = probe.code
+        for process, pid in pids.items():
+            code = code.replace(f"{{{process}}}", pid)
+        probes[name] = replace(probe, code=code)
 
     def in_branch(private: PrivateFolder) -> Run:
         def run(programs: str, root: Path, environ: Mapping[str, str]) -> bytes:

@@ -20,7 +20,7 @@ REFUSED = [
     ("D:x", "without the folder"), ("C:", "without the folder"),
     ("a.txt:hidden", "stream"), (r".git::$INDEX_ALLOCATION\config", "stream"),
     (r".git.\config", "dot or a space"), (r".git \config", "dot or a space"), ("a.py.", "dot or a space"),
-    ("NUL", "device"), ("con.txt", "device"), (r"src\LPT1", "device"), ("COM¹", "device"),
+    ("NUL", "device"), ("con.txt", "device"), ("nul .txt", "device"), (r"src\LPT1", "device"), ("COM¹", "device"),
     ("SECRET~1.TXT", "short name"), (r"GIT~1\config", "short name"), (r"C:\PROGRA~1\x", "short name"),
 ]  # fmt: skip
 

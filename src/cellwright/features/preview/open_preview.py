@@ -205,16 +205,24 @@ def listing(items: Sequence[Item]) -> str:
 def labels_of(items: Sequence[Item]) -> dict[str, Item]:
     """The items by their answers; answers are joined by commas, so they have none. Titles alike get a number.
 
+    All get one if a title could be taken for another answer: Claude names files.
+
     >>> list(labels_of([Item(1, "file", "a, b.py (new file, +1 -0)", ""), Item(2, "variable", "`n`: 3 → 4", "")]))
     ['a; b.py (new file; +1 -0)', 'n: 3 → 4']
     >>> list(labels_of([Item(1, "cell", "new cell", ""), Item(2, "cell", "new cell", "")]))
     ['1. new cell', '2. new cell']
+    >>> list(labels_of([Item(1, "file", "a,b", ""), Item(2, "file", "a;b", ""), Item(3, "file", "1. a;b", "")]))
+    ['1. a;b', '2. a;b', '3. 1. a;b']
     """
-    titles = [item.title.replace(",", ";").replace("`", "") for item in items]
-    return {
-        title if titles.count(title) == 1 else f"{item.number}. {title}": item
+    titles = [item.title.replace(",", ";").replace("`", "").strip() for item in items]
+    labels = [
+        title if titles.count(title) == 1 else f"{item.number}. {title}"
         for title, item in zip(titles, items, strict=True)
-    }
+    ]
+    taken = any(label in (ALL, NONE, "all") or _NUMBERS.fullmatch(label) for label in labels)
+    if taken or len(set(labels)) < len(labels):
+        labels = [f"{item.number}. {title}" for title, item in zip(titles, items, strict=True)]
+    return dict(zip(labels, items, strict=True))
 
 
 def numbers_in(answer: str | Sequence[str], items: Sequence[Item]) -> set[int] | None:

@@ -86,18 +86,22 @@ def branch_bounds(
     *,
     cwd: str,
     writable: Sequence[str] = (),
+    copies: PrivateFolder | None = None,
     environ: Mapping[str, str] | None = None,
     version: int | None = None,
 ) -> BranchBounds:
     """Find what `confinement` comes to for a branch that may write in the folders of `private` and in `writable` only.
 
     `confinement` is that of a command that runs unasked; whatever it allows besides reading is left out. `environ` is the
-    kernel's (default: this process's) and `version` that of Landlock (default: this machine's). Raises ConfinementError.
+    kernel's (default: this process's) and `version` that of Landlock (default: this machine's). Copies of configuration are
+    made below `copies` (default: `private`), where nobody confined may write: the kernel itself follows the names there.
+    Raises ConfinementError.
     """
     environ = os.environ if environ is None else environ
     reading = Confinement(read=confinement.read, hidden=confinement.hidden, hides=confinement.hides)
     steering = confined_environment(environ, private.temporary, private.caches)
-    copied = copied_configuration(reading, steering, private)
+    copies = copies or private
+    copied = copied_configuration(reading, steering, copies)
     bounds = bounds_of(reading, steering, cwd, (*private.writable, *writable), copied.values())
     landlock.check(bounds)
     variables = confined_environment({**child_environment(environ), **copied}, private.temporary, private.caches)

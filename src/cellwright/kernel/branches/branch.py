@@ -17,7 +17,7 @@ from msgspec import Struct
 from cellwright.kernel.branches.bounds import end_marked
 from cellwright.kernel.branches.branch_outputs import BranchOutputs
 from cellwright.kernel.branches.messages import Answered, Done, Event, EventReader, ProtocolError, send, sent
-from cellwright.kernel.branches.processes import Standstill, private_memory, standstill
+from cellwright.kernel.branches.processes import Standstill, parent_of, private_memory, standstill
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ Status = Literal["ok", "error", "interrupted", "timeout", "hung", "died", "too_m
 
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS, _MEMORY_SECONDS = 0.5, 1.0
+_END_SECONDS = 1.0
+"""The time in which what a killed branch has sent is still read."""
 
 HUNG = (
     "This branch hangs in a lock: a library was used in the kernel with threads that a branch does not have (usual: "
@@ -86,6 +88,7 @@ class Branch:
         self._alive = True
         self._stopping: Status | None = None
         self._kill_at: float | None = None
+        self._killed_at: float | None = None
         self._unfinished = False
         self._rests = False
 
@@ -195,6 +198,9 @@ class Branch:
                     if not outputs.add(event):
                         self._kill("too_much_output")
                 self._check(deadline, looks)
+                # what it started may have its end of the channel, and lives on until it is found by its mark
+                if self._killed_at is not None and time.monotonic() - self._killed_at > _END_SECONDS:
+                    return None
         except ProtocolError:
             self._kill("died")
             return None
@@ -240,17 +246,22 @@ class Branch:
             raise NotImplementedError
         self._stopping = self._stopping or status
         self._alive = False
+        if self._killed_at is None:
+            self._killed_at = time.monotonic()
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
         if sys.platform == "win32":
             raise NotImplementedError
-        # nobody else has its pid before the snapshot was asked to reap it
+        # the process that names the pid may have imported Claude's code: nobody's processes but its own are signalled
+        if parent_of(self.pid) != self._snapshot.pid:
+            return
         with contextlib.suppress(ProcessLookupError):
             if number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT):
-                os.killpg(self.pid, number)
-            else:
-                os.kill(self.pid, number)
+                with contextlib.suppress(ProcessLookupError):  # before it has a group
+                    os.killpg(self.pid, number)
+                    return
+            os.kill(self.pid, number)
 
     async def rest(self) -> None:
         """Stand still until it is asked something: no code of it goes on, and what that started is ended."""
@@ -272,8 +283,11 @@ class Branch:
 
     async def close(self) -> None:
         """End it with all that it started, and remove its folder."""
+        if sys.platform == "win32":
+            raise NotImplementedError
         self._alive = False
-        with contextlib.suppress(NoBranch):  # the snapshot is gone, and so is it
+        self._signal(signal.SIGKILL)
+        with contextlib.suppress(NoBranch, TimeoutError):  # the snapshot is gone, and so is it; or a disk keeps it
             await self._reaped()
         self._channel.close()
         if self._mark is not None:  # what its code has started may have left its group

@@ -174,7 +174,11 @@ class KernelBranches:
         async with self._lock:
             order = self._runs()
             new = await self._make(for_branches=True)
-            await self._end_snapshot()
+            try:
+                await self._end_snapshot()
+            except BaseException:  # cancelled: nobody has it
+                new.end()
+                raise
             self._snapshot, self._taken_at_order = new, order
             return new.taken
 
@@ -197,6 +201,7 @@ class KernelBranches:
     async def let_go(self) -> None:
         """End what is kept for undo, but not branches."""
         async with self._lock:
+            self.let_go_because = ""
             await self._let_go()
 
     async def _let_go(self) -> None:
@@ -212,6 +217,8 @@ class KernelBranches:
             await asyncio.sleep(_WATCH_SECONDS)
             if self._is_short() and not self._end_youngest():
                 async with self._lock:
+                    if any(branch.alive for branch in self._branches.values()):  # made meanwhile: it goes first
+                        continue
                     self.let_go_because, self._watching = LET_GO, None
                     if self._kept is self._snapshot:  # no branch lives in it
                         self._snapshot = None
@@ -344,17 +351,21 @@ class KernelBranches:
             now = self.taken
             taken = Taken(time.time() if now is None else now.at, "" if now is None else now.cell, HANGS)
         async with self._lock:
+            folder = branch = None
             try:
                 template = await self._serving_template(confinement)
                 folder = await asyncio.to_thread(PrivateFolder, template.folder.temporary)
-                order = await asyncio.to_thread(self._order, confinement, folder, writable)
+                order = await asyncio.to_thread(self._order, confinement, folder, writable, template.folder)
                 branch = await self._start(owner, template, order, folder, ValueBranch)
             except ConfinementError as error:
                 message = f"A branch cannot be confined here: {error}."
                 raise NoBranch(message) from error
+            finally:
+                if folder is not None and branch is None:
+                    await asyncio.to_thread(folder.close)
             await branch.ready(HANDSHAKE_SECONDS)
             self._branches[owner] = branch
-            return branch.with_values_of(self._shell.user_ns, self._on_main, taken, self._all_secrets())
+            return branch.with_values_of(self._shell.user_ns, self._on_main, taken, self._all_secrets)
 
     async def _serving_template(self, confinement: Confinement | None) -> Template:
         template = self._templates.get(confinement)
@@ -365,7 +376,12 @@ class KernelBranches:
         if self._forker is None:
             self._forker = Forker()
         modules = modules_of(self._shell.user_ns)
-        template = await asyncio.to_thread(start_template, confinement, modules, self._forker.submit)
+        starting = asyncio.ensure_future(asyncio.to_thread(start_template, confinement, modules, self._forker.submit))
+        try:
+            template = await asyncio.shield(starting)
+        except asyncio.CancelledError:  # imports take seconds, and nobody would have it
+            starting.add_done_callback(_end_late_template)
+            raise
         self._templates[confinement] = template
         return template
 
@@ -373,9 +389,20 @@ class KernelBranches:
         if (template := self._templates.pop(confinement, None)) is not None:
             await asyncio.to_thread(template.end)
 
-    def _order(self, confinement: Confinement | None, folder: PrivateFolder, writable: Sequence[str]) -> BranchOrder:
+    def _order(
+        self,
+        confinement: Confinement | None,
+        folder: PrivateFolder,
+        writable: Sequence[str],
+        copies: PrivateFolder | None = None,
+    ) -> BranchOrder:
         own = confined_environment(child_environment(os.environ), folder.temporary, folder.caches)
-        bounds = None if confinement is None else branch_bounds(confinement, folder, cwd=os.getcwd(), writable=writable)  # noqa: PTH109
+        cwd = os.getcwd()  # noqa: PTH109
+        bounds = (
+            None
+            if confinement is None
+            else branch_bounds(confinement, folder, cwd=cwd, writable=writable, copies=copies)
+        )
         # killed, a kernel ends its branches, but not what their code has started
         mark = {MARK_NAME: child_processes().mark_for_others()}
         if backend := os.environ.get("MPLBACKEND"):
@@ -544,6 +571,11 @@ def _end_late(forked: Future[int | None]) -> None:
     """End what was forked when nobody waited for it any more."""
     if not forked.cancelled() and forked.exception() is None and (pid := forked.result()) is not None:
         end_child(pid)
+
+
+def _end_late_template(started: asyncio.Future[Template]) -> None:
+    if not started.cancelled() and started.exception() is None:
+        asyncio.get_running_loop().run_in_executor(None, started.result().end)
 
 
 async def _on_kernels_loop(shell: InteractiveShell, work: Callable[[], None]) -> None:

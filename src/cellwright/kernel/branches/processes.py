@@ -23,6 +23,14 @@ def private_memory(pid: int) -> int:
     return 0
 
 
+def parent_of(pid: int) -> int:
+    """The process that started process `pid`; 0 if it is gone."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        return int(stat[stat.rindex(b")") + 2 :].split()[1])
+    return 0
+
+
 def resident_memory(pid: int | str = "self") -> int:
     """Bytes of memory that process `pid` holds, shared or not."""
     if sys.platform == "win32":

@@ -6,7 +6,7 @@ import ntpath
 
 from cellwright.text import lazy_pattern
 
-_DEVICE = lazy_pattern(r"(?i)(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])(?:\..*)?")
+_DEVICE = lazy_pattern(r"(?i)(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³]) *(?:\..*)?")
 _SHORT_NAME = lazy_pattern(r"~\d")
 
 

@@ -206,3 +206,137 @@ def test_no_value_holds_a_secret(kernel: NotebookKernel) -> None:
     assert found.startswith("y\n")
     assert "`shown` is a value that holds a key or token: it is not here; use Python." in found
     assert "sk-ant" not in found
+
+
+HIDDEN = r"""
+token = 'say "friend"' + 'x' * 12
+class Client: pass
+client = Client(); client.raw = token.encode()
+bare = [token.encode()]; quoted = {'a': token}; late = 'later-' + 'z' * 20
+"""
+
+
+def test_a_secret_in_another_form_is_found_too(kernel: NotebookKernel) -> None:
+    """Bytes go as hex and quotes are escaped; labels and attrs of frames go beside the data, numpy's texts as UTF-32."""
+    names = ["bare", "quoted", "client"]
+    more = ""
+    if importlib.util.find_spec("pandas") and importlib.util.find_spec("pyarrow"):
+        more = "import numpy as np, pandas as pd\nwide = np.array([token])\nframe = pd.DataFrame({'a': [1]})\n"
+        more += "frame.attrs['key'] = token; named = pd.DataFrame({token: [1]})\n"
+        names += ["wide", "frame", "named"]
+    printed(kernel, HIDDEN + more + "known = [token]\nbranches = await renewed('template')")
+    printed(kernel, "guarded = made(secrets=lambda: known); assert await taken(guarded) == 'taken'")
+    given = {}
+    for name in [*names, "late"]:
+        found = printed(kernel, f"print(await said({name!r}, of=guarded, confinement=reading))")
+        given[name] = "a value that holds a key or token" not in found
+    assert given == {**dict.fromkeys(names, False), "late": True}
+    # set by a cell while the branch is there
+    printed(kernel, "known.append('newer-' + 'q' * 20); newer = {'k': known[1]}")
+    assert "holds a key or token" in printed(kernel, "print(await said('newer', of=guarded, confinement=reading))")
+    printed(kernel, "await wait(guarded.close())")
+
+
+HOSTILE = """
+import json, os, resource, socket, threading, time
+import cellwright.kernel.branches.forked.snapshot_process as serving
+from cellwright.kernel.branches.messages import Ready, send
+target, victim = json.load(open('told.json'))
+try:
+    resource.prlimit(victim, resource.RLIMIT_NOFILE, (9, 9))
+    limited = True
+except OSError as error:
+    limited = type(error).__name__
+try:
+    os.kill(victim, 15)
+    signalled = True
+except OSError as error:
+    signalled = type(error).__name__
+tmp = os.environ['TMPDIR']
+def swap():
+    while True:
+        for each in os.listdir(tmp):
+            if each.startswith('sandbox-') and not os.path.islink(f'{tmp}/{each}'):
+                try:
+                    os.rename(f'{tmp}/{each}', f'{tmp}/old-{each}')
+                    os.symlink(target, f'{tmp}/{each}')
+                except OSError:
+                    pass
+        time.sleep(0.001)
+def fork_none(serving, order, descriptors):
+    open_channels.append(socket.socket(fileno=os.dup(descriptors[0])))
+    send(open_channels[-1], Ready())
+    return victim
+open_channels = []
+if os.path.exists('swaps'):
+    threading.Thread(target=swap, daemon=True).start()
+if os.path.exists('lies'):
+    serving._fork_branch = fork_none
+"""
+
+
+LOOP = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+
+
+def test_what_an_import_changes_in_its_process_reaches_nothing_outside(
+    kernel: NotebookKernel, project: Path, tmp_path: Path
+) -> None:
+    """A file that Claude wrote runs in the template: it says which process is a branch, and may rename branches' folders."""
+    kept = tmp_path / "kept"
+    (kept / "below").mkdir(parents=True)
+    (kept / "below" / "file.txt").write_text("the user's", "utf-8")
+    (project / "hostile.py").write_text("", "utf-8")
+    printed(
+        kernel,
+        "import json, subprocess, sys; sys.path.insert(0, '.')\nimport hostile\n"
+        "victim = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        f"json.dump([{str(kept)!r}, victim.pid], open('told.json', 'w'))",
+    )
+    (project / "hostile.py").write_text(HOSTILE, "utf-8")
+    printed(kernel, "branches = await renewed('template')")
+    assert printed(kernel, "print(await said('hostile.limited', confinement=reading))") == "'PermissionError'\n\n"
+
+    # as where Linux cannot keep signals within bounds
+    printed(kernel, "from cellwright.sandbox import landlock; abi, landlock.abi = landlock.abi, lambda: 5")
+    printed(kernel, "branches = await renewed('template', timeout=0.2, interrupt=0.2)")
+    assert printed(kernel, "print(await said('hostile.signalled', confinement=reading))") == "'PermissionError'\n\n"
+    printed(
+        kernel, f"ended = branches._branches['main'].pid; r = await ran({LOOP!r}, seconds=0.2, confinement=reading)"
+    )
+    assert printed(kernel, "print(r.status, await said('7', confinement=reading))") == "timeout 7\n\n"
+    printed(kernel, "import os; await wait(branches.end('main')); assert not os.path.exists(f'/proc/{ended}')")
+    printed(kernel, "landlock.abi = abi")
+
+    (project / "swaps").touch()
+    printed(kernel, "branches = await renewed('template')")
+    code = "import time\ntime.sleep(0.3)"
+    printed(kernel, f"r = await ran({code!r}, confinement=reading); await wait(branches.end('main'))")
+    assert (kept / "below" / "file.txt").read_text("utf-8") == "the user's"
+    (project / "swaps").unlink()
+
+    (project / "lies").touch()
+    printed(kernel, "branches = await renewed('template', timeout=0.2, interrupt=0.2)")
+    printed(kernel, "r = await ran('1', seconds=0.2, confinement=reading); await wait(branches.close())")
+    assert printed(kernel, "print(victim.poll()); victim.kill(); victim.wait()") == "None\n"
+    (project / "lies").unlink()
+    (project / "hostile.py").unlink()
+    printed(kernel, "del hostile, sys.modules['hostile']")
+
+
+def test_a_template_that_is_cancelled_while_it_starts_is_ended(kernel: NotebookKernel) -> None:
+    printed(kernel, "branches = await renewed('template')")
+    printed(
+        kernel,
+        "import asyncio\nfrom cellwright.kernel.branches.template import template as room\n"
+        "started, begun = [], threading.Event()\nstart, kept_start = room._started, room._started\n"
+        "def noting(*given):\n    started.append(start(*given)); begun.set(); return started[-1]\n"
+        "room._started = noting\n"
+        "async def cancelled():\n"
+        "    making = asyncio.ensure_future(branches.branch('main', reading))\n"
+        "    await asyncio.to_thread(begun.wait)\n"
+        "    making.cancel()\n"
+        "    await asyncio.wait([making])\n"
+        "    while started[0].returncode is None: await asyncio.sleep(0.01)\n"
+        "await asyncio.wait_for(wait(cancelled()), 60); room._started = kept_start",
+    )
+    assert printed(kernel, "print(started[0].returncode, branches._templates)") == "0 {}\n"

@@ -7,6 +7,7 @@ which only serves undo.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -39,8 +40,9 @@ def run_snapshot(forked: Forked, resets: Sequence[Reset], control: socket.socket
     marks: dict[int, int] = {}
 
     def end(*_: object) -> None:
-        for mark in marks.values():
-            end_marked(mark)
+        with contextlib.suppress(PermissionError):  # a template where Linux does not tell its processes from others
+            for mark in marks.values():
+                end_marked(mark)
         os._exit(0)
 
     # what a branch started may have left its group and cleared its environment: when the kernel is killed, it ends here
@@ -67,15 +69,18 @@ class _Serving:
         self.marks = {} if marks is None else marks
         self.keeper: socket.socket | None = None
         self._resets = resets
+        self._is_prepared = False
 
     def prepare_branches(self) -> None:
         """Take the steps that undo must not see, once."""
-        if self.keeper is not None:
+        if self._is_prepared:
             return
-        self.keeper = self._fork_keeper()
+        if self.keeper is None:
+            self.keeper = self._fork_keeper()
         for reset in self._resets:
             if not reset.before_ready:
                 reset.do(self.forked)
+        self._is_prepared = True  # not before: what failed is tried again, and no branch is forked without it
 
     def _fork_keeper(self) -> socket.socket:
         if sys.platform == "win32":
@@ -162,10 +167,11 @@ def _reap(pid: int, marks: dict[int, int]) -> int | None:
     """
     if sys.platform == "win32":
         raise NotImplementedError
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:  # it was killed before it had one
-        os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(PermissionError):  # as above: the kernel has killed it
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except ProcessLookupError:  # it was killed before it had one
+            os.kill(pid, signal.SIGKILL)
     found, status = os.waitpid(pid, os.WNOHANG)
     if not found:
         return None

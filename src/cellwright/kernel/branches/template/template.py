@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import mmap
 import os
 import socket
@@ -18,6 +19,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch, BranchResult
@@ -101,7 +103,9 @@ def start_template(
         if backend := os.environ.get("MPLBACKEND"):
             mark["MPLBACKEND"] = backend
         if bounds is not None:
-            bounds = msgspec.structs.replace(bounds, environ={**bounds.environ, **mark})
+            # copies of configuration for its branches are made there
+            readable = replace(bounds.bounds, data=(*bounds.bounds.data, folder.path))
+            bounds = replace(bounds, bounds=readable, environ={**bounds.environ, **mark})
         environ |= mark
         ours, theirs = socket.socketpair()
         stack.callback(theirs.close)
@@ -155,14 +159,15 @@ class ValueBranch(Branch):
         namespace: Mapping[str, Any],
         on_main: Callable[[Callable[[], None]], Any],
         taken: Taken,
-        secrets: Sequence[bytes],
+        secrets: Callable[[], Sequence[bytes]],
     ) -> ValueBranch:
         """This, with the kernel's variables. `on_main` reaches the main thread between two cells.
 
-        No value goes that holds one of `secrets`, as none is left in the memory of a forked copy.
+        No value goes that holds one of `secrets`, as none is left in the memory of a forked copy. They are asked for with
+        each value: a cell of the user's may have set another.
         """
         self._namespace, self._on_main, self._taken_of_kernel = namespace, on_main, taken
-        self._secrets = [each for each in secrets if len(each) >= LEAST_BYTES]
+        self._secrets = secrets
         return self
 
     @property
@@ -185,7 +190,7 @@ class ValueBranch(Branch):
             return BranchResult([], "interrupted", "It was interrupted.", time.monotonic() - began)
         result = await super().run(code, timeout=timeout, on_output=on_output)
         text = " ".join([result.text, *refused]).strip()
-        return msgspec.structs.replace(result, text=text)
+        return replace(result, text=text)
 
     async def _give(self, names: Sequence[str], asked: set[str]) -> list[str]:
         """Give the branch those of `names` that it has not; sentences about those that do not go by value."""
@@ -213,15 +218,16 @@ class ValueBranch(Branch):
     async def _read(self, name: str, file: int) -> tuple[Given, list[str]]:
         found: list[tuple[Given, list[str]] | Exception] = []
         begun, done = threading.Lock(), threading.Event()
+        own = os.dup(file)  # cancelled, a thread may still write when `file` is closed and its number another's
 
         def write() -> None:
             if not begun.acquire(blocking=False):
                 done.wait()
                 return
             try:
-                with open(os.dup(file), "wb", buffering=0) as data:  # noqa: PTH123 - a descriptor
+                with open(own, "wb", buffering=0) as data:  # noqa: PTH123 - a descriptor
                     gift, needed = given(name, self._namespace[name], self._namespace, data)
-                self._refuse_secrets(gift, file)
+                    _refuse_secrets(gift, own, self._secrets())
                 found.append((gift, needed))
             except Exception as error:  # noqa: BLE001 - a value that changes meanwhile makes libraries raise anything
                 found.append(error)
@@ -232,6 +238,9 @@ class ValueBranch(Branch):
             await asyncio.wait_for(self._on_main(write), FREE_SECONDS)
         except (TimeoutError, NoBranch):
             await asyncio.to_thread(write)  # a cell runs; what has begun after all is waited for
+        finally:
+            if begun.acquire(blocking=False):
+                os.close(own)
         if not isinstance(read := found[0], Exception):
             return read
         if isinstance(read, (CannotGive, OSError)):
@@ -239,14 +248,32 @@ class ValueBranch(Branch):
         message = f"not to be read, or changes meanwhile ({type(read).__name__})"
         raise CannotGive(message) from read
 
-    def _refuse_secrets(self, gift: Given, file: int) -> None:
-        """Raise CannotGive if what goes to the branch holds a secret."""
-        holds = any(secret in gift.text.encode("utf-8", "surrogatepass") for secret in self._secrets)
-        if not holds and self._secrets and (size := os.fstat(file).st_size):
-            with mmap.mmap(file, size, access=mmap.ACCESS_READ) as data:
-                holds = any(data.find(secret) >= 0 for secret in self._secrets)
-        if holds:
-            raise CannotGive("a value that holds a key or token")
+
+def _refuse_secrets(gift: Given, file: int, secrets: Sequence[bytes]) -> None:
+    """Raise CannotGive if what goes to the branch holds one of `secrets`, in the words of its description or its data."""
+    secrets = [each for each in secrets if len(each) >= LEAST_BYTES]
+    described = msgspec.json.encode(gift)  # with the labels and attrs of a frame
+    kind = "" if gift.offered is None else gift.offered.kind
+    as_json = [form for secret in secrets for form in _forms_in_json(secret)]
+    holds = any(form in described for form in as_json)
+    if not holds and secrets and (size := os.fstat(file).st_size):
+        sought = as_json if kind in ("", "plain") else secrets
+        if kind in ("array", "scalar"):  # numpy's texts have four bytes for each character
+            sought = [*sought, *(each.decode("utf-8", "replace").encode("utf-32-le") for each in secrets)]
+        with mmap.mmap(file, size, access=mmap.ACCESS_READ) as data:
+            holds = any(data.find(form) >= 0 for form in sought)
+    if holds:
+        raise CannotGive("a value that holds a key or token")
+
+
+def _forms_in_json(secret: bytes) -> set[bytes]:
+    """The forms in which a secret stands in what is written as JSON: of a text, and of bytes.
+
+    >>> sorted(_forms_in_json(b'a"b'))
+    [b'612262', b'a"b', b'a\\\\"b']
+    """
+    text = secret.decode("utf-8", "replace")
+    return {secret, secret.hex().encode(), json.dumps(text)[1:-1].encode(), msgspec.json.encode(text)[1:-1]}
 
 
 @contextlib.contextmanager
