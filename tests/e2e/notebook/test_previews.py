@@ -95,7 +95,7 @@ def test_cells_changed_new_and_deleted_come_with_the_outputs_of_the_preview(note
     expect(book.cell(2)).to_contain_text("levels = [1, 2]")
     for name in ("levels = ", "Tides", "to be deleted"):
         box = card.get_by_role("checkbox", name=name)
-        book.page.keyboard.press(box.evaluate("each => each.value").partition(".")[0])
+        book.page.keyboard.press(box.evaluate("each => each.closest('.option').querySelector('kbd').textContent"))
         expect(box).to_be_checked()
     book.screenshot("preview-cells", book.cell(1))
     book.page.keyboard.press("Enter")
