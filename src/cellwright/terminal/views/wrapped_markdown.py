@@ -132,6 +132,8 @@ class WrappedMarkdown:
     def _row_block(self, head: list[str], row: list[str]) -> str:
         out = ""
         for name, cell in zip(head, row, strict=True):
+            if not cell:
+                continue
             self._indent, self._column = "  ", 0
             out += self._words(f"{name}: {cell}" if name else cell) + "\n"
         return out
