@@ -65,6 +65,8 @@ def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Con
         name for name, share in shares.items() if share == "<0.1%"
     }
     assert shares["Your messages"] == "<0.1%"
+    assert "█" in page.plain(80)
+    assert not set("█▏▎▍▌▋▊▉") & set(page.plain(40)), "bars are for a table that has room for them"
     assert rows["Free"][1].count("█") > rows["Tools"][1].count("█")
     assert "| Your messages |" in page.markdown()
     told = {name: int(tokens.replace(",", "")) for name, tokens, _ in tools.rows[1:]}

@@ -265,7 +265,7 @@ PLAIN = {
 def test_a_terminal_that_cannot_be_drawn_on_gets_lines(
     messages_server: Server, command_for: For, environ: dict[str, str]
 ) -> None:
-    server = messages_server([turn(say("I **look**."), READ), EDIT, say("Done.")])
+    server = messages_server([turn(say(f"I **look**{' again' * 8}."), READ), EDIT, say("Done.")])
     command = with_notes(command_for(server))
     terminal = command.terminal("go", columns=40, **environ)
     terminal.expect(ASKED)
@@ -275,7 +275,7 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_lines(
     terminal.wait()
     shown += terminal.before
     assert "\x1b" not in shown
-    assert "I **look**.\r\n* Read notes.txt: 1 line" in shown
+    assert f"I **look**{' again' * 5}\r\nagain again again.\r\n* Read notes.txt: 1 line" in shown
     assert "Claude asks: Edit notes.txt" in shown
     assert "* Edit notes.txt: done" in shown
     assert "Done.\r\n" in shown

@@ -1,6 +1,6 @@
 /** The panel's width: wide enough to read when it is opened first, then as its user has made it; toasts stay beside it. */
 
-import type { Widget } from "@lumino/widgets";
+import type { SplitPanel as LuminoSplitPanel, Widget } from "@lumino/widgets";
 
 const DEFAULT_PX = 400;
 const KEY = "cellwright:panel-width";
@@ -13,7 +13,7 @@ const TOASTS_RIGHT = "--cellwright-toasts-right";
 /** A toast and its margins: so much of a narrow window stays beside the panel, or it lies over its edge. */
 const TOAST_PX = 350;
 
-type SplitPanel = Widget & { relativeSizes(): number[]; setRelativeSizes(sizes: number[]): void };
+type SplitPanel = Widget & Pick<LuminoSplitPanel, "relativeSizes" | "setRelativeSizes" | "handleMoved">;
 
 /** Gives the panel its width when it comes into sight in this page for the first time, and keeps what its user makes of it. */
 export class PanelWidth {
@@ -50,11 +50,14 @@ export class PanelWidth {
   private remember(): void {
     if (this.observer || !("ResizeObserver" in globalThis)) return;
     this.observer = new ResizeObserver(() => {
-      const { clientWidth } = this.widget.node;
-      if (clientWidth > 0) this.memory.setItem(KEY, `${clientWidth}`);
       keepToastsBeside(this.widget.node);
     });
     this.observer.observe(this.widget.node);
+    // a width that a small window or a twice as large zoom leaves is none that its user has made
+    splitOf(this.widget)?.handleMoved.connect(() => {
+      const { clientWidth } = this.widget.node;
+      if (clientWidth > 0) this.memory.setItem(KEY, `${clientWidth}`);
+    });
   }
 }
 

@@ -214,7 +214,7 @@ export const COMMANDS = {
 /** They make sense where the keyboard is in the panel: no menu and no palette has them. */
 const REGIONS = { next: "cellwright:next-region", previous: "cellwright:previous-region" } as const;
 
-const WAYS: Way[] = ["key", "cloud", "demo"];
+const WAYS: Way[] = ["key", "cloud", "subscription", "demo"];
 
 const NO_ARGS = { args: { type: "object", properties: {} } } as const;
 

@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 
-import type { Op } from "../../src/transcript/protocol";
+import { offerPageActions } from "../../src/transcript/items/page_actions";
+import type { NumberSaid, Op } from "../../src/transcript/protocol";
 import { mount } from "../../src/transcript/transcript";
 import { ask, begun, CHOICES, END, ended, find, drawn, Kernel, press, RUN, scene, shadowOf, text } from "./scene";
 
@@ -344,4 +345,23 @@ it("has no clock and listens to no key of the page any more when the run has end
   transcript.mount(document.createElement("div"));
   expect(open()).toEqual([]);
   vi.restoreAllMocks();
+});
+
+describe("the footer in a page with actions", () => {
+  it("shows three links, and the rest when asked to, with the keyboard in the first of them", async () => {
+    const { kernel, root } = scene();
+    offerPageActions();
+    const numbers: NumberSaid[] = [
+      { text: "2.4", words: "Python, call 1", verdict: "seen", marked: false, from_end: 0, source: null },
+      { text: "7", words: "not found", verdict: "not_found", marked: true, from_end: 0, source: null },
+    ];
+    kernel.say(RUN, { op: "told", tokens: 1540, parts: [{ title: "Memory", kind: "memory", text: "a", chars: 1, tokens: 1 }] });
+    kernel.say({ op: "text", block: 0, text: "It is 2.4, not 7." }, { op: "numbers", answer: "a1", check: "Check 1 number", checked: null, numbers }, END);
+    await drawn();
+    const links = (): (string | null)[] => [...root.querySelectorAll(".facts button")].map((link) => link.textContent);
+    expect(links()).toEqual(["2 numbers · 1 with a source · 1 not found", "Check these", "Test stability", "More"]);
+    [...root.querySelectorAll<HTMLButtonElement>(".facts button")].at(-1)?.click();
+    expect(links().slice(3)).toEqual(["Context sent (1.5k tokens)"]);
+    expect(root.activeElement?.textContent).toBe("Context sent (1.5k tokens)");
+  });
 });

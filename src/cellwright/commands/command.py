@@ -23,6 +23,7 @@ Row = tuple[str, ...]
 
 _LONGEST_LINE = 1_000
 _LEAST_WORDS = 24
+_BAR = "█▉▊▋▌▍▎▏"
 _AMOUNT = lazy_pattern(r"\$?\d[\d,]*(?:\.\d+)?%?")
 
 SLASH_COMMAND = lazy_pattern(r"\s*/(?P<name>[A-Za-z][\w-]*(?::[\w-]+)*)(?P<text>(?:\s.*)?)", re.DOTALL)
@@ -102,6 +103,9 @@ class CommandPage(Struct, frozen=True):
                 lines.append("  " + "  ".join([*padded, row[-1]]).rstrip())
             if columns is not None:
                 table = len(lines) - len(body)
+                # a bar on a line of its own measures nothing
+                if any(len(line) > columns for line in lines[table:]):
+                    lines[table:] = [line.rstrip(f"{_BAR} ") for line in lines[table:]]
                 lines = [
                     each
                     for index, line in enumerate(lines)

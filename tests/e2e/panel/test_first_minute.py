@@ -125,6 +125,10 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     rejected(in_cell)
     expect(book.cell(0).get_by_role("link", name="Get a key")).to_be_visible()
     check_accessible(book.cell(0).locator(".jp-OutputArea"), "Not now")
+    # one card at a time: the panel's says where the other one is
+    expect(card.get_by_label("API key")).to_be_hidden()
+    card.get_by_role("button", name="Go to the cell").click()
+    expect(in_cell).to_be_focused()
     picture(book, "no-key-cell")
     book.cell(0).get_by_role("button", name="Not now").click()
     expect(book.cell(0)).to_contain_text("There is none yet.")

@@ -7,7 +7,7 @@ import { RequestError } from "../../transport/rpc";
 import type { KeptKey, ServerApi } from "../../transport/server_api";
 import { NO_ROUTE } from "../../transport/server_api";
 import { cloudPart } from "./cloud_form";
-import { CELL_WAITS, isCellWaiting, keyField, problemText } from "./key_field";
+import { CELL_WAITS, isCellWaiting, keyField, problemText, showWaitingCell } from "./key_field";
 
 export type KeyCardDeps = {
   readonly trans: Trans;
@@ -27,7 +27,7 @@ export type KeyCardDeps = {
 export type KeyCardReason = "needed" | "asked" | "refused";
 
 /** A way to Claude that the card offers. */
-export type Way = "key" | "cloud" | "demo";
+export type Way = "key" | "cloud" | "subscription" | "demo";
 
 export type KeyCard = {
   readonly node: HTMLElement;
@@ -59,7 +59,25 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
   const useSubscription = opener(subscription, trans.__("Use a Claude subscription"), trans.__("With Claude Code; no key needed"));
   const ways = [enter, useCloud, useSubscription];
   const cellLine = element("p", { class: "hint", role: "status" });
-  const sayCell = (): void => { cellLine.textContent = isCellWaiting() ? trans.__("A cell is waiting for a key. It continues when you save one.") : ""; };
+  const allWays = element("div", { class: "ways" }, enter, form, useCloud, cloud, useSubscription, subscription, demo);
+  const atCell = element("div", { class: "row at-cell", hidden: "" },
+    button(trans.__("Go to the cell"), showWaitingCell, { class: "primary" }),
+    button(trans.__("Enter it here"), () => {
+      isWantedHere = true;
+      sayCell();
+      field.focus();
+    }));
+  let isWantedHere = false;
+  const sayCell = (): void => {
+    const waits = isCellWaiting();
+    isWantedHere &&= waits;
+    const isWritten = [...allWays.querySelectorAll<HTMLInputElement>("input:not([aria-invalid])")].some((input) => input.value !== "" && !input.closest("[hidden]"));
+    // its cell has a card of its own: one at a time, and nothing that is being written goes away
+    const gives = waits && !isWantedHere && !isWritten && !allWays.contains(document.activeElement);
+    cellLine.textContent = waits ? trans.__("A cell is waiting for a key. It continues when you save one.") : "";
+    atCell.hidden = !gives;
+    allWays.hidden = gives;
+  };
   document.addEventListener(CELL_WAITS, sayCell);
   const close = button("×", () => { deps.close(); }, { class: "tool-button close", title: trans.__("Close"), "aria-label": trans.__("Close") });
   const node = element(
@@ -67,7 +85,8 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
     { class: "key-card", "aria-labelledby": "cellwright-key-title", hidden: "" },
     element("div", { class: "key-head" }, title, close),
     cellLine,
-    element("div", { class: "ways" }, enter, form, useCloud, cloud, useSubscription, subscription, demo),
+    atCell,
+    allWays,
     status,
   );
 
@@ -91,8 +110,18 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
   const focusIn = (part: HTMLElement): void => {
     if (part === form) field.focus();
     else if (part === cloud) void clouds.load();
-    else part.scrollIntoView({ block: "nearest" });
+    else {
+      part.scrollIntoView({ block: "nearest" });
+      part.querySelector("code")?.focus();
+    }
   };
+  // the card scrolls where it is long, and its room changes with the zoom
+  const keepInView = (): void => {
+    const { activeElement } = document;
+    if (node.contains(activeElement)) (activeElement?.closest(".row") ?? activeElement)?.scrollIntoView({ block: "nearest" });
+  };
+  node.addEventListener("focusin", keepInView);
+  if ("ResizeObserver" in globalThis) new ResizeObserver(keepInView).observe(node);
   demo.addEventListener("click", () => { void tryDemo(); });
 
   async function accepted(kept: KeptKey, works: string): Promise<void> {
@@ -146,7 +175,9 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
         void tryDemo();
         return;
       }
-      const part = chosen === "key" ? form : cloud;
+      const part = { key: form, cloud, subscription }[chosen];
+      isWantedHere = true;
+      sayCell();
       unfold(part);
       focusIn(part);
     },

@@ -114,26 +114,42 @@ export type CellKeyDeps = {
   readonly trans: Trans;
   readonly server: Pick<ServerApi, "keepKey">;
   /** Opens another way in the panel. */
-  way(way: "cloud" | "demo"): void;
+  way(way: "cloud" | "subscription" | "demo"): void;
   /** The user wants none now: the cell of `host` need not wait. */
   later(host: HTMLElement): void;
 };
 
-/** The fields of cells that wait for a key, in the page or just gone from it. */
-const waiting: WeakRef<HTMLElement>[] = [];
-/** Sent to the document when a cell begins to wait for a key. */
+/** The cards of cells that wait for a key, in the page or just gone from it. */
+const waiting = new Set<WeakRef<HTMLElement>>();
+/** Sent to the document when a cell begins to wait for a key, or no longer does. */
 export const CELL_WAITS = "cellwright-cell-waits-for-key";
 
 /** True while a cell of this page waits for a key. */
 export function isCellWaiting(): boolean {
-  return waiting.some((host) => host.deref()?.isConnected);
+  return waitingHosts().length > 0;
+}
+
+function waitingHosts(): HTMLElement[] {
+  return [...waiting].flatMap((each) => each.deref() ?? []).filter((host) => host.isConnected);
+}
+
+/** Brings the field of the cell that waits last into view, with the keyboard in it. */
+export function showWaitingCell(): void {
+  const field = waitingHosts().at(-1)?.querySelector("input");
+  field?.scrollIntoView({ block: "center" });
+  field?.focus();
 }
 
 /** Draws the field into the card of a cell that waits; it takes the keyboard if the user has just run the cell. */
 export function drawCellKey(host: HTMLElement, deps: CellKeyDeps): void {
   const { trans } = deps;
   const status = element("p", { class: "status", role: "status" });
+  const ended = (): void => {
+    waiting.delete(waits);
+    document.dispatchEvent(new Event(CELL_WAITS));
+  };
   const leave = (): void => {
+    ended();
     for (const each of host.querySelectorAll("button")) each.disabled = true;
     deps.later(host);
   };
@@ -141,16 +157,19 @@ export function drawCellKey(host: HTMLElement, deps: CellKeyDeps): void {
     trans, server: deps.server,
     busy: (words) => { setText(status, words); },
     kept: (_, words) => {
+      ended();
       field.enable(false);
       setText(status, `${words} ${trans.__("The prompt continues.")}`);
     },
   });
-  waiting.push(new WeakRef(host));
+  const waits = new WeakRef(host);
+  waiting.add(waits);
   host.replaceChildren(
     element("b", {}, trans.__("Claude needs a key")),
     field.node,
     element("div", { class: "choices" },
       button(trans.__("Use a cloud"), () => { deps.way("cloud"); }),
+      button(trans.__("Use a Claude subscription"), () => { deps.way("subscription"); }),
       button(trans.__("Try the demo"), () => {
         deps.way("demo");
         leave();

@@ -165,7 +165,7 @@ export function optionList(question: AskedQuestion, title: string | null, remark
     ...previews.nodes,
   );
   const changed = (): void => {
-    previews.show(boxes.findLastIndex((box) => box.checked));
+    previews.show(boxes.findLastIndex((box) => box.checked), true);
     onChange();
   };
   const take = (box: HTMLInputElement): void => {
@@ -182,7 +182,7 @@ export function optionList(question: AskedQuestion, title: string | null, remark
     changed();
   });
   node.querySelectorAll("label").forEach((label, index) => {
-    label.addEventListener("pointerenter", () => { previews.show(index); });
+    label.addEventListener("pointerenter", () => { previews.show(index, false); });
   });
   return {
     node,
@@ -218,18 +218,20 @@ function optionText(option: QuestionOption | undefined): HTMLElement[] {
   return parts;
 }
 
-/** All previews in one place, one of them seen: the card keeps its height, whichever it is. */
-function previewStack(options: QuestionOption[]): { nodes: HTMLElement[]; show: (index: number) => void } {
+/** The previews in one place, one of them seen. One that is not `chosen`, only looked at, takes no room away: nothing moves up under the pointer. */
+function previewStack(options: QuestionOption[]): { nodes: HTMLElement[]; show: (index: number, chosen: boolean) => void } {
   if (!options.some((option) => option.preview)) return { nodes: [], show: () => undefined };
   const shown = options.map(({ label, preview }) => /^--- .+\n\+\+\+ .+\n@@ /.test(preview)
     ? diffView(preview)
     : element("pre", { class: "exact detail", tabindex: "0", role: "group", "aria-label": `Preview of ${revealed(label)}` }, visibleText(preview || "No preview")),
   );
-  const show = (index: number): void => {
-    shown.forEach((one, at) => { one.style.visibility = at === Math.max(index, 0) ? "" : "hidden"; });
+  const stack = element("div", { class: "previews" }, ...shown);
+  const show = (index: number, chosen: boolean): void => {
+    stack.style.minHeight = chosen ? "" : `${stack.offsetHeight}px`;
+    shown.forEach((one, at) => { one.style.display = at === Math.max(index, 0) ? "" : "none"; });
   };
-  show(0);
-  return { nodes: [element("div", { class: "previews" }, ...shown)], show };
+  show(0, true);
+  return { nodes: [stack], show };
 }
 
 // Claude's own questions, as the input of the call has them.

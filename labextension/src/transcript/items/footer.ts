@@ -15,6 +15,8 @@ import { undoOffers } from "./undo_offers";
 const STOP_AGAIN_MS = 5000;
 
 const SHOWN_CONTEXT_PERCENT = 50;
+/** With more links than these the rest unfolds. */
+const LINKS = 3;
 
 const ENDS: Record<string, string> = {
   end_turn: "Done",
@@ -71,6 +73,14 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
   copy.title = "Copy the answer";
   const undo = undoButton(place);
   const about = element("span", { class: "about" }, state, mode, facts);
+  let unfolded = false;
+  const rest = button("More", () => {
+    const shown = new Set(facts.querySelectorAll("button"));
+    unfolded = true;
+    draw();
+    [...facts.querySelectorAll("button")].find((node) => !shown.has(node))?.focus();
+  }, { class: "plain", "aria-expanded": "false" });
+  const draw = (): void => { drawFacts(facts, factsOf(place, undo.node, more, unfolded ? null : rest)); };
   const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), about, copy, stop);
 
   const tick = (): void => {
@@ -91,7 +101,7 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
       copy.hidden = store.end === null || answerOf(store) === "";
       setText(mode, MODE_NAMES[store.mode] ?? store.mode);
       mode.hidden = ["", "default"].includes(store.mode);
-      drawFacts(facts, factsOf(place, undo.node, more));
+      draw();
       tick();
       undo.settle();
     },
@@ -164,7 +174,8 @@ function stateText(store: TranscriptStore): string {
   return run ? `Working… ${wholeSeconds(store.now() - run.started)}` : store.have > 0 ? "Waiting…" : "Starting…";
 }
 
-function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTMLElement[]): Fact[] {
+/** `rest` unfolds the links that are too many; null: all are shown. */
+function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTMLElement[], rest: HTMLElement | null): Fact[] {
   const { run, totals } = place.store;
   const facts: Fact[] = run ? [{ text: run.model }] : [];
   const tokens = totals.output > 0 ? `${count(totals.input)} tokens in, ${count(totals.output)} out` : "";
@@ -173,11 +184,16 @@ function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTM
   else if (tokens) facts.push({ text: tokens });
   const changed = countsOf(place.store);
   if (changed) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` }, undo);
-  facts.push(...more.filter((node) => !node.hidden));
+  // a change has Undo
+  facts.push(...fewest(more.filter((node) => !node.hidden), LINKS - Number(changed !== ""), rest));
   // the panel has it in sight all the time; while there is much room nobody asks
   const used = totals.window ? Math.round((100 * totals.context) / totals.window) : 0;
   if (used >= SHOWN_CONTEXT_PERCENT && !isInPanel(place)) facts.push({ text: `${used}% context` });
   return facts;
+}
+
+function fewest(links: readonly HTMLElement[], room: number, rest: HTMLElement | null): readonly HTMLElement[] {
+  return rest && links.length > room ? [...links.slice(0, room), rest] : links;
 }
 
 function countsOf({ changes }: TranscriptStore): string {

@@ -71,7 +71,8 @@ describe("a cell that waits for a key", () => {
     expect(node.textContent).toContain("Key saved in the system's keyring.");
     expect(node.querySelector("a")?.textContent).toBe("Get a key");
     for (const each of node.querySelectorAll<HTMLElement>(".choices button")) each.click();
-    expect(done).toEqual(["cloud", "demo", "later"]);
+    expect(done).toEqual(["cloud", "subscription", "demo", "later"]);
+    expect(isCellWaiting()).toBe(false);
     await expectAccessible(document.body);
   });
 });

@@ -126,7 +126,7 @@ describe("one question", () => {
   it("shows the preview of the option that is chosen, in the same place", async () => {
     const options = STORE.options.map((option) => ({ ...option, preview: `preview of ${option.label}` }));
     const { card } = await asked(question({ ...STORE, options }));
-    const seen = (): string[] => [...card.querySelectorAll<HTMLElement>(".previews pre")].filter((pre) => pre.style.visibility !== "hidden").map((pre) => pre.textContent);
+    const seen = (): string[] => [...card.querySelectorAll<HTMLElement>(".previews pre")].filter((pre) => pre.style.display !== "none").map((pre) => pre.textContent);
     expect(seen()).toEqual(["preview of Parquet"]);
     press(card, "2");
     expect(seen()).toEqual(["preview of CSV"]);

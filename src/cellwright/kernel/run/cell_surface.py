@@ -107,8 +107,11 @@ def _view(options: MagicOptions, look: Look, *, in_terminal: bool) -> View:
         return JsonView(sys.stdout)
     if options.quiet:
         return AnswerView(sys.stdout, None)
-    if not in_terminal or not draws(sys.stdout, os.environ, columns_of(sys.stdout, os.environ)):
+    if not in_terminal:
         return PlainView(sys.stdout)
+    columns = columns_of(sys.stdout, os.environ)
+    if not draws(sys.stdout, os.environ, columns):
+        return PlainView(sys.stdout, columns if sys.stdout.isatty() else None)
     from cellwright.terminal.views.live_view import live_view  # rich
 
     return live_view(sys.stdout, look, shares_screen=True)

@@ -61,7 +61,7 @@ def make_view(
     if quiet or not streams.stdout.isatty():
         return AnswerView(streams.stdout, None if quiet else streams.stderr)
     if not streams.draws_on(streams.stdout):
-        return PlainView(streams.stdout)
+        return PlainView(streams.stdout, columns_of(streams.stdout, streams.environ))
     from cellwright.terminal.views.live_view import live_view  # rich: imported while the first request is on its way
 
     return live_view(streams.stdout, look, details=details, unfolds=unfolds)

@@ -33,6 +33,7 @@ from cellwright.telemetry.json_lines import JsonLines, Line, whole_run
 from cellwright.telemetry.run_state import CallItem, RunState
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.terminal_text import harmless
+from cellwright.terminal.views.wrapped_markdown import WrappedMarkdown
 from cellwright.text import visible_line
 from cellwright.tools.planning.todos import MARKS
 
@@ -98,10 +99,14 @@ class AnswerView(Unseen):
 
 
 class PlainView(Unseen):
-    """The answer as it is written, and a line for each call, on one stream without colours or cursor movements."""
+    """The answer as it is written, and a line for each call, on one stream without colours or cursor movements.
 
-    def __init__(self, out: TextIO) -> None:
+    With `columns` the answer is wrapped to them.
+    """
+
+    def __init__(self, out: TextIO, columns: int | None = None) -> None:
         self._out = out
+        self._wrapped = WrappedMarkdown(columns) if columns is not None else None
         self._lines = CallLines(out)
         self._open_line = False
         self._shown = False
@@ -116,9 +121,7 @@ class PlainView(Unseen):
         match event:
             case TextDelta():
                 text = harmless(event.text)
-                self._out.write(text)
-                self._out.flush()
-                self._open_line = not text.endswith("\n") if text else self._open_line
+                self._write(text if self._wrapped is None else self._wrapped.add(text))
                 self._shown = True
             case ThinkingDelta():
                 self._thinking.add(event.text)
@@ -130,7 +133,16 @@ class PlainView(Unseen):
                 self._shown = self._shown and not isinstance(event, TurnEnd | Retrying)
                 self._lines.emit(event)
 
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        self._out.write(text)
+        self._out.flush()
+        self._open_line = not text.endswith("\n")
+
     def _end_line(self) -> None:
+        if self._wrapped is not None:
+            self._write(self._wrapped.rest())
         if self._open_line:
             print(file=self._out, flush=True)
             self._open_line = False

@@ -12,7 +12,7 @@ from cellwright.text import lazy_pattern
 Style = Literal["", "title", "dim", "warning", "error", "good", "added", "removed", "hunk"]
 
 NARROW = 50
-"""Columns; under this width lines are left as they come."""
+"""Columns; under this width nothing is drawn."""
 
 _SEQUENCE = lazy_pattern(r"\x1b(?:\[[0-9;:?<=>]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 _CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
