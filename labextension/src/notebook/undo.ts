@@ -8,6 +8,7 @@ import type { JsonObject } from "../json";
 import { addPageStyle } from "../page";
 import type { UndoPlace } from "../transcript/items/undo_offers";
 import { undoOffers } from "../transcript/items/undo_offers";
+import { TRANSCRIPT_TYPE } from "../transcript/protocol";
 import { revealed } from "../transcript/visible_text";
 import type { CellModel } from "./cell_language";
 import { notebookLinks } from "./notebook_links";
@@ -41,7 +42,7 @@ export class UndoButtons {
         for (const place of undoOffers().in(cell.node)) place.offer(null);
       } else if (host?.getAttribute(TURN) !== nameOf(turn)) {
         host?.remove();
-        cell.node.append(undoButton(turn, this.requestNow(panel), cell.node));
+        cell.node.append(undoButton(turn, this.requestNow(panel), cell.node, hasTranscript((cell.model as CellModel).outputs)));
       }
     }
   }
@@ -75,6 +76,11 @@ function turnOf(outputs: CellModel["outputs"]): UndoableTurn | null {
   return null;
 }
 
+/** Whether an answer is drawn there, now or when the cell comes into sight. */
+function hasTranscript(outputs: CellModel["outputs"]): boolean {
+  return Array.from({ length: outputs?.length ?? 0 }, (_, index) => outputs?.get(index)).some((output) => output && TRANSCRIPT_TYPE in output.data);
+}
+
 /** The button of a turn: in the footers of its answer, as they come, else in `host`, where its card opens. */
 type Offer = { readonly host: HTMLElement; readonly turn: UndoableTurn; readonly ask: KernelRequest; offer(): void; focus(): void; withdraw(): void };
 
@@ -98,8 +104,11 @@ function nameOf({ session, turn }: UndoableTurn): string {
   return `${session} ${turn}`;
 }
 
-/** The place of a card that undoes a turn after it has shown what that would do. `answer` holds the answer, and its footer. */
-export function undoButton(turn: UndoableTurn, ask: KernelRequest, answer: HTMLElement): HTMLElement {
+/**
+ * The place of a card that undoes a turn after it has shown what that would do. `answer` holds the answer, and its footer; with
+ * `hasFooter` that may be drawn later, and until then there is no button: a row that came and went would move what is read.
+ */
+export function undoButton(turn: UndoableTurn, ask: KernelRequest, answer: HTMLElement, hasFooter = false): HTMLElement {
   begin();
   const host = document.createElement("div");
   host.className = UNDO_CLASS;
@@ -117,8 +126,7 @@ export function undoButton(turn: UndoableTurn, ask: KernelRequest, answer: HTMLE
       const there = places();
       for (const place of there) place.offer(() => void preview(offer));
       if (there.length > 0) own.remove();
-      // a row that stands until the footer comes would move what is read
-      else if (host.childElementCount === 0 && !undoOffers().isAwaited(answer)) host.append(own);
+      else if (host.childElementCount === 0 && !hasFooter && !undoOffers().isAwaited(answer)) host.append(own);
     },
     focus() {
       (places()[0] ?? own).focus();

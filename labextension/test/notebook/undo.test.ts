@@ -4,9 +4,10 @@ import { beforeEach, expect, it } from "vitest";
 
 import { UNDO_CLASS, UndoButtons } from "../../src/notebook/undo";
 import { undoOffers } from "../../src/transcript/items/undo_offers";
+import { TRANSCRIPT_TYPE } from "../../src/transcript/protocol";
 import { standIn } from "../support/stand_in";
 
-type UndoCell = { readonly node: HTMLElement; readonly model: { readonly outputs: { readonly length: number; get(): { readonly metadata: unknown } } } };
+type UndoCell = { readonly node: HTMLElement; readonly model: { readonly outputs: { readonly length: number; get(): { readonly metadata: unknown; readonly data: object } } } };
 
 type Asked = [method: string, params: Record<string, unknown>];
 
@@ -15,11 +16,11 @@ const SHOWN = { title: "Undo turn 3 “Rename it”?", text: "a.py will be resto
 let asked: Asked[];
 let open: number[];
 
-function cell(undo: number | null, session = "s1"): UndoCell {
+function cell(undo: number | null, session = "s1", data = {}): UndoCell {
   const node = document.createElement("div");
   document.body.append(node);
   const metadata = undo === null ? {} : { cellwright: { session, undo } };
-  return { node, model: { outputs: { length: 1, get: () => ({ metadata }) } } };
+  return { node, model: { outputs: { length: 1, get: () => ({ metadata, data }) } } };
 }
 
 function kernel(method: string, params: Record<string, unknown>): Promise<unknown> {
@@ -102,6 +103,19 @@ it("is not below an answer before that has ended", async () => {
   ended();
   await settled();
   expect(one.node.textContent).toBe("Undo turn");
+});
+
+it("waits for the footer of an answer that is drawn later", async () => {
+  const one = cell(3, "s1", { [TRANSCRIPT_TYPE]: {} });
+  const place = document.createElement("div");
+  one.node.append(place);
+  one.node.classList.add("jp-Cell");
+  await new UndoButtons(() => kernel).update(standIn({ content: { widgets: [one] } }));
+  expect(one.node.textContent).toBe("");
+  let offered = 0;
+  undoOffers().add({ host: place, offer: () => { offered++; }, focus: () => undefined });
+  await settled();
+  expect([offered, one.node.textContent]).toEqual([1, ""]);
 });
 
 it("is in the answer's footer once there is one, whose focus it gives back", async () => {
