@@ -42,4 +42,7 @@ def test_lines_are_as_wide_as_the_terminal(text: str, shown: str, size: int) -> 
 
 def test_words_come_out_while_a_line_is_written() -> None:
     markdown = WrappedMarkdown(80)
-    assert [markdown.add(text) for text in ("The ti", "de is", " high.\n")] == ["The", " tide", " is high.\n"]
+    assert [markdown.add(text) for text in ("The ti", "de is", " high.\n")] == ["The ti", "de is", " high.\n"]
+    # a word that may not fit is waited for
+    markdown = WrappedMarkdown(12)
+    assert [markdown.add(text) for text in ("The ti", "de is", " high.\n")] == ["The", " tide", " is\nhigh.\n"]

@@ -1,7 +1,7 @@
 """Markdown as lines of plain text no wider than a terminal that cannot be drawn on.
 
-Prose comes out word by word as it is written. A table comes out when it has ended: in columns if these fit, else as
-one block for each row. Code stays as it is.
+Prose comes out as it is written, near the end of a line word by word. A table comes out when it has ended: in columns if
+these fit, else as one block for each row. Code stays as it is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ _RULE = lazy_pattern(r"\s*([-*_=])(?:\s*\1){2,}\s*")
 _MARKER = lazy_pattern(r"\s*(?:(?:[-+*]|\d{1,9}[.)]|>|#{1,6})\s+(?:\[[ xX]\]\s+)?)*")
 _PROSE = lazy_pattern(r"(?:[^\s|`~\-*_=+#>\d\[]|\[[^\sxX]|\[[ xX][^\]]|`[^`]|\*{1,2}[^\s*]|\d+[^\s\d.)])")
 _CELL_END = lazy_pattern(r"(?<!\\)\|")
+REST_OF_A_WORD = 20
+"""Columns: what is still missing of a word is seldom longer."""
+
 _DELIMITER = lazy_pattern(r"\s*:?-+:?\s*")
 
 
@@ -75,8 +78,10 @@ class WrappedMarkdown:
                 return ""
             before = self._end_table()
         end = len(self._pending.rstrip())
-        # what comes next may belong to the last word
+        # what comes next may belong to the last word: it waits unless it would still fit then
         cut = max(self._pending.rfind(" ", 0, end), self._pending.rfind("\t", 0, end))
+        if (self._column if self._flows else 0) + _width(self._pending[:end]) + REST_OF_A_WORD <= self._columns:
+            cut = end
         marker = _MARKER.match(self._pending)
         if cut <= 0 or (not self._flows and marker and cut < marker.end()):
             return before
