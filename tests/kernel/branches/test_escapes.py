@@ -6,6 +6,7 @@ import contextlib
 import functools
 import io
 import os
+import subprocess
 import sys
 import time
 import traceback
@@ -18,7 +19,7 @@ from notebook_kernel import NotebookKernel
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.kernel.branches.bounds import BranchBounds, branch_bounds, branches_enforced, end_marked
-from cellwright.kernel.branches.forked.secrets import LEAST_BYTES, overwrite_in_memory, secrets_of
+from cellwright.kernel.branches.forked.secrets import LEAST_BYTES
 from cellwright.sandbox import landlock
 from cellwright.sandbox.kernel.process_mark import marked_processes
 from cellwright.sandbox.private_folder import PrivateFolder
@@ -253,44 +254,48 @@ def test_everyday_work_is_done_in_it(tmp_path: Path, private: PrivateFolder) -> 
     assert _result_of(bounds, work) == repr(("slept", [b"2", b"ok"], True))
 
 
-def test_secrets_are_overwritten_in_memory_and_nothing_else(tmp_path: Path, private: PrivateFolder) -> None:
-    key = "sk-ant-api03-" + os.urandom(30).hex()
-    token = os.urandom(20).hex()
-    short = "s" * (LEAST_BYTES - 1)
+HOLDER = """
+import os
+from cellwright.kernel.branches.forked.secrets import overwrite_in_memory, secrets_of
+
+key, token, short = os.environ["ANTHROPIC_API_KEY"], os.environ["HUB_TOKEN"], os.environ["DB_PASSWORD"]
+# as headers, settings and messages hold them
+held = [{"x-api-key": f"{key}"}, f"Bearer {token} {key}".encode(), [f"{number}:{key}" for number in range(50)], short]
+needles = secrets_of(os.environ)
+print("held", flush=True)
+input()
+print(overwrite_in_memory(needles), held[2][7], os.environ["HOME"], held[3], flush=True)
+input()
+"""
+
+
+def test_secrets_are_overwritten_in_memory_and_nothing_else() -> None:
+    key, token, short = "sk-ant-api03-" + os.urandom(30).hex(), os.urandom(20).hex(), "s" * (LEAST_BYTES - 1)
     environ = {"ANTHROPIC_API_KEY": key, "HUB_TOKEN": token, "DB_PASSWORD": short, "HOME": "/home/somebody"}
-    # as headers, settings and messages hold them
-    held = [
-        {"x-api-key": f"{key}"},
-        f"Bearer {token} {key}".encode(),
-        [f"{number}:{key}" for number in range(50)],
-        short,
-    ]
-    fingerprints = [_mirrored(each) for each in (key, token)]
-    needles = secrets_of(environ)
-
-    def look() -> str:
-        count = overwrite_in_memory(needles)
-        left = sum(_count_in_memory(_mirrored(each)) for each in fingerprints)
-        return repr((count > 50, left, held[2][7], environ["HOME"], held[3] == short))  # type: ignore[index]
-
-    counted = eval(_forked(look))
-    assert counted == (True, counted[1], f"7:{'*' * len(key)}", "/home/somebody", True)
-    # the copies that looking for them makes
-    assert counted[1] <= 4
-    assert environ["ANTHROPIC_API_KEY"] == key
+    # a process of its own, looked at from here: one that counts in its own memory finds what the counting copied
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, text=True
+    ) as holder:
+        assert holder.stdin
+        assert holder.stdout
+        assert holder.stdout.readline() == "held\n"
+        assert _count_in_memory(holder.pid, key) > 50
+        assert _count_in_memory(holder.pid, token) > 1
+        print(file=holder.stdin, flush=True)
+        count, *rest = holder.stdout.readline().split()
+        assert int(count) > 50
+        assert rest == [f"7:{'*' * len(key)}", "/home/somebody", short]
+        assert [_count_in_memory(holder.pid, secret) for secret in (key, token)] == [0, 0]
+        holder.communicate("\n")
 
 
-def _mirrored(text: str) -> str:
-    return text[::-1]
-
-
-def _count_in_memory(text: str) -> int:
-    """Count the copies of `text` that the memory of this process holds, wherever they are."""
+def _count_in_memory(pid: int, text: str) -> int:
+    """Count the copies of `text` that the memory of process `pid` holds, wherever they are."""
     count = 0
-    with Path("/proc/self/mem").open("rb", buffering=0) as memory:
-        for line in Path("/proc/self/maps").read_text("utf-8").splitlines():
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text("utf-8").splitlines():
             begin, end = (int(address, 16) for address in line.split()[0].split("-"))
-            if line.split()[1].startswith("rw") and end - begin < 64 * 2**20:
+            if line.split()[1].startswith("rw"):
                 memory.seek(begin)
                 with contextlib.suppress(OSError):
                     count += memory.read(end - begin).count(text.encode())
