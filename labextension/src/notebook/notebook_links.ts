@@ -62,7 +62,7 @@ export class NotebookLinks {
     this.frontEnd = about;
   }
 
-  /** Kernels are told that this page draws the field for a key in a cell that waits for one. */
+  /** Tell kernels that this page draws the field for a key in a cell that waits for one. */
   offerKeyCard(): void {
     this.drawsKeyCard = true;
     this.sendHelloSoon();

@@ -258,26 +258,9 @@ class ToolContext(Struct, frozen=True):
 
 
 class Tool(Struct, frozen=True, kw_only=True, dict=True):  # a dict for what is worked out once
-    """One tool. `call(input, ctx)` gets input that was validated against `input_schema`.
+    """A tool that Claude can call.
 
-    `access` is what the permission policy judges calls by. `read_only` calls of a turn run in parallel.
-    `title(input)` is the line on the tool's card; `preview(input)`, which may raise CannotBeDone, is what a question shows.
-    `best_for` says in a few words what it is the right one for; the system prompt lists it so, under its category.
-    `limits.seconds` bounds a call from outside. `input_examples` fit `input_schema` and go to the model with it.
-    `defer_loading`: the model is told of it by ToolSearch, and not before the first word.
-    `asks` is what the user is asked where the policy says "ask": whether the call may run, or, where the call is itself a
-    question to the user, that question; the answer then comes back as the call's input, which must fit `answered_schema`:
-    the model, which sees `input_schema` alone, cannot answer in the user's place. `facts(input)` is what the policy
-    must know besides the input, under names that the schema does not have: the folder a shell is in. `prepare(input)` is
-    waited for before: it finds out what `facts` tells then. It may raise ToolError for what cannot be done anyway.
-    `check(input)` judges inputs in place of the schema, which is compiled: a stranger's is not. It raises ToolError.
-    `asks_together`: the user is asked about neighbouring calls of one message at once, and may answer in any order; each
-    runs when it was allowed, one at a time. `everyday`: a built-in tool that a model with a small window is told of, too.
-    `rarely_used`: most sessions never call it, or have a plainer one for it; it is deferred where the API can load tools.
-    `has_effects`: its calls have effects besides changed files and cells, which nothing takes back; None: as those of its
-    category. `other_names` are names that a call may use instead, the likeliest first. `input_type` is the class of a typed
-    input, `output_type` that of structured results. `tool` makes one of a function; a program with a schema at hand makes
-    it so:
+    The function `tool` makes one of a typed function; a program that has a JSON schema makes it so:
 
     >>> async def look_up(given: dict, ctx: ToolContext) -> str:
     ...     return f"customer {given['id']}"
@@ -290,25 +273,46 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):  # a dict for what is 
     description: str
     input_schema: Mapping[str, Any]
     call: Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult | Content]]
+    """Does the work of one call. Its input was validated against `input_schema`."""
     access: ToolAccess = ToolAccess()
+    """What calls touch; the permission policy judges them by it."""
     read_only: bool = False
+    """Calls change nothing; those of one turn run in parallel."""
     limits: ToolLimits = field(default_factory=ToolLimits)
+    """Enforced from outside the call, and stated in the description."""
     category: Category = "other"
     best_for: str = ""
+    """In a few words, when to choose this tool; the system prompt lists it under its category."""
     input_examples: Sequence[Mapping[str, Any]] = ()
+    """Inputs that fit `input_schema`, sent to the model with it."""
     defer_loading: bool = False
+    """The model learns of the tool from ToolSearch, not before its first word."""
     asks: QuestionKind = "permission"
+    """The question put to the user where the policy says "ask": may the call run, or the question that the call itself is.
+    Its answer then comes back as the call's input."""
     answered_schema: Mapping[str, Any] | None = None
+    """What the answered input must fit. The model sees `input_schema` alone, so it cannot answer in the user's place."""
     prepare: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None
+    """Awaited before `facts`, to find out what those state. May raise ToolError for a call that cannot succeed."""
     check: Callable[[Mapping[str, Any]], None] | None = None
+    """Validates inputs in place of the compiled `input_schema`, for schemas of strangers. Raises ToolError."""
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """What the policy must know besides the input, such as the shell's folder, under names that the schema lacks."""
     asks_together: bool = False
+    """Neighbouring calls of one message ask at the same time and may be answered in any order; each runs once allowed, one
+    at a time."""
     everyday: bool = False
+    """A built-in tool that even a model with a small window is offered."""
     rarely_used: bool = False
+    """Most sessions never call it, or have a simpler tool; its loading is deferred where the API can do that."""
     has_effects: bool | Callable[[], bool | None] | None = None
+    """Whether calls have effects that nothing can undo, beyond changed files and cells; None: as its category's."""
     other_names: Sequence[str] = ()
+    """Names that a call may use instead, the likeliest first."""
     title: Callable[[Mapping[str, Any]], str] | None = None
+    """The line on the call's card."""
     preview: Callable[[Mapping[str, Any]], Awaitable[Preview]] | None = None
+    """What the question about a call shows. May raise CannotBeDone."""
     input_type: type[ToolInput] | None = None
     output_type: type[ToolOutput] | None = None
 
