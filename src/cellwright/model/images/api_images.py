@@ -220,7 +220,7 @@ def _decoded(file: BinaryIO, limits: ImageLimits) -> tuple[Image.Image, _ImageIn
         if about.kind == "JPEG":
             # Pillow takes the smallest whose sides are each at least so long: of a long picture the short one is no MAX_SIDE
             longest = max(image.size)
-            image.draft(None, tuple(max(1, side * MAX_SIDE // longest) for side in image.size))
+            image.draft(None, (max(1, about.width * MAX_SIDE // longest), max(1, about.height * MAX_SIDE // longest)))
         image.load()
         scaled = scaled_down(image, MAX_SIDE, limits.max_pixels)
         return scaled.transpose(Image.Transpose[TURNS[orientation]]) if turned else scaled, about
