@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -335,8 +336,11 @@ print(left.pid)
 
 
 def _children(pid: int) -> list[int]:
-    found = [(task / "children").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
-    return [int(each) for line in found for each in line.split()]
+    found: list[int] = []
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has just ended
+            found += map(int, listed.read_text("ascii").split())
+    return found
 
 
 def _state(pid: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,22 +125,22 @@ def test_an_answer_without_numbers_of_code_has_nothing_to_test(kernel: NotebookK
     assert "no numbers that come from code" in page
 
 
-def test_an_interrupt_ends_all_copies_at_once(kernel: NotebookKernel, page: Page, model: MessagesServer) -> None:
+def test_an_interrupt_ends_all_copies_at_once(
+    kernel: NotebookKernel, page: Page, model: MessagesServer, project: Path
+) -> None:
     kernel.run(DATA)
-    kernel.run("import time\npause = 0")
-    ask(kernel, model, "time.sleep(pause)\nprint('signal_sum', round(df.signal.sum(), 4))")
-    kernel.run("pause = 0.3")
-    cell = kernel.begin("%claude /stability df label=arm seconds=100")
+    stands = project / "stands"
+    kernel.run("import os, time")
+    ask(kernel, model, "while os.path.exists('stands'): time.sleep(1)\nprint('signal_sum', round(df.signal.sum(), 4))")
+    cell = kernel.begin("%claude /stability df label=arm seconds=600")
     kernel.wait_for(lambda _: page.transcripts and any(" of 115 runs" in op.get("text", "") for op in page.ops), cell)
-    began = time.monotonic()
+    stands.touch()
     kernel.interrupt()
-    kernel.finish(cell)
-    took = time.monotonic() - began
+    kernel.finish(cell)  # within a minute; the copies would stand still for ten minutes
+    stands.unlink()
     assert cell.status == "error"
-    assert took < 5, took
     living = "[b.owner for b in __import__('gc').get_objects() if type(b).__name__ == 'Branch' and b.alive]"
     assert kernel.value(living) == "[]"
-    print("interrupted in", took)
     assert kernel.run("2 + 2").status == "ok"
 
 

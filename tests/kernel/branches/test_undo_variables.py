@@ -110,8 +110,13 @@ def test_without_branches_no_copy_is_made(kernel: NotebookKernel, model: Message
 COPIES = """
 from pathlib import Path
 def copies():
-    children = [int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
-    return [pid for pid in children if Path(f"/proc/{pid}/cmdline").read_bytes() == Path("/proc/self/cmdline").read_bytes()]
+    children = [pid for task in Path("/proc/self/task").iterdir() for pid in read(task / "children").split()]
+    return [int(pid) for pid in children if read(Path("/proc", pid.decode(), "cmdline")) == read(Path("/proc/self/cmdline"))]
+def read(path):
+    try:
+        return path.read_bytes()
+    except OSError:  # the thread or the process has just ended
+        return b""
 """
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import gc
 import os
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from cellwright.tools.process.child_processes import ChildProcesses, Command, ch
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 from eventual import SECONDS, eventually
 from processes.marked_processes import marked, wait_until_gone
+from processes.this_process import open_files, threads
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
 
@@ -96,20 +96,6 @@ async def started(command: Command, **more: Any) -> RunningProgram:
     program = RunningProgram(command, output=take, **more)
     await written.wait()
     return program
-
-
-def open_files() -> set[tuple[str, str]]:
-    """The descriptors of this process, each with what it leads to."""
-    found = set()
-    for link in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # the one that this listing was read from
-            found.add((link.name, str(link.readlink())))
-    return found
-
-
-def held(what: str) -> int:
-    """How many descriptors ("fd") or threads ("task") this process has."""
-    return len(list(Path(f"/proc/self/{what}").iterdir()))
 
 
 def test_output_and_errors_come_apart_or_together(place, play):
@@ -337,15 +323,14 @@ def test_what_cannot_be_started_is_an_error_that_leaves_nothing_open(place, play
 
 def test_no_descriptors_and_no_threads_are_left(place, play):
     play(outputs(place.command("true")))
-    gc.collect()
-    before = held("fd"), held("task")
+    before = open_files(), threads()
 
     async def many() -> None:
         await asyncio.gather(*(outputs(place.shell("cat | cat"), source=b"x" * ENOUGH) for _ in range(10)))
         assert not await RunningProgram(place.command("sleep", "1000"), output=lambda _: True, source=b"x").finish(0.01)
 
     play(many())
-    eventually(lambda: (held("fd"), held("task")), lambda now: now[0] <= before[0] and now[1] <= before[1])
+    eventually(lambda: (open_files() - before[0], threads() - before[1]), lambda more: not any(more))
 
 
 def test_it_is_a_child_of_those_it_was_started_as(place, play):

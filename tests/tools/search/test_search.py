@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
@@ -26,6 +25,8 @@ from cellwright.tools.search.ripgrep import (
     run_ripgrep,
     search_program,
 )
+from eventual import eventually
+from processes.this_process import children
 from row_tables import for_each_row
 
 
@@ -436,35 +437,19 @@ def test_time_is_within_bounds(project, seconds):
 # the child
 
 
-def children() -> list[int]:
-    """The child processes of this process, zombies included, without the watchdog that starts with the first of them."""
-    found = []
-    for listed in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread has just ended
-            found += map(int, listed.read_text().split())
-    return [pid for pid in found if not is_watchdog(pid)]
-
-
-def is_watchdog(pid: int) -> bool:
-    try:
-        return b"watchdog" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-
-
 @asynccontextmanager
 async def blocked_search(folder: Path, **options: float) -> AsyncIterator[asyncio.Task[object]]:
     """A search that never ends by itself: it reads a pipe that nobody writes."""
     os.mkfifo(folder / "pipe")
-    before = set(children())
+    before = children()
     search = run_ripgrep(
         search_program(), ["-e", "x", "--", "pipe"], cwd=folder, separator=b"\n", **{"seconds": 60, **options}
     )
     task = asyncio.create_task(search)
-    while not set(children()) - before and not task.done():
+    while not children() - before and not task.done():
         await asyncio.sleep(0)
     yield task
-    assert set(children()) == before
+    eventually(lambda: children() - before, lambda more: not more)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -499,7 +484,7 @@ def test_a_search_stopped_at_its_limit_leaves_no_child_with_a_full_pipe(tmp_path
     assert len(output.records) == 10
     assert not output.whole
     assert not output.timed_out
-    assert children() == before
+    eventually(lambda: children() - before, lambda more: not more)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -508,14 +493,10 @@ def test_the_child_gets_no_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", "/home/somebody")
 
     async def scene() -> bytes:
-        before = set(children())
+        before = children()
         async with blocked_search(tmp_path) as task:
-            (child,) = set(children()) - before
-            environment = Path(f"/proc/{child}/environ")
-            # between fork and exec it is still ours
-            while b"rg" not in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[0][-2:]:
-                await asyncio.sleep(0)
-            seen = environment.read_bytes()
+            (child,) = children() - before
+            seen = Path(f"/proc/{child}/environ").read_bytes()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -19,25 +19,21 @@ from cellwright.model.images.png_checksums import has_right_checksums, with_righ
 if TYPE_CHECKING:
     from PIL import Image
 
-STRIP_ROWS = 64
-"""Rows of the reduced image that are made at a time."""
+BAND_ROWS = 8
+"""Rows of the smaller image that are made at a time."""
 
 FINE = 2
-"""The factor by which a reduced image must still be larger than wanted, so that the last step can be done well."""
+"""Pixels are averaged first where at least so many times as many are left as are wanted, so the last step is done well."""
 
 
 def scaled_down(image: Image.Image, max_side: int, max_pixels: int) -> Image.Image:
     """The image itself if it is small enough, else a smaller one in proportion."""
-    from PIL import Image  # heavy
-
     width, height = image.size
     factor = min(max_side / max(width, height), math.sqrt(max_pixels / (width * height)))
     if factor >= 1:
         return image
     size = (max(1, round(width * factor)), max(1, round(height * factor)))
-    times = int(1 / factor / FINE)
-    fewer = _reduced(image, times) if times > 1 else _averageable(image)
-    return fewer.resize(size, Image.Resampling.LANCZOS)
+    return _resized(image, size)
 
 
 def plain(image: Image.Image) -> Image.Image:
@@ -51,20 +47,26 @@ def plain(image: Image.Image) -> Image.Image:
     return image.convert("L" if image.mode == "1" else "RGB")
 
 
-def _reduced(image: Image.Image, times: int) -> Image.Image:
-    """Each `times` × `times` pixels averaged, strip by strip: of a whole image Pillow would make copies on the way."""
+def _resized(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """The image at a smaller `size`, band by band: of a whole image Pillow would make copies on the way."""
     from PIL import Image  # heavy
 
-    width, height = image.size
-    rows = STRIP_ROWS * times
-    fewer: Image.Image | None = None
-    for top in range(0, height, rows):
-        strip = _averageable(image.crop((0, top, width, min(height, top + rows)))).reduce(times)
-        if fewer is None:
-            fewer = Image.new(strip.mode, (strip.width, math.ceil(height / times)))
-        fewer.paste(strip, (0, top // times))
-    assert fewer is not None  # an image has a height
-    return fewer
+    (width, height), (wanted_width, wanted_height) = image.size, size
+    times = height / wanted_height
+    margin = math.ceil(4 * times) + 1  # a pixel is made of those at most three of its heights away
+    smaller: Image.Image | None = None
+    for top in range(0, wanted_height, BAND_ROWS):
+        bottom = min(top + BAND_ROWS, wanted_height)
+        above = max(0, math.floor(top * times) - margin)
+        below = min(height, math.ceil(bottom * times) + margin)
+        strip = _averageable(image.crop((0, above, width, below)))
+        box = (0, top * times - above, width, min(bottom * times, height) - above)
+        band = strip.resize((wanted_width, bottom - top), Image.Resampling.LANCZOS, box, reducing_gap=FINE)
+        if smaller is None:
+            smaller = Image.new(band.mode, size)
+        smaller.paste(band, (0, top))
+    assert smaller is not None  # an image has a height
+    return smaller
 
 
 def _averageable(image: Image.Image) -> Image.Image:
@@ -216,7 +218,9 @@ def _decoded(file: BinaryIO, limits: ImageLimits) -> tuple[Image.Image, _ImageIn
         turned = orientation in TURNS
         about = _ImageInfo(image.format or "", *image.size, bool(getattr(image, "is_animated", False)), turned)
         if about.kind == "JPEG":
-            image.draft(None, (MAX_SIDE, MAX_SIDE))
+            # Pillow takes the smallest whose sides are each at least so long: of a long picture the short one is no MAX_SIDE
+            longest = max(image.size)
+            image.draft(None, (max(1, about.width * MAX_SIDE // longest), max(1, about.height * MAX_SIDE // longest)))
         image.load()
         scaled = scaled_down(image, MAX_SIDE, limits.max_pixels)
         return scaled.transpose(Image.Transpose[TURNS[orientation]]) if turned else scaled, about
