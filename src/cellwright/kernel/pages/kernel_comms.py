@@ -63,7 +63,7 @@ def reply_by_stream(kernel: Any) -> None:
     Sent past that, a reply takes the news of a request that arrives meanwhile: neither this one nor any later request of its
     client is read, and only a restart helps. Pages talk while cells run, so with us it happens more often.
     """
-    manager = getattr(getattr(kernel, "shell_channel_thread", None), "manager", None)
+    manager: Any = getattr(getattr(kernel, "shell_channel_thread", None), "manager", None)
     if hasattr(manager, "_shell_socket"):
         manager._shell_socket = kernel.shell_stream
 
