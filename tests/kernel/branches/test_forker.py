@@ -50,7 +50,7 @@ from cellwright.kernel.branches import forker, kernel_branches
 goes_on = threading.Event()
 os.register_at_fork(before=goes_on.wait)
 limit = forker.FORK_SECONDS
-forker.FORK_SECONDS = kernel_branches.FORK_SECONDS = 0.5
+forker.FORK_SECONDS = kernel_branches.FORK_SECONDS = 3
 """
 
 

@@ -41,6 +41,8 @@ class Attempt:
     def __init__(self) -> None:
         self.parked_seconds = 0.0
         self.forks = -1
+        self.has_begun = False
+        """The main thread stands still, and what comes before a fork is done."""
         self._lock = threading.Lock()
         self._parked = threading.Event()
         self._release = threading.Event()
@@ -93,6 +95,7 @@ class Attempt:
         try:
             if not self._parked.wait(seconds):
                 return None
+            self.has_begun = not self._over
             _stop_history_thread()
             for look in range(_LOOKS):
                 if look:

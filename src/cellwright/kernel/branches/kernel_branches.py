@@ -274,7 +274,11 @@ class KernelBranches:
             child = functools.partial(run_snapshot, forked_kernel, self._resets, theirs, for_branches=for_branches)
             forked = self._forker.submit(functools.partial(attempt.fork, child, left))
             try:
-                await asyncio.wait_for(self._on_main(attempt.park), left)
+                try:
+                    await asyncio.wait_for(self._on_main(attempt.park), left)
+                except TimeoutError:
+                    if not attempt.has_begun:
+                        raise
                 done, _ = await asyncio.wait({asyncio.wrap_future(forked)}, timeout=FORK_SECONDS)
                 if not done:
                     self._fork_hangs = True
