@@ -78,7 +78,7 @@ print(json.dumps(min(figures)))
 """A frame of 1 GB that a branch has made."""
 
 LOOKED = """
-import numpy as np, pandas as pd, types
+import contextlib, numpy as np, pandas as pd, types
 from cellwright.kernel.branches.undo import UndoneInKernel
 names = {f"frame{n}": pd.DataFrame({c: np.full(650_000, n + 0.5) for c in "abcdefghij"}) for n in range(20)}
 names |= {f"array{n}": np.full(1_250_000, n + 0.5) for n in range(100)}
@@ -91,7 +91,8 @@ async def on_main(work):
     done = Future()
     get_ipython().kernel.io_loop.asyncio_loop.call_soon_threadsafe(lambda: done.set_result(work()))
     return await asyncio.wrap_future(done)
-undone = UndoneInKernel(globals(), types.SimpleNamespace(order=0, runs=lambda _: ()), KernelBranches(get_ipython()), on_main)
+jobs = types.SimpleNamespace(call=on_main, owned_by=lambda _: contextlib.nullcontext())
+undone = UndoneInKernel(globals(), types.SimpleNamespace(order=0, runs=lambda _: ()), KernelBranches(get_ipython()), jobs)
 CODE = 'frame1, frame2, frame3, array1, array2, list1, list2, dict1, dict2'
 figures = []
 for source in (CODE, ", ".join(names)):

@@ -323,7 +323,7 @@ class NotebookConversation:
     def _undone_variables(self) -> KernelVariables:
         from cellwright.kernel.branches.undo import UndoneInKernel  # few kernels are forked
 
-        return UndoneInKernel(self.shell.user_ns, self.cells, self._forked_once(), self._jobs.call)
+        return UndoneInKernel(self.shell.user_ns, self.cells, self._forked_once(), self._jobs)
 
     def _preview_kernel(self) -> KernelOfPreview:
         from cellwright.kernel.cells.notebook_run import Runner  # few turns are previews

@@ -21,6 +21,7 @@ from cellwright.kernel.magic.input_rewrite import Rewriting
 from cellwright.kernel.magic.magics import ClaudeMagic, ToldError, ToldInterrupt, show_nothing
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.pages.comm_target import NotebookTarget
+from cellwright.kernel.pages.kernel_comms import reply_by_stream
 from cellwright.kernel.pages.open_documents import OpenDocuments
 from cellwright.kernel.run.execution_count import ExecutionCountMender
 from cellwright.text import lazy_pattern
@@ -112,6 +113,7 @@ class Extension:
         if not self._shell.custom_exceptions:  # the user's own handling goes first
             self._shell.set_custom_exc((ToldError, ToldInterrupt), show_nothing)
         if (kernel := getattr(self._shell, "kernel", None)) is not None:
+            reply_by_stream(kernel)
             self._chat.open()
             self._notebooks.open()  # before the last: pages connect when they hear of that
             self._documents.open(kernel)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 from notebook_kernel import NotebookKernel
+
+from cellwright.kernel.branches.forker import Forker
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
@@ -19,6 +22,45 @@ kept_list, kept_array = ["kept"], np.arange(100_000)
 noise = Noise(Path.cwd())
 """
 CELLS_BETWEEN_INTERRUPTS = 12
+
+
+def test_a_fork_that_nobody_waits_for_any_more_leaves_the_thread_at_work() -> None:
+    """A result that had no place ended the thread, with all that it had forked; and whoever forked next waited for good."""
+    forker, begun, goes_on = Forker(), threading.Event(), threading.Event()
+
+    def fork() -> int:
+        begun.set()
+        goes_on.wait()
+        return 1
+
+    forked = forker.submit(fork)
+    begun.wait()
+    assert not forked.cancel()
+    not_begun = forker.submit(lambda: 2)
+    assert not_begun.cancel()
+    goes_on.set()
+    assert forked.result(30) == 1
+    assert forker.submit(lambda: 3).result(30) == 3
+    forker.close()
+
+
+HANDLER_THAT_WAITS = """
+import os, threading
+from cellwright.kernel.branches import forker, kernel_branches
+goes_on = threading.Event()
+os.register_at_fork(before=goes_on.wait)
+limit = forker.FORK_SECONDS
+forker.FORK_SECONDS = kernel_branches.FORK_SECONDS = 3
+"""
+
+
+def test_a_fork_that_does_not_end_keeps_the_kernel_no_longer_than_its_time(branching: NotebookKernel) -> None:
+    assert branching.run(HANDLER_THAT_WAITS).status == "ok"
+    assert branching.run("first, second = await taken(), await taken()").status == "ok"
+    assert branching.value("first == second == kernel_branches.DOES_NOT_FORK") == "True"
+    assert branching.run("goes_on.set(); forker.FORK_SECONDS = kernel_branches.FORK_SECONDS = limit").status == "ok"
+    assert branching.run("branches = await renewed()\nshown = await said('print(6 * 7)')").status == "ok"
+    assert branching.value("shown") == "'42\\n'"
 
 
 def soak(kernel: NotebookKernel, folder: Path, forks: int, seconds: float) -> str:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from chat_panel import ChatPanel
 from notebook_kernel import Cell, NotebookKernel, Page
+from notebook_page import NotebookPage
 
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.testing import MessagesServer, say, use
@@ -153,6 +155,37 @@ def test_without_branches_it_says_why(kernel: NotebookKernel, model: MessagesSer
     assert "save it" in page
 
 
+HOLDING = """
+import asyncio, threading
+notebook = get_ipython().find_cell_magic("claude").__self__.extension.conversation()
+held, goes_on = threading.Event(), threading.Event()
+async def hold():
+    async with notebook.branches.use("agent", None) as used:
+        held.set()
+        await asyncio.to_thread(goes_on.wait)
+        return used.branch.alive
+holding = notebook.conversation.thread.submit(hold())
+while not held.is_set():
+    await asyncio.sleep(0.01)
+"""
+
+
+def test_a_branch_that_an_agent_is_at_work_in_is_neither_ended_nor_run_in(
+    kernel: NotebookKernel, model: MessagesServer
+) -> None:
+    """It has values of another moment, or only those that its own code named."""
+    kernel.run(DATA)
+    ask(kernel, model)
+    cell = kernel.run(HOLDING)
+    assert cell.status == "ok", cell.error
+    _, page = stability(kernel, "df label=arm n=5 yes")
+    assert "A branch of the kernel is in use" in page
+    assert kernel.run("goes_on.set()\nwhile not holding.done: await asyncio.sleep(0.01)").status == "ok"
+    assert kernel.value("holding.result()") == "True"
+    _, page = stability(kernel, "df label=arm n=5 seconds=100")
+    assert "copies of your kernel" in page
+
+
 def test_without_branches_fresh_kernels_run_the_notebook_first(
     kernel: NotebookKernel, model: MessagesServer, project: Path, forked_kernels: None
 ) -> None:
@@ -170,6 +203,26 @@ def test_without_branches_fresh_kernels_run_the_notebook_first(
     assert "fresh kernels that run the notebook first" in page
     rows = table(page)
     assert {values["signal_gap"], values["noise_gap"], "41.375"} <= set(rows)
+
+
+def test_the_panel_asks_about_fresh_kernels_without_a_cell(
+    kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer, project: Path
+) -> None:
+    cell = {"cell_type": "code", "id": "data", "metadata": {}, "execution_count": None, "outputs": [], "source": DATA}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (project / "panel.ipynb").write_text(json.dumps(notebook))
+    page = NotebookPage(kernel, project / "panel.ipynb", ("data", "code", DATA))
+    page.open()
+    kernel.run(DATA)
+    ask(kernel, model)
+    with without_branches(kernel):
+        run = panel.prompt("/stability df label=arm n=2 seconds=40")
+        question = panel.wait_for_op(run, "ask")
+        assert "fresh kernels" in str(question)
+        panel.answer(question["question"], "deny")
+        panel.wait_for_end(run)
+    page.close()
+    kernel.run("")
 
 
 def test_a_program_gets_the_report_as_data(kernel: NotebookKernel, model: MessagesServer) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
+from chat_panel import ChatPanel
 from notebook_kernel import Cell, NotebookKernel, Page
 
 from cellwright.kernel.branches.kernel_branches import unsupported
@@ -172,3 +175,99 @@ def test_large_arrays_and_frames_come_back(kernel: NotebookKernel, model: Messag
     assert kernel.value("view.sum(), waves.sum(), table.b.sum()") == (
         "(np.float64(10.0), np.float64(2000000.0), np.float64(1000000.0))"
     )
+
+
+def explored_and_changed(kernel: NotebookKernel, model: MessagesServer, made: Path) -> tuple[int, int]:
+    """A turn with a branch, a file and a variable; gives the snapshot that both use and the keeper beside it."""
+    kernel.run("count = 1" + COPIES)
+    model.add(
+        turn(use("Branch", code="count")),
+        turn(use("Write", file_path=str(made), content="x")),
+        turn(use("Python", code="count = 2\n(snapshot,) = copies()")),
+        say("Done."),
+    )
+    assert kernel.run("%%claude --new --mode bypassPermissions\ngo").status == "ok"
+    snapshot = int(kernel.value("snapshot"))
+    keeper, *_ = Path(f"/proc/{snapshot}/task/{snapshot}/children").read_text("ascii").split()
+    return snapshot, int(keeper)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_keeper_that_does_not_answer_holds_up_neither_files_nor_branches(
+    kernel: NotebookKernel, model: MessagesServer, project: Path, sign: signal.Signals
+) -> None:
+    made = project / "made.txt"
+    snapshot, keeper = explored_and_changed(kernel, model, made)
+    os.kill(keeper, sign)
+    cell = kernel.run("%claude /undo yes")
+    assert cell.status == "ok", cell.error
+    assert "the copy of the kernel that undo needs has ended." in cell.outputs[-1]["text/plain"]
+    assert not made.exists()
+    assert kernel.value("count") == "2"
+    assert Path(f"/proc/{snapshot}").exists()  # the branch that rests lives in it
+    assert kernel.run("%claude /branches keep count as counted").status == "ok"
+    assert kernel.value("counted") == "1"
+    kernel.run("del counted")
+
+
+@pytest.mark.parametrize("sign", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_snapshot_that_does_not_answer_holds_up_no_files(
+    kernel: NotebookKernel, model: MessagesServer, project: Path, sign: signal.Signals
+) -> None:
+    made = project / "made.txt"
+    snapshot, _ = explored_and_changed(kernel, model, made)
+    os.kill(snapshot, sign)
+    cell = kernel.run("%claude /undo yes")
+    assert "The snapshot of the kernel is gone" in cell.outputs[-1]["text/plain"]
+    assert not made.exists()
+    assert kernel.value("count") == "2"
+
+
+LOCKED = """
+import threading
+lock = threading.Lock()
+class Locked:
+    def __getstate__(self):
+        print("looked at", flush=True)
+        with lock:
+            return {}
+locked = Locked()
+"""
+
+
+def test_a_value_that_waits_for_good_as_it_is_looked_at_ends_with_an_interrupt(
+    kernel: NotebookKernel, model: MessagesServer
+) -> None:
+    kernel.run(LOCKED)
+    ask(kernel, model, "lock.acquire(); locked.seen = True")
+    cell = kernel.begin("%claude /undo yes")
+    kernel.wait_for(lambda message: "looked at" in str(message["content"].get("text")), cell)
+    kernel.interrupt()
+    assert kernel.finish(cell).status == "error"
+    assert kernel.value("lock.locked()") == "True"
+
+
+@pytest.mark.parametrize("where", ["kernel", "copy"])
+def test_a_value_that_waits_for_good_as_it_is_looked_at_is_given_up(
+    kernel: NotebookKernel, model: MessagesServer, project: Path, where: str
+) -> None:
+    made = project / "made.txt"
+    kernel.run("from cellwright.kernel.branches import undo; limit = undo.HELPER_SECONDS; undo.HELPER_SECONDS = 4")
+    kernel.run(LOCKED + ("lock.acquire()" if where == "copy" else ""))
+    code = "lock.release()" if where == "copy" else "lock.acquire()"
+    model.add(turn(use("Write", file_path=str(made), content="x")))
+    ask(kernel, model, f"{code}; locked.seen = True")
+    cell = kernel.run("%claude /undo yes")
+    said = {"kernel": "looking at them took longer than", "copy": "did not answer within 4 s"}[where]
+    assert said in cell.outputs[-1]["text/plain"]
+    assert not made.exists()
+    assert kernel.run("undo.HELPER_SECONDS = limit").status == "ok"
+
+
+def test_the_panel_brings_variables_back_without_a_cell(
+    kernel: NotebookKernel, panel: ChatPanel, model: MessagesServer
+) -> None:
+    kernel.run("count = 1")
+    ask(kernel, model, "count = 2")
+    panel.wait_for_end(panel.prompt("/undo yes"))
+    assert kernel.value("count") == "1"

@@ -91,6 +91,10 @@ class ForkedKernel(Protocol):
     async def close(self) -> None: ...
 
 
+class BranchInUse(Exception):
+    """Somebody is at work in a branch, which a new snapshot would end."""
+
+
 class UsedBranch(Struct, frozen=True):
     """A branch that a call has for itself. `words` say of when its variables are, and whether it is new."""
 
@@ -189,13 +193,17 @@ class KernelCopies(Feature):
             finally:
                 self._at_work -= 1
 
-    async def _current_kernel(self, *, or_by_value: bool = True) -> ForkedKernel:
+    async def _current_kernel(self, *, anew: bool = False) -> ForkedKernel:
         async with self._snapshotting:
             if self._kernel is None:
                 self._kernel = self._fork()
+            if anew:
+                self._is_current = False
+                if self._at_work:
+                    raise BranchInUse
             # who is at work in a branch keeps it: it ends with the snapshot
             if not self._is_current and not self._at_work:
-                await self._kernel.snapshot(or_by_value=or_by_value)
+                await self._kernel.snapshot(or_by_value=not anew)
                 self._is_current = True
             return self._kernel
 
@@ -203,10 +211,9 @@ class KernelCopies(Feature):
     async def between_turns(self) -> AsyncIterator[ForkedKernel]:
         """Give the kernel with a snapshot of now, for a command of the user's; Claude's next branch begins with a new one.
 
-        Whoever makes branches there ends them. Raises what the kernel raises if it cannot be forked.
+        Whoever makes branches there ends them. Raises BranchInUse, and what the kernel raises if it cannot be forked.
         """
-        self._is_current = False
-        kernel = await self._current_kernel(or_by_value=False)
+        kernel = await self._current_kernel(anew=True)
         self._at_work += 1
         try:
             yield kernel

@@ -27,6 +27,10 @@ from cellwright.this_process.late_imports import importing
 PARKED_SECONDS = 1.0
 """The main thread never stands still for longer, whatever becomes of the fork."""
 
+FORK_SECONDS = 10.0
+"""A fork takes no longer, with a hundred gigabytes either; one that does waits for good, in a handler of a library's for
+forks. The main thread goes on then: nothing that may follow is worse than a kernel that hears no interrupt."""
+
 _LOOKS, _BETWEEN_LOOKS = 8, 0.003
 """Other threads are looked at so often while the main thread stands still; under noise five were enough."""
 
@@ -37,6 +41,8 @@ class Attempt:
     def __init__(self) -> None:
         self.parked_seconds = 0.0
         self.forks = -1
+        self.has_begun = False
+        """The main thread stands still, and what comes before a fork is done."""
         self._lock = threading.Lock()
         self._parked = threading.Event()
         self._release = threading.Event()
@@ -59,8 +65,7 @@ class Attempt:
         try:
             self._parked.set()
             self._release.wait(PARKED_SECONDS)
-            with self._lock:  # held while it forks: this thread does not go on in the middle of that
-                self._over = True
+            self._end()
         finally:
             self.parked_seconds = time.perf_counter() - began
             if callable(before):
@@ -68,10 +73,16 @@ class Attempt:
         if interrupts and callable(before):
             before(signal.SIGINT, interrupts[0])
 
+    def _end(self) -> None:
+        # held while it forks: nobody goes on in the middle of that
+        held = self._lock.acquire(timeout=FORK_SECONDS)
+        self._over = True
+        if held:
+            self._lock.release()
+
     def give_up(self) -> None:
-        """Nobody waits for this attempt any more; a fork that has begun is finished first."""
-        with self._lock:
-            self._over = True
+        """Nobody waits for this attempt any more."""
+        self._over = True
         self._parked.set()
         self._release.set()
 
@@ -84,6 +95,7 @@ class Attempt:
         try:
             if not self._parked.wait(seconds):
                 return None
+            self.has_begun = not self._over
             _stop_history_thread()
             for look in range(_LOOKS):
                 if look:
@@ -162,6 +174,8 @@ class Forker:
     def _work(self) -> None:
         while (item := self._jobs.get()) is not None:
             job, done = item
+            if not done.set_running_or_notify_cancel():
+                continue  # from here on it cannot be cancelled: its result has a place, and somebody ends what was forked
             try:
                 done.set_result(job())
             except BaseException as error:  # noqa: BLE001 - crosses threads: raised again where it was asked for

@@ -34,7 +34,7 @@ from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset
 from cellwright.kernel.branches.forked.secrets import secrets_of
 from cellwright.kernel.branches.forked.shared_pages import forks, has_other_copies
 from cellwright.kernel.branches.forked.snapshot_process import run_snapshot
-from cellwright.kernel.branches.forker import Attempt, Forker, control_pair
+from cellwright.kernel.branches.forker import FORK_SECONDS, Attempt, Forker, control_pair
 from cellwright.kernel.branches.processes import memory, open_gpu, resident_memory
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken, end_child
 from cellwright.kernel.branches.template.template import Template, ValueBranch, modules_of, start_template
@@ -71,6 +71,7 @@ _RESTING_PART = 4
 CELL_RUNS = "A cell of the user's is running, so there is no moment to copy the kernel."
 THREADS_COMPUTE = "Threads of the kernel compute without a pause, so there is no moment to copy it."
 DOES_NOT_START = "A copy of the kernel did not start: something in it is locked."
+DOES_NOT_FORK = "The kernel could not be copied: a library's preparation for the copy does not end."
 NOT_HERE = "Branches of the kernel need Linux with processes that can be forked."
 HANGS = "Code hung in a copy of the kernel."
 NOTHING_TAKEN = "There is no snapshot of the kernel."
@@ -129,6 +130,7 @@ class KernelBranches:
         self._cannot_fork = cannot_fork
         self.restarted = 0
         self._forker: Forker | None = None
+        self._fork_hangs = False
         self._runs = order
         self._is_short = is_short
         self._snapshot: Snapshot | None = None
@@ -245,7 +247,8 @@ class KernelBranches:
         raise NoBranch(DOES_NOT_START, by_value=True)
 
     def _refuse(self) -> None:
-        if (reason := self._cannot_fork()) is not None:
+        reason = DOES_NOT_FORK if self._fork_hangs else self._cannot_fork()
+        if reason is not None:
             raise NoBranch(reason, by_value=True)
         if device := open_gpu():
             message = f"The kernel has a GPU open ({device}), which a copy of it cannot share."
@@ -271,8 +274,18 @@ class KernelBranches:
             child = functools.partial(run_snapshot, forked_kernel, self._resets, theirs, for_branches=for_branches)
             forked = self._forker.submit(functools.partial(attempt.fork, child, left))
             try:
-                await asyncio.wait_for(self._on_main(attempt.park), left)
-                pid = await asyncio.wrap_future(forked)
+                try:
+                    await asyncio.wait_for(self._on_main(attempt.park), left)
+                except TimeoutError:
+                    if not attempt.has_begun:
+                        raise
+                done, _ = await asyncio.wait({asyncio.wrap_future(forked)}, timeout=FORK_SECONDS)
+                if not done:
+                    self._fork_hangs = True
+                    self._forker = None  # its thread stays where it is: what it forked before lives on
+                    reason = DOES_NOT_FORK
+                    raise TimeoutError
+                pid = forked.result()
             except TimeoutError:
                 attempt.give_up()
                 forked.add_done_callback(_end_late)
@@ -371,7 +384,8 @@ class KernelBranches:
         template = self._templates.get(confinement)
         if template is not None and template.is_alive():
             return template
-        for other in (confinement, *list(self._templates)[: 1 - _TEMPLATES]):
+        await self._end_template(confinement)  # one that has died makes room for this one, and no other has to go
+        for other in list(self._templates)[: 1 - _TEMPLATES]:
             await self._end_template(other)
         if self._forker is None:
             self._forker = Forker()

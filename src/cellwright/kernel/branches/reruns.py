@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from cellwright.agent.calls.approval import Decision
 from cellwright.conversation.runs.policy_in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.features.branches.feature import BranchInUse
 from cellwright.features.stability.copies import CannotRerun, Copies, Ran
 from cellwright.features.stability.steps import Step
 from cellwright.kernel.branches.bounds import branches_enforced
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 NO_BRANCHES = "This system cannot copy a running kernel."
 SWITCHED_OFF = "Branches of the kernel are switched off (cellwright.branches)."
+IN_USE = "A branch of the kernel is in use, which a new copy of it would end."
 
 
 class KernelReruns:
@@ -77,6 +79,8 @@ class KernelReruns:
                         left = stack.pop_all()
             except NoBranch as error:
                 why = error.reason
+            except BranchInUse:
+                why = IN_USE
             else:
                 async with left:
                     asks = decision.reason if decision.behavior == "ask" else ""
@@ -85,7 +89,9 @@ class KernelReruns:
                 return
         from cellwright.kernel.cells.fresh_reruns import fresh_copies  # where there are no branches
 
-        yield await fresh_copies(self._shell, self._conversation, self._notebooks, why)
+        with self._conversation.jobs.owned_by(_Unawaited()):  # asked for in the panel, no cell works off its jobs
+            fresh = await fresh_copies(self._shell, self._conversation, self._notebooks, why)
+        yield fresh
 
     def _decision(self, codes: Sequence[str], setting: str) -> Decision:
         """Judge the code as calls of Branch: the strictest decision. Raises CannotRerun if it is denied."""

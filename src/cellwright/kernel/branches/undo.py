@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence, Set
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -32,21 +34,26 @@ from cellwright.kernel.branches.undo_values import (
     restore,
 )
 from cellwright.kernel.namespace.cell_names import CellNames, cell_names
+from cellwright.kernel.run.interrupts import EndableWait
 
 if TYPE_CHECKING:
-    import socket
-
+    from cellwright.agent.thread import CallerJobs
     from cellwright.kernel.namespace.cell_log import CellLog
 
 HELPER_SECONDS = 60.0
 """The time that the copy may take for all values; gigabytes take seconds."""
 
 BUSY_SECONDS = 10.0
-"""The time in which the kernel must be free for the comparison."""
+"""The time in which the kernel must be free for the comparison, and for what comes back."""
 
-BUSY = "Variables were not compared: a cell is running. Try again when it has ended."
+BUSY = "a cell is running. Try again when it has ended"
+STANDS_STILL = f"looking at them took longer than {HELPER_SECONDS:g} s"
 
 _MODULE = __name__.rpartition(".")[0] + ".undo_values"
+
+
+class _KernelBusy(Exception):
+    """The main thread does something else, or what it was given does not end; the text says which."""
 
 
 class Engine(Protocol):
@@ -73,20 +80,26 @@ class ComparedNames(Struct, frozen=True):
     by_user: Set[str]
 
 
+class _NoRun:
+    """The owner of jobs that no run waits for: the cell of a command works them off, without one the idle main thread."""
+
+    background = True
+
+
 class UndoneInKernel:
-    """The variables of one kernel. `on_main` runs a function on the main thread, between two cells."""
+    """The variables of one kernel. `jobs` are run on the main thread, between two cells."""
 
     def __init__(
         self,
         namespace: dict[str, Any],
         cells: CellLog,
         engine: Engine,
-        on_main: Callable[[Callable[[], Any]], Awaitable[Any]],
+        jobs: CallerJobs,
     ) -> None:
         self._namespace = namespace
         self._cells = cells
         self._engine = engine
-        self._on_main = on_main
+        self._jobs = jobs
         self._sources: list[CellNames] = []
         self._since = 0
         self._is_there = False
@@ -100,7 +113,7 @@ class UndoneInKernel:
     async def before_code(self, source: str) -> None:
         """Code of the turn is about to run: the first of it waits until the copy is made, or cannot be."""
         if not self._sources:
-            await self._on_main(lambda: None)  # as the code itself does: a cell of the user's may be running
+            await self._jobs.call(lambda: None)  # as the code itself does: a cell of the user's may be running
             self._since = self._cells.order
             try:
                 await self._engine.keep()
@@ -129,16 +142,44 @@ class UndoneInKernel:
                 if open_:
                     before |= await _looked(channel, Look(tuple(sorted(open_)), again=True))
                     now |= await self._now(open_, None)
-        except TimeoutError:
-            return VariablesPlan(note=BUSY)
+        except _KernelBusy as why:
+            return VariablesPlan(note=f"Variables were not compared: {why}.")
         except (NoBranch, CannotReturn, OSError) as error:
-            return VariablesPlan(note=f"{STAY} {error}.")
+            text = str(error).rstrip(".")
+            # whoever is asked again, as the commands do, waits no second time
+            self._is_there, self.why_not = False, f"{text[:1].upper()}{text[1:]}."
+            return VariablesPlan(note=f"{STAY} {self.why_not}")
         return compare(before, now, names, force=force)
 
     async def _now(self, names: Iterable[str], by_pages: ByPages | None) -> dict[str, Value]:
-        async with asyncio.timeout(BUSY_SECONDS):
-            found: dict[str, Value] = await self._on_main(lambda: look_at(self._namespace, names, by_pages))
+        found: dict[str, Value] = await self._between_cells(lambda: look_at(self._namespace, names, by_pages))
         return found
+
+    async def _between_cells(self, work: Callable[[], Any]) -> Any:
+        """Do `work`, which runs what the user's classes define, on the main thread. Raises _KernelBusy and what it raises.
+
+        A class may wait for a lock that nobody releases: an interrupt ends that, and so does the end of the time.
+        """
+        begun, wait = threading.Event(), EndableWait()
+
+        def do() -> Any:
+            with wait.entered():
+                begun.set()
+                return work()
+
+        with self._jobs.owned_by(_NoRun()):
+            doing = asyncio.ensure_future(self._jobs.call(do))
+            try:
+                await asyncio.wait({doing}, timeout=BUSY_SECONDS)
+                if begun.is_set():
+                    await asyncio.wait({doing}, timeout=HELPER_SECONDS)
+                if not doing.done():
+                    raise _KernelBusy(STANDS_STILL if begun.is_set() else BUSY)
+                return doing.result()
+            finally:
+                if not doing.done():
+                    wait.end()
+                    doing.cancel()
 
     async def apply(self, plan: VariablesPlan) -> list[str]:
         """Bring back what was planned; gives what could not be done: nothing has changed then."""
@@ -148,7 +189,7 @@ class UndoneInKernel:
             if plan.wanted.names:
                 async with self._helper() as channel:
                     data = await asyncio.to_thread(ask, channel, Send(plan.wanted))
-            await self._on_main(lambda: restore(self._namespace, plan.wanted, data, plan.removed))
+            await self._between_cells(lambda: restore(self._namespace, plan.wanted, data, plan.removed))
         except Exception as error:  # noqa: BLE001 - unpickling runs what the user's classes define
             return [f"Variables were not restored: {error}."]
         return []
@@ -167,6 +208,8 @@ class UndoneInKernel:
             try:
                 yield ours
             finally:
+                with contextlib.suppress(OSError):
+                    ours.shutdown(socket.SHUT_RDWR)  # a thread may still wait for it, and Python's end for that thread
                 ours.close()
                 with contextlib.suppress(NoBranch):
                     await self._engine.ask_kept(f"{_MODULE}:end_helper", pid)

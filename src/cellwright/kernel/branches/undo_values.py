@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from cellwright.kernel.branches.forked.resets import end_with_parent
 from cellwright.kernel.branches.forked.shared_pages import address_of
+from cellwright.kernel.branches.snapshot import end_child
 from cellwright.kernel.namespace.types.description import is_exactly, short_name
 from cellwright.text import counted
 
@@ -417,11 +418,7 @@ def start_helper(shell: Any, _arguments: object, descriptors: Sequence[int]) -> 
 
 def end_helper(_shell: Any, pid: int, _descriptors: Sequence[int]) -> None:
     """In the snapshot: end the helper."""
-    if sys.platform == "win32":
-        raise NotImplementedError
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    end_child(pid)
 
 
 def serve(namespace: Mapping[str, Any], channel: socket.socket) -> None:
@@ -445,8 +442,14 @@ def serve(namespace: Mapping[str, Any], channel: socket.socket) -> None:
 
 def ask(channel: socket.socket, request: Look | Send) -> bytes:
     """In the kernel: ask and wait. Raises `CannotReturn` for what the helper could not do, and OSError if it is gone."""
-    send(channel, msgspec.json.encode(request))
-    if (answer := receive(channel)) is None:
+    try:
+        send(channel, msgspec.json.encode(request))
+        answer = receive(channel)
+    except TimeoutError:
+        # a value's class may wait for a lock that a thread held at the fork: it has no such thread
+        message = f"the copy of the kernel did not answer within {channel.gettimeout():g} s"
+        raise CannotReturn(message) from None
+    if answer is None:
         message = "the copy of the kernel has ended"
         raise ConnectionError(message)
     if answer[:1] != b"=":

@@ -57,6 +57,17 @@ def isolate_from_shell(comm: Any) -> None:
         comm._reply_subshell_for = lambda _data, default: default
 
 
+def reply_by_stream(kernel: Any) -> None:
+    """Have ipykernel 7.0 to 7.3 send its replies by the stream that reads the requests, as 7.4 does.
+
+    Sent past that, a reply takes the news of a request that arrives meanwhile: neither this one nor any later request of its
+    client is read, and only a restart helps. Pages talk while cells run, so with us it happens more often.
+    """
+    manager: Any = getattr(getattr(kernel, "shell_channel_thread", None), "manager", None)
+    if hasattr(manager, "_shell_socket"):
+        manager._shell_socket = kernel.shell_stream
+
+
 def _call_back(found: Callable[[], Any], message: Any) -> None:
     comm = found()
     if comm is not None and comm._msg_callback is not None:

@@ -340,3 +340,29 @@ def test_a_template_that_is_cancelled_while_it_starts_is_ended(kernel: NotebookK
         "await asyncio.wait_for(wait(cancelled()), 60); room._started = kept_start",
     )
     assert printed(kernel, "print(started[0].returncode, branches._templates)") == "0 {}\n"
+
+
+def test_a_template_in_the_place_of_one_that_has_died_ends_no_other(kernel: NotebookKernel) -> None:
+    """Whichever was started first."""
+    printed(kernel, "branches = await renewed('template')")
+    for first, second in (("None", "reading"), ("reading", "None")):
+        printed(
+            kernel,
+            f"for each in ({first}, {second}):\n"
+            "    await said('1', owner=str(each), confinement=each)\n"
+            f"lives, died = (branches._templates[each] for each in ({first}, {second}))\n"
+            "os.kill(died.pid, 9)\n"
+            "while died.is_alive(): time.sleep(0.01)\n"
+            f"again = await said('1', owner='again', confinement={second})",
+        )
+        assert printed(kernel, f"print(again, branches._templates[{first}] is lives, lives.is_alive())") == (
+            "1\n True True\n"
+        )
+        printed(kernel, "branches = await renewed('template')")
+
+
+def test_a_template_has_no_process_beside_its_branches(kernel: NotebookKernel) -> None:
+    """A snapshot has one for undo; from a template nothing is undone."""
+    printed(kernel, "branches = await renewed('template')\nbranch = await wait(branches.branch('main', reading))")
+    children = "Path(f'/proc/{pid}/task/{pid}/children').read_text('ascii').split()"
+    assert printed(kernel, f"(pid,) = snapshot_pids()\nprint({children} == [str(branch.pid)])") == "True\n"

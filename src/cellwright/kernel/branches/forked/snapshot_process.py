@@ -23,6 +23,12 @@ from cellwright.kernel.branches.bounds import end_marked
 from cellwright.kernel.branches.forked.branch_process import BranchOrder, run_branch
 from cellwright.kernel.branches.forked.resets import Forked, Reset, end_with_parent
 from cellwright.kernel.branches.messages import Ready, receive, send
+from cellwright.kernel.branches.snapshot import end_child
+
+KEEPER_SECONDS = 5.0
+"""Half of what the kernel waits for the snapshot: a keeper that does not answer is ended alone, and branches live on."""
+
+KEEPER_GONE = "the copy of the kernel that undo needs has ended"
 
 
 def run_snapshot(forked: Forked, resets: Sequence[Reset], control: socket.socket, *, for_branches: bool = True) -> None:
@@ -59,7 +65,7 @@ def run_snapshot(forked: Forked, resets: Sequence[Reset], control: socket.socket
 
 
 class _Serving:
-    """The things that requests work on. `keeper`: the end of a socket, from the first branch on."""
+    """The things that requests work on. `keeper`: the end of a socket, from the first branch on, if a step needs one."""
 
     def __init__(
         self, forked: Forked, resets: Sequence[Reset], control: socket.socket, marks: dict[int, int] | None = None
@@ -68,6 +74,7 @@ class _Serving:
         self.control = control
         self.marks = {} if marks is None else marks
         self.keeper: socket.socket | None = None
+        self._keeper_pid = 0
         self._resets = resets
         self._is_prepared = False
 
@@ -75,11 +82,11 @@ class _Serving:
         """Take the steps that undo must not see, once."""
         if self._is_prepared:
             return
-        if self.keeper is None:
+        steps = [reset for reset in self._resets if not reset.before_ready]
+        if self.keeper is None and steps:  # a template has none, and nothing is undone from it
             self.keeper = self._fork_keeper()
-        for reset in self._resets:
-            if not reset.before_ready:
-                reset.do(self.forked)
+        for reset in steps:
+            reset.do(self.forked)
         self._is_prepared = True  # not before: what failed is tried again, and no branch is forked without it
 
     def _fork_keeper(self) -> socket.socket:
@@ -87,8 +94,10 @@ class _Serving:
             raise NotImplementedError
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         parent = os.getpid()
-        if os.fork():
+        if pid := os.fork():
+            self._keeper_pid = pid
             theirs.close()
+            ours.settimeout(KEEPER_SECONDS)
             return ours
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -104,14 +113,26 @@ class _Serving:
             os._exit(0)
 
     def ask_keeper(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        """Let the keeper answer. Raises OSError if it is gone."""
+        """Let the keeper answer. Raises OSError if it is gone; one that does not answer is ended."""
         assert self.keeper is not None, "no keeper"
-        send(self.keeper, request, descriptors)
-        if (message := receive(self.keeper)) is None:
-            gone = "what undo is served from has ended"
-            raise ConnectionError(gone)
+        if self.keeper.fileno() < 0:
+            raise ConnectionError(KEEPER_GONE)
+        try:
+            send(self.keeper, request, descriptors)
+            message = receive(self.keeper)
+        except OSError as error:
+            self._end_keeper()
+            raise ConnectionError(KEEPER_GONE) from error
+        if message is None:
+            self._end_keeper()
+            raise ConnectionError(KEEPER_GONE)
         answer: dict[str, Any] = message[0]
         return answer
+
+    def _end_keeper(self) -> None:
+        if self.keeper is not None:
+            self.keeper.close()
+        end_child(self._keeper_pid)
 
 
 def _answer(serving: _Serving, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
@@ -135,6 +156,8 @@ def _answer(serving: _Serving, request: dict[str, Any], descriptors: list[int]) 
                 return {"value": found(forked.shell, request["arguments"], descriptors)}
             case unknown:
                 return {"problem": f"unknown request {unknown!r}"}
+    except ConnectionError as error:  # a sentence of ours
+        return {"problem": str(error)}
     except Exception as error:  # noqa: BLE001 - the kernel says it
         return {"problem": f"{type(error).__name__}: {error}"}
     finally:
