@@ -37,7 +37,7 @@ class RunModel:
         return self.name == self._own
 
     def options(self) -> RequestOptions:
-        """The agent's options, as far as the answering model has them. The user is told once if the agent's own lacks its effort."""
+        """The agent's options, as far as the answering model has them; the user is told once if its own lacks the effort."""
         wanted, session = self._settings.effort, self._session
         options = self._settings.accepted_by(self.name, is_own=self.is_own)
         effort = options.effort
