@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.events import Retrying, TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 from cellwright.model.models import Thinking, accepted_effort, thinking_field
@@ -46,6 +46,21 @@ class BlockEnd(Struct, frozen=True):
 ProviderEvent = MessageStart | BlockEnd | TextDelta | ThinkingDelta | ToolInputDelta | Retrying | TurnEnd
 
 
+class ModelChoice(Struct, frozen=True, kw_only=True):
+    """The model that works, by its name or a short one, and how hard it thinks. None leaves that to others."""
+
+    model: str | None = None
+    effort: str | None = None
+
+    def completed_by(self, other: ModelChoice) -> Self:
+        """The same, with what `other` says where this says nothing."""
+        return structs.replace(self, model=self.model or other.model, effort=self.effort or other.effort)
+
+    def said(self) -> dict[str, Any]:
+        """What it does not leave to others, by the names of its fields."""
+        return {name: value for name in ModelChoice.__struct_fields__ if (value := getattr(self, name))}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import
 class RequestOptions:
     """The part of the options and settings that every request has; it goes whole from there to the request's body.
@@ -67,6 +82,10 @@ class RequestOptions:
         """
         budget = self.thinking_budget if is_own else None
         return replace(self, effort=accepted_effort(model, self.effort), thinking_budget=budget)
+
+    def with_choice(self, choice: ModelChoice | None) -> Self:
+        """The same with the effort of `choice`, if that says one; None: as the model usually thinks."""
+        return replace(self, effort=None if choice is None else choice.effort or self.effort)
 
 
 USUAL_REQUEST_OPTIONS = RequestOptions()

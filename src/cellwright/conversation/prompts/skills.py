@@ -205,9 +205,8 @@ class Skills(Feature):
             description=f"skill {name}",
             prompt=text,
             subagent_type=skill.agent or GENERAL_AGENT,
-            model=skill.model or "",
-            effort=skill.effort,  # type: ignore[arg-type]  # one of them, as it was read
             run_in_background=skill.background,
+            **skill.said(),
         )
         return LoadedSkill(text, skill.allowed_tools, task)
 
