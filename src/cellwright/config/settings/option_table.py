@@ -180,7 +180,8 @@ class Option(NamedTuple):
     below. `layer`: in the terminal it is a setting of the whole command. `most` is the largest number of the setting;
     `folder_says` the terms on which a folder's settings may say it; without `plain_setting` the settings have a form of
     their own for it. `chosen`: a command of its name chooses it for the prompts to come. `python_names` are the values that
-    Python takes where they are not the kind's.
+    Python takes where they are not the kind's. `environment` is the variable in which hooks and
+    skills find the value in force.
     """
 
     name: str
@@ -207,6 +208,7 @@ class Option(NamedTuple):
     folder_says: Literal["trust", "own", "tightens"] = "trust"
     chosen: bool = False
     python_names: tuple[str, ...] = ()
+    environment: str = ""
     terminal_group: Literal["the run", "permissions", "output"] = "the run"
     terminal_help: str = ""
     terminal_placeholder: str = ""
@@ -276,6 +278,7 @@ OPTIONS: tuple[Option, ...] = (
         terminal_help="how hard the model thinks",
         chosen=True,
         setting="effortLevel",
+        environment="CLAUDE_EFFORT",
     ),
     _everywhere(
         "provider",
@@ -566,6 +569,11 @@ BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}
 
 CHOSEN = tuple(option.name for option in OPTIONS if option.chosen)
 """The options that a command chooses for the prompts to come: `/model`, `/mode`, `/effort`."""
+
+
+def environment_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """The variables in which hooks and skills find `values`, given by the names of options; "" for one that is not said."""
+    return {option.environment: str(values.get(option.name) or "") for option in OPTIONS if option.environment}
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
