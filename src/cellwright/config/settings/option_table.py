@@ -181,7 +181,7 @@ class Option(NamedTuple):
     `folder_says` the terms on which a folder's settings may say it; without `plain_setting` the settings have a form of
     their own for it. `chosen`: a command of its name chooses it for the prompts to come. `python_names` are the values that
     Python takes where they are not the kind's. `environment` is the variable in which hooks and
-    skills find the value in force.
+    skills find the value in force. `in_map`: `cellwright.map` takes it, for each of its prompts.
     """
 
     name: str
@@ -209,6 +209,7 @@ class Option(NamedTuple):
     chosen: bool = False
     python_names: tuple[str, ...] = ()
     environment: str = ""
+    in_map: bool = False
     terminal_group: Literal["the run", "permissions", "output"] = "the run"
     terminal_help: str = ""
     terminal_placeholder: str = ""
@@ -239,6 +240,7 @@ OPTIONS: tuple[Option, ...] = (
         *("model", "the model", TEXT.meaning("the name of a model", "M"), "the model, for example claude-sonnet-5-5"),
         chosen=True,
         setting="model",
+        in_map=True,
     ),
     _everywhere(
         "mode",
@@ -252,6 +254,7 @@ OPTIONS: tuple[Option, ...] = (
         setting="permissions.defaultMode",
         plain_setting=False,
         terminal_group="permissions",
+        in_map=True,
     ),
     _everywhere(
         "max_turns",
@@ -261,6 +264,7 @@ OPTIONS: tuple[Option, ...] = (
         above_zero=True,
         setting="cellwright.maxTurns",
         most=100_000,
+        in_map=True,
     ),
     _everywhere(
         *("budget", "cost in US dollars", DOLLARS, "stop before the run costs more than this"),
@@ -273,12 +277,14 @@ OPTIONS: tuple[Option, ...] = (
     _everywhere(
         "effort",
         "effort",
-        one_of(EFFORTS, "str | None", _or_none(_is_text), "the name of an effort", "E"),
+        one_of(EFFORTS, "str | None", _or_none(_is_text), f"one of {', '.join(EFFORTS)}", "E"),
         f"how hard the model thinks: {', '.join(EFFORTS)}",
         terminal_help="how hard the model thinks",
         chosen=True,
         setting="effortLevel",
+        python_names=EFFORTS,
         environment="CLAUDE_EFFORT",
+        in_map=True,
     ),
     _everywhere(
         "provider",
@@ -298,6 +304,7 @@ OPTIONS: tuple[Option, ...] = (
         above_zero=True,
         setting="cellwright.maxTokens",
         most=1_000_000,
+        in_map=True,
     ),
     _everywhere(
         "max_parallel_tools",
@@ -312,6 +319,7 @@ OPTIONS: tuple[Option, ...] = (
         *("tool_timeout", "seconds of a tool call", SECONDS, "stop every tool call after this long"),
         above_zero=True,
         setting="cellwright.toolTimeout",
+        in_map=True,
     ),
     _everywhere(
         "allow",
@@ -326,6 +334,7 @@ OPTIONS: tuple[Option, ...] = (
         setting="permissions.allow",
         plain_setting=False,
         terminal_group="permissions",
+        in_map=True,
     ),
     _everywhere(
         "deny",
@@ -340,6 +349,7 @@ OPTIONS: tuple[Option, ...] = (
         setting="permissions.deny",
         plain_setting=False,
         terminal_group="permissions",
+        in_map=True,
     ),
     _everywhere(
         "add_dirs",
