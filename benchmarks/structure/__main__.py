@@ -60,6 +60,7 @@ HELD: frozenset[str] = frozenset(
         "AgentRun's fields and attributes",
         "ToolCalls's fields and attributes",
         "record types of our own that carry it",
+        "files of our own in which it stands",
         "files that quote one tool's name",
         "tools whose name more than 3 files quote",
     }
@@ -68,8 +69,7 @@ HELD: frozenset[str] = frozenset(
 
 NO_WORSE: Mapping[str, int] = {
     f"record types that carry one option ({OPTION})": 7,
-    "files in which it stands": 34,
-    "files of our own in which it stands": 28,
+    "files in which it stands": 17,
     "circles of modules, types counted": 3,
 }
 """How far rows have come whose goal is not reached: `--check` fails if one of them goes back."""

@@ -1,8 +1,9 @@
 """The options of a prompt, one row each: name, type, reader, help, and where it may be said.
 
-Made from the rows: the parsers of the magic and of the terminal, the arguments of `ask`, `stream` and `Agent`, the traits of
-`%config Claude`, the options that the panel sends, the keys of the settings, and the table in docs/settings.md. Loading
-the extension imports this module, and none of what reads a command line.
+Made from the rows: the parsers of the magic and of the terminal, the arguments of `ask`, `stream`, `Agent` and `map`, the
+traits of `%config Claude`, the options that the panel sends, the keys of the settings, the values that front matter may
+have, the variables of hooks and skills, and the table in docs/settings.md. Loading the extension imports this module, and
+none of what reads a command line.
 """
 
 from __future__ import annotations
