@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section, SlashCommand
 from cellwright.commands.cost import usd
 from cellwright.config.settings.admin_allow_lists import origin_of
 from cellwright.conversation.conversation import Conversation
@@ -30,7 +30,6 @@ from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, parse_mode
 from cellwright.text import dollars
 from cellwright.tools.paths import shown_path
 
-MODEL, MODE, EFFORT, STYLE = "[NAME]", "[NAME]", "[LEVEL]", "[NAME]"
 IN_FORCE = "in force"
 RESET = "default"
 """The word for what the settings say, in place of a choice."""
@@ -259,3 +258,13 @@ def choose(conversation: Conversation, **chosen: Any) -> None:
             conversation.choices.set(name, value)
     conversation.in_force.refresh(session_has_begun=conversation.sessions.current.has_begun)
     conversation.observers.session_changed(conversation.sessions.current)
+
+
+CHOOSING = {
+    "model": SlashCommand(model_page, "the models with their prices; with a name, switch to that one", "[NAME]"),
+    "mode": SlashCommand(mode_page, "the permission modes; with a name, switch to that one", "[NAME]"),
+    "plan": SlashCommand(plan_page, "switch to plan mode: Claude looks and proposes, but changes nothing"),
+    "effort": SlashCommand(effort_page, "how hard the model thinks; with a level, that hard", "[LEVEL]"),
+    "output-style": SlashCommand(output_style_page, "the output styles; with a name, switch to that one", "[NAME]"),
+}
+"""The commands by their names, in the order of `/help`."""

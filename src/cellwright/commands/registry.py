@@ -21,17 +21,7 @@ from cellwright.commands.extensions.mcp import MCP, mcp_page
 from cellwright.commands.extensions.memory import memory_page
 from cellwright.commands.extensions.plugins import PLUGIN, plugin_page
 from cellwright.commands.extensions.skills import skills_page
-from cellwright.commands.model_and_mode import (
-    EFFORT,
-    MODE,
-    MODEL,
-    STYLE,
-    effort_page,
-    mode_page,
-    model_page,
-    output_style_page,
-    plan_page,
-)
+from cellwright.commands.model_and_mode import CHOOSING
 from cellwright.commands.sandbox import sandbox_page
 from cellwright.commands.sessions.branches import BRANCHES, branches_page
 from cellwright.commands.sessions.btw_and_goal import BTW, GOAL, btw_page, goal_page
@@ -152,11 +142,7 @@ _OWN_COMMAND = SlashCommand(user_command_page, "run a command of your own", "COM
 
 COMMANDS: dict[str, SlashCommand] = {
     "help": SlashCommand(_help, "this list; with a name, what that command or skill does", "[NAME]"),
-    "model": SlashCommand(model_page, "the models with their prices; with a name, switch to that one", MODEL),
-    "mode": SlashCommand(mode_page, "the permission modes; with a name, switch to that one", MODE),
-    "plan": SlashCommand(plan_page, "switch to plan mode: Claude looks and proposes, but changes nothing"),
-    "effort": SlashCommand(effort_page, "how hard the model thinks; with a level, that hard", EFFORT),
-    "output-style": SlashCommand(output_style_page, "the output styles; with a name, switch to that one", STYLE),
+    **CHOOSING,
     "config": SlashCommand(config_page, "each setting with its value and where it comes from"),
     "memory": SlashCommand(memory_page, "the instructions Claude gets: CLAUDE.md, rules, and what they import"),
     "skills": SlashCommand(skills_page, "the available skills and commands, and where they come from"),

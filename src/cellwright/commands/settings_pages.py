@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.settings.known_settings import is_known, near_key
 from cellwright.config.settings.layers import Layer, SettingsEntry
+from cellwright.config.settings.option_table import BY_NAME
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.resolve_options import effort_of, mode_of, model_of
+from cellwright.conversation.resolve_options import CHOSEN_IN_FORCE, mode_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.redaction.redaction import is_secret
@@ -54,16 +56,13 @@ def _in_force(conversation: Conversation, options: RunOptions) -> list[Row]:
     """List what a run would be given now, where an option or nothing but the default says it."""
     settings, environment = conversation.in_force.settings, conversation.in_force.environment
     rows: list[Row] = []
-    for key, requested, value in (
-        ("model", options.model, or_problem(lambda: model_of(options, settings, environment))),
-        ("effortLevel", options.effort, effort_of(options, settings) or "the model's own"),
-        ("permissions.defaultMode", options.mode, or_problem(lambda: mode_of(options, settings, environment))),
-    ):
-        origin = settings.origin(key)
-        if requested is not None:
-            rows.append((f"{key} of this run", str(value), "options"))
-        elif origin is None:
-            rows.append((key, str(value), "default"))
+    for name, in_force in CHOSEN_IN_FORCE.items():
+        key = BY_NAME[name].setting
+        value = or_problem(partial(in_force, options, settings, environment))
+        if getattr(options, name) is not None:
+            rows.append((f"{key} of this run", value, "options"))
+        elif settings.origin(key) is None:
+            rows.append((key, value, "default"))
     return rows
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from cellwright.model.models import EFFORTS
+from cellwright.config.settings.option_table import BY_NAME
+from cellwright.model.provider import ModelChoice
 from cellwright.text import lazy_pattern
 
 MAX_CHARS = 20_000
@@ -41,24 +41,16 @@ class FrontMatter(Struct, frozen=True):
     problem: str = ""
 
 
-class ModelChoice(Struct, frozen=True, kw_only=True):
-    """The model that works, by its name or a short one, and how hard it thinks. None leaves that to others."""
-
-    model: str | None = None
-    effort: str | None = None
-
-    def completed_by(self, other: ModelChoice) -> Self:
-        """The same, with what `other` says where this says nothing."""
-        return replace(self, model=self.model or other.model, effort=self.effort or other.effort)
-
-
 def model_choice(values: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     """The fields of `ModelChoice` as front matter says them; what is not understood is put to `problems`."""
-    model, effort = plain_text(values.get("model")), plain_text(values.get("effort"))
-    if effort is not None and effort not in EFFORTS:
-        problems.append(f"effort is {effort!r}, not one of {', '.join(EFFORTS)}")
-        effort = None
-    return {"model": None if model == "inherit" else model, "effort": effort}
+    found = {name: plain_text(values.get(name)) for name in ModelChoice.__struct_fields__}
+    if found["model"] == "inherit":
+        found["model"] = None
+    for name, value in found.items():
+        if value is not None and (known := BY_NAME[name].kind.names) and value not in known:
+            problems.append(f"{name} is {value!r}, not one of {', '.join(known)}")
+            found[name] = None
+    return found
 
 
 def plain_text(value: Any) -> str | None:

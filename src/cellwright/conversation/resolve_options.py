@@ -173,6 +173,14 @@ def effort_of(options: RunOptions, settings: Settings) -> str | None:
     return most
 
 
+CHOSEN_IN_FORCE: Mapping[str, Callable[[RunOptions, Settings, Mapping[str, str]], str]] = {
+    "model": model_of,
+    "effort": lambda options, settings, _environ: effort_of(options, settings) or "the model's own",
+    "mode": lambda options, settings, environ: mode_of(options, settings, environ),
+}
+"""What a run would be given of the options that a command chooses, by their names in the table; raises as `model_of`."""
+
+
 def thinking_of(settings: Settings, environ: Mapping[str, str]) -> Thinking:
     """Say what comes of the model's thinking in a run. MAX_THINKING_TOKENS goes before the settings, as in Claude Code."""
     tokens = environ.get("MAX_THINKING_TOKENS", "").strip()

@@ -229,8 +229,8 @@ def encode(
     """The body of a request: JSON in which the session's encoded parts stand as they are. A batch's do not stream, and
     what only `counts` has no answer that could be limited.
 
-    Raises `CellwrightError` API_REQUEST_INVALID for an effort that the model does not take, and where the API's own
-    compaction is asked for and there is none.
+    Raises `CellwrightError` API_REQUEST_INVALID for what the model does not take, and where the API's own compaction
+    is asked for and there is none.
     """
     head = _head(request, streams=streams, counts=counts)
     if request.compaction is not None and not own_compaction:
@@ -271,22 +271,9 @@ def _head(request: Request, *, streams: bool, counts: bool) -> dict[str, Any]:
     thinking = request.thinking
     if thinking is not None and ("budget_tokens" not in thinking or may_think_now(request.messages)):
         head["thinking"] = thinking
-    if output_config := _output_config(request):
+    if output_config := request.output_config:
         head["output_config"] = output_config
     return head
-
-
-def _output_config(request: Request) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    if (effort := request.options.effort) is not None:
-        if effort not in (efforts := limits(request.model).efforts):
-            there_are = f"Its efforts are {', '.join(efforts)}." if efforts else "It takes none."
-            message = f"{request.model} does not take the effort {effort}. {there_are}"
-            raise ApiError(ErrorCode.API_REQUEST_INVALID, message)
-        config["effort"] = effort
-    if request.output_format is not None:
-        config["format"] = dict(request.output_format)
-    return config
 
 
 def _told(

@@ -50,6 +50,15 @@ class ModelLimits(NamedTuple):
     tool_search: bool = False
     compaction: bool = False
 
+    def reported(self) -> dict[str, Any]:
+        """What of it a user chooses by, as JSON."""
+        return {
+            "context_window": self.context_window,
+            "max_output": self.max_output,
+            "effort": bool(self.efforts),
+            "efforts": list(self.efforts),
+        }
+
 
 def _limits(
     context_window: int,

@@ -7,10 +7,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import Retrying, TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
-from cellwright.model.models import Thinking, accepted_effort, thinking_field
+from cellwright.model.models import Thinking, accepted_effort, limits, thinking_field
 
 CacheTtl = Literal["5m", "1h"]
 """The time that the API's prompt cache keeps what was written to it or read again."""
@@ -46,6 +47,21 @@ class BlockEnd(Struct, frozen=True):
 ProviderEvent = MessageStart | BlockEnd | TextDelta | ThinkingDelta | ToolInputDelta | Retrying | TurnEnd
 
 
+class ModelChoice(Struct, frozen=True, kw_only=True):
+    """The model that works, by its name or a short one, and how hard it thinks. None leaves that to others."""
+
+    model: str | None = None
+    effort: str | None = None
+
+    def completed_by(self, other: ModelChoice) -> Self:
+        """The same, with what `other` says where this says nothing."""
+        return structs.replace(self, model=self.model or other.model, effort=self.effort or other.effort)
+
+    def said(self) -> dict[str, Any]:
+        """What it does not leave to others, by the names of its fields."""
+        return {name: value for name in ModelChoice.__struct_fields__ if (value := getattr(self, name))}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import
 class RequestOptions:
     """The part of the options and settings that every request has; it goes whole from there to the request's body.
@@ -60,6 +76,11 @@ class RequestOptions:
     thinking_budget: int | None = None
     cache_ttl: CacheTtl | None = None
 
+    @property
+    def chosen(self) -> dict[str, str | None]:
+        """What the user chooses of it, by the names of the table of options."""
+        return {"effort": self.effort}
+
     def accepted_by(self, model: str, *, is_own: bool = True) -> Self:
         """The same as `model` takes it: with the next lower effort that it has, or none.
 
@@ -68,8 +89,22 @@ class RequestOptions:
         budget = self.thinking_budget if is_own else None
         return replace(self, effort=accepted_effort(model, self.effort), thinking_budget=budget)
 
+    def lacking(self, model: str) -> str:
+        """Say what of it `model` does not have, and what holds instead; "" where it has all."""
+        effort = accepted_effort(model, self.effort)
+        if effort == self.effort:
+            return ""
+        instead = f"it thinks with {effort}" if effort else "it thinks as it usually does"
+        return f"{model} does not have the effort {self.effort}; {instead}."
+
+    def with_choice(self, choice: ModelChoice | None) -> Self:
+        """The same with the effort of `choice`, if that says one; None: as the model usually thinks."""
+        return replace(self, effort=None if choice is None else choice.effort or self.effort)
+
 
 USUAL_REQUEST_OPTIONS = RequestOptions()
+LEAST_THOUGHT = RequestOptions(effort="low")
+"""For answers that somebody waits for as they type."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -102,6 +137,20 @@ class Request(Struct, frozen=True, kw_only=True):
         """The field `thinking` of its body, None for none."""
         budget = min(self.options.thinking_budget or 0, self.max_tokens - 1)
         return thinking_field(self.model, self.options.thinking, self.options.effort, budget)
+
+    @property
+    def output_config(self) -> dict[str, Any]:
+        """The field of its body, empty for none. Raises ApiError API_REQUEST_INVALID for what the model does not take."""
+        config: dict[str, Any] = {}
+        if (effort := self.options.effort) is not None:
+            if effort not in (efforts := limits(self.model).efforts):
+                there_are = f"Its efforts are {', '.join(efforts)}." if efforts else "It takes none."
+                message = f"{self.model} does not take the effort {effort}. {there_are}"
+                raise ApiError(ErrorCode.API_REQUEST_INVALID, message)
+            config["effort"] = effort
+        if self.output_format is not None:
+            config["format"] = dict(self.output_format)
+        return config
 
 
 class Provider(Protocol):

@@ -80,8 +80,8 @@ class Session:
         self.call_rate = CallRate()
         self.call_times = CallTimes()
         self.next_seq = 1
-        self.told_lacking: tuple[str, str | None] | None = None
-        """A model, and what it lacks of what was asked for, which the user was last told of."""
+        self.told_lacking = ""
+        """What the user was last told that a model lacks of what was asked for."""
         self._header: Header | None = None
         self._to_declare: list[dict[str, Any]] = []
         self._tools_of: tuple[bytes, int] = (b"", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from cellwright.config.settings.option_table import OPTIONS, Option, Surface
@@ -27,12 +27,12 @@ COLUMNS: Mapping[str, Surface] = {
 
 
 def types(_now: str) -> str:
-    """The module with the types of the arguments of `ask`, `stream` and `Agent`."""
+    """The module with the types of the arguments of `ask`, `stream`, `Agent` and `map`."""
 
-    def fields(options: tuple[Option, ...]) -> str:
+    def fields(options: Iterable[Option]) -> str:
         return "\n".join(f"    {option.name}: {option.kind.annotation}" for option in options)
 
-    return f'''"""The arguments of `ask`, `stream` and `Agent` for type checkers.
+    return f'''"""The arguments of `ask`, `stream`, `Agent` and `map` for type checkers.
 
 Written by `make written` from the table of options (`config/settings/option_table.py`).
 """
@@ -54,10 +54,16 @@ if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import HookCallbacks
 
 
-class AgentOptions(TypedDict, total=False):
+class PromptOptions(TypedDict, total=False):
+    """The options that each of many prompts may have as well."""
+
+{fields(option for option in AGENT_ROWS if option.in_map)}
+
+
+class AgentOptions(PromptOptions, total=False):
     """The options of a prompt to an agent, besides the prompt."""
 
-{fields(AGENT_ROWS)}
+{fields(option for option in AGENT_ROWS if not option.in_map)}
 
 
 class AskOptions(AgentOptions, total=False):

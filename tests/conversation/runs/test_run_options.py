@@ -14,10 +14,12 @@ from traitlets.config import Config
 import cellwright
 from cellwright.agent.spending.run_spending import USUAL_LIMITS
 from cellwright.config.settings.known_settings import KEYS
+from cellwright.config.settings.option_table import OPTIONS as TABLE
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.conversation.runs.ask_options import ASK_DEFAULTS, check_options
 from cellwright.conversation.runs.ask_options import run_options as options_of_ask
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.chat import prompts as panel
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.option_parser import OPTIONS, parse_line
@@ -204,6 +206,13 @@ def test_python_and_the_panel_come_to_the_same(place: Path) -> None:
             found["panel"] = panel.read_options({name: True if field == "builtin_tools" else as_json})
         wrong += [(title, where, each) for where, each in found.items() if getattr(each, field) != value]
     assert wrong == []
+
+
+@pytest.mark.parametrize("name", [option.name for option in TABLE if option.python_names])
+def test_python_takes_no_value_that_an_option_does_not_have(name: str) -> None:
+    with pytest.raises(CellwrightError) as refused:
+        check_options({name: "enormous"}, ASK_DEFAULTS)
+    assert refused.value.code is ErrorCode.INVALID_PARAMETERS
 
 
 def settings_with(place: Path, own_place: Path, title: str, value: Any) -> Settings:

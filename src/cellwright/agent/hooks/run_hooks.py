@@ -261,8 +261,7 @@ class RunHooks(Struct):
         if subagent is not None:
             common |= {"session_id": subagent.main.id, "transcript_path": str(subagent.main.path or "")}
             common |= {"agent_id": subagent.agent.id, "agent_type": subagent.agent.type}
-        effort = agent.model_settings.effort
-        return {**common, "effort": {"level": effort}} if effort else common
+        return common | {name: {"level": level} for name, level in agent.model_settings.chosen.items() if level}
 
 
 def _shown(outcome: Outcome) -> dict[str, Any]:

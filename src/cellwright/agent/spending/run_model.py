@@ -37,15 +37,12 @@ class RunModel:
         return self.name == self._own
 
     def options(self) -> RequestOptions:
-        """The agent's options, as far as the answering model has them; the user is told once if its own lacks the effort."""
-        wanted, session = self._settings.effort, self._session
-        options = self._settings.accepted_by(self.name, is_own=self.is_own)
-        effort = options.effort
-        if effort != wanted and self.is_own and session.told_lacking != (self.name, wanted):
-            session.told_lacking = self.name, wanted
-            instead = f"it thinks with {effort}" if effort else "it thinks as it usually does"
-            self._emit(Notice(f"{self.name} does not have the effort {wanted}; {instead}.", "warning"))
-        return options
+        """The agent's options, as far as the answering model has them; the user is told once what its own lacks."""
+        lacking = self._settings.lacking(self.name)
+        if lacking and self.is_own and self._session.told_lacking != lacking:
+            self._session.told_lacking = lacking
+            self._emit(Notice(lacking, "warning"))
+        return self._settings.accepted_by(self.name, is_own=self.is_own)
 
     def choose(self, chosen: str | None, mode: str) -> None:
         """Have the model answer that the user has `chosen` meanwhile, else the one for the session's `mode`.

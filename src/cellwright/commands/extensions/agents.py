@@ -47,7 +47,7 @@ def _may_use(agent: AgentDefinition) -> Row:
     tools = "all" if agent.tools is None else _tools(agent.tools)
     if agent.disallowed_tools:
         tools += f", but {_tools(agent.disallowed_tools)}"
-    works = ", ".join(filter(None, (agent.model, agent.effort, agent.mode and f"mode {agent.mode}")))
+    works = ", ".join(filter(None, (*agent.said().values(), agent.mode and f"mode {agent.mode}")))
     return agent.name, works or "as Claude does", tools
 
 

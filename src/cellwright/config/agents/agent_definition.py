@@ -10,9 +10,10 @@ from typing import Any, Literal
 from msgspec import field
 
 from cellwright.agent.tool import GROUPS
-from cellwright.config.front_matter import ModelChoice, model_choice, read_front_matter, texts
+from cellwright.config.front_matter import model_choice, read_front_matter, texts
 from cellwright.config.skills.skill import hooks_of
 from cellwright.errors import CellwrightError
+from cellwright.model.provider import ModelChoice
 from cellwright.permissions.modes import Mode, parse_mode
 
 AgentMemory = Literal["user", "project", "local"]
@@ -121,8 +122,10 @@ _FIELDS = {
 """The keys of a program's definitions that files have in another spelling."""
 
 _KEYS = (
-    *("description", "prompt", "tools", "disallowedTools", "model", "permissionMode", "maxTurns", "skills", "effort"),
-    *("background", "omitClaudeMd", "color", "hooks", "memory", "isolation", "mcpServers", "initialPrompt"),
+    *("description", "prompt", "tools", "disallowedTools"),
+    *ModelChoice.__struct_fields__,
+    *("permissionMode", "maxTurns", "skills", "background", "omitClaudeMd", "color", "hooks", "memory", "isolation"),
+    *("mcpServers", "initialPrompt"),
 )
 
 

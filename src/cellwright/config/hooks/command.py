@@ -41,6 +41,7 @@ from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.printed_answers import Printed, read_printed
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.config.plugins.plugin import put_in
+from cellwright.config.settings.option_table import environment_of
 from cellwright.this_process.temporary_files import new_file
 from cellwright.tools.process.child_processes import MARK_NAME, ChildProcesses, Command, child_processes
 from cellwright.tools.process.environment import child_environment
@@ -280,9 +281,9 @@ def _arguments(hook: CommandHook, environ: Mapping[str, str], environment: HookE
 
 def _environment(fields: Mapping[str, Any], environment: HookEnvironment) -> dict[str, str]:
     environ = {name: value for name, value in environment.environ.items() if not name.startswith("OTEL_")}
-    effort = (fields.get("effort") or {}).get("level")
-    more = {_PROJECT: str(environment.project), **({"CLAUDE_EFFORT": str(effort)} if effort else {})}
-    return {**child_environment(environ), **more}
+    levels = {name: value.get("level") for name, value in fields.items() if isinstance(value, Mapping)}
+    chosen = {name: value for name, value in environment_of(levels).items() if value}
+    return {**child_environment(environ), _PROJECT: str(environment.project), **chosen}
 
 
 def _folder(fields: Mapping[str, Any], environment: HookEnvironment) -> Path:

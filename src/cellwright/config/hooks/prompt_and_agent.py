@@ -133,7 +133,7 @@ async def _run_agent(run: HookRun, prompt: str, cwd: Path, model: str, system: S
             budget_usd=run.budget_left(),
             shared_budgets=NO_SHARED_BUDGETS,  # `budget_left` looks at them, and the run counts there
         ),
-        model_settings=variant(run.agent.model_settings, effort=None, plan_model=None),
+        model_settings=variant(run.agent.model_settings.with_choice(None), plan_model=None),
         final_answer=variant(run.agent.final_answer, proposals=None),
         hooks=NO_HOOKS,
     )

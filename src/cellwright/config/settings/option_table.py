@@ -1,8 +1,9 @@
 """The options of a prompt, one row each: name, type, reader, help, and where it may be said.
 
-Made from the rows: the parsers of the magic and of the terminal, the arguments of `ask`, `stream` and `Agent`, the traits of
-`%config Claude`, the options that the panel sends, the keys of the settings, and the table in docs/settings.md. Loading
-the extension imports this module, and none of what reads a command line.
+Made from the rows: the parsers of the magic and of the terminal, the arguments of `ask`, `stream`, `Agent` and `map`, the
+traits of `%config Claude`, the options that the panel sends, the keys of the settings, the values that front matter may
+have, the variables of hooks and skills, and the table in docs/settings.md. Loading the extension imports this module, and
+none of what reads a command line.
 """
 
 from __future__ import annotations
@@ -180,7 +181,8 @@ class Option(NamedTuple):
     below. `layer`: in the terminal it is a setting of the whole command. `most` is the largest number of the setting;
     `folder_says` the terms on which a folder's settings may say it; without `plain_setting` the settings have a form of
     their own for it. `chosen`: a command of its name chooses it for the prompts to come. `python_names` are the values that
-    Python takes where they are not the kind's.
+    Python takes where they are not the kind's. `environment` is the variable in which hooks and
+    skills find the value in force. `in_map`: `cellwright.map` takes it, for each of its prompts.
     """
 
     name: str
@@ -207,6 +209,8 @@ class Option(NamedTuple):
     folder_says: Literal["trust", "own", "tightens"] = "trust"
     chosen: bool = False
     python_names: tuple[str, ...] = ()
+    environment: str = ""
+    in_map: bool = False
     terminal_group: Literal["the run", "permissions", "output"] = "the run"
     terminal_help: str = ""
     terminal_placeholder: str = ""
@@ -237,6 +241,7 @@ OPTIONS: tuple[Option, ...] = (
         *("model", "the model", TEXT.meaning("the name of a model", "M"), "the model, for example claude-sonnet-5-5"),
         chosen=True,
         setting="model",
+        in_map=True,
     ),
     _everywhere(
         "mode",
@@ -250,6 +255,7 @@ OPTIONS: tuple[Option, ...] = (
         setting="permissions.defaultMode",
         plain_setting=False,
         terminal_group="permissions",
+        in_map=True,
     ),
     _everywhere(
         "max_turns",
@@ -259,6 +265,7 @@ OPTIONS: tuple[Option, ...] = (
         above_zero=True,
         setting="cellwright.maxTurns",
         most=100_000,
+        in_map=True,
     ),
     _everywhere(
         *("budget", "cost in US dollars", DOLLARS, "stop before the run costs more than this"),
@@ -271,11 +278,14 @@ OPTIONS: tuple[Option, ...] = (
     _everywhere(
         "effort",
         "effort",
-        one_of(EFFORTS, "str | None", _or_none(_is_text), "the name of an effort", "E"),
+        one_of(EFFORTS, "str | None", _or_none(_is_text), f"one of {', '.join(EFFORTS)}", "E"),
         f"how hard the model thinks: {', '.join(EFFORTS)}",
         terminal_help="how hard the model thinks",
         chosen=True,
         setting="effortLevel",
+        python_names=EFFORTS,
+        environment="CLAUDE_EFFORT",
+        in_map=True,
     ),
     _everywhere(
         "provider",
@@ -295,6 +305,7 @@ OPTIONS: tuple[Option, ...] = (
         above_zero=True,
         setting="cellwright.maxTokens",
         most=1_000_000,
+        in_map=True,
     ),
     _everywhere(
         "max_parallel_tools",
@@ -309,6 +320,7 @@ OPTIONS: tuple[Option, ...] = (
         *("tool_timeout", "seconds of a tool call", SECONDS, "stop every tool call after this long"),
         above_zero=True,
         setting="cellwright.toolTimeout",
+        in_map=True,
     ),
     _everywhere(
         "allow",
@@ -323,6 +335,7 @@ OPTIONS: tuple[Option, ...] = (
         setting="permissions.allow",
         plain_setting=False,
         terminal_group="permissions",
+        in_map=True,
     ),
     _everywhere(
         "deny",
@@ -337,6 +350,7 @@ OPTIONS: tuple[Option, ...] = (
         setting="permissions.deny",
         plain_setting=False,
         terminal_group="permissions",
+        in_map=True,
     ),
     _everywhere(
         "add_dirs",
@@ -566,6 +580,11 @@ BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}
 
 CHOSEN = tuple(option.name for option in OPTIONS if option.chosen)
 """The options that a command chooses for the prompts to come: `/model`, `/mode`, `/effort`."""
+
+
+def environment_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """The variables in which hooks and skills find `values`, given by the names of options; "" for one that is not said."""
+    return {option.environment: str(values.get(option.name) or "") for option in OPTIONS if option.environment}
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:

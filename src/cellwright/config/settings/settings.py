@@ -26,7 +26,6 @@ import msgspec
 from msgspec.structs import replace
 
 from cellwright.codebase.embedding.provider import EmbeddingSettings
-from cellwright.config.front_matter import ModelChoice
 from cellwright.config.settings.edit import add_allow_rules
 from cellwright.config.settings.known_settings import a_path, seconds_of
 from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge
@@ -43,6 +42,7 @@ from cellwright.config.trust.ownership import carried_by
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.model.models import EFFORTS, ProviderName
+from cellwright.model.provider import ModelChoice
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.rules.rule import Rule, brackets_problem, grant_problem, parse_rule, restriction_problem
 from cellwright.text import lazy_pattern

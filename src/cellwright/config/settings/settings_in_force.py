@@ -18,7 +18,6 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.front_matter import ModelChoice
 from cellwright.config.kept_search import facts_of
 from cellwright.config.memory.find_memory_files import MemoryPlace
 from cellwright.config.plugins.plugins_in_force import PluginsInForce, find_plugins
@@ -41,6 +40,7 @@ from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens, trusted_as_it_is
 from cellwright.config.trust.trust_store import changing_answers, read_answers, texts, trust_file
 from cellwright.errors import CellwrightError
+from cellwright.model.provider import ModelChoice
 from cellwright.sessions.state_dir import notes_folder
 
 

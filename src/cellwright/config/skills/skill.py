@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from cellwright.config.front_matter import ModelChoice, model_choice, read_front_matter, texts
+from cellwright.config.front_matter import model_choice, read_front_matter, texts
 from cellwright.config.front_matter import plain_text as _text
+from cellwright.model.provider import ModelChoice
 from cellwright.text import lazy_pattern
 
 SkillScope = Literal["managed", "user", "plugin", "project", "built-in"]

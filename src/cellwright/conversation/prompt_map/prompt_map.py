@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec import Struct
 
@@ -29,8 +29,10 @@ from cellwright.conversation.prompt_map.concurrency import Concurrency
 from cellwright.conversation.prompt_map.map_budget import MapBudget
 from cellwright.conversation.prompt_map.map_result import MapResult, MapRow, error_of
 from cellwright.conversation.prompt_map.progress import Progress, progress_for
+from cellwright.conversation.runs.ask_option_types import PromptOptions
+from cellwright.conversation.runs.ask_options import MAP_DEFAULTS, check_options, spelled_out
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.models import EFFORTS, limits
+from cellwright.model.models import limits
 from cellwright.model.pricing import BATCH_FACTOR
 from cellwright.sessions.state_dir import state_folder
 
@@ -46,35 +48,28 @@ MAX_FAILURES_IN_A_ROW = 10
 """Prompts that fail one after another on the way to the model: no more are asked."""
 
 
+@spelled_out(MAP_DEFAULTS)
 def map(
     prompts: Iterable[str] | Mapping[Any, str],
     *,
-    model: str | None = None,
     system: str | None = None,
     schema: Any = None,
     tools: Sequence[Tool | str] = (),
-    allow: Sequence[str] = (),
-    deny: Sequence[str] = (),
-    mode: str | None = None,
-    max_turns: int | None = None,
-    max_tokens: int | None = None,
-    effort: str | None = None,
-    tool_timeout: float | None = None,
     budget: float | None = None,
     concurrency: int = 8,
     store: str | Path | None = None,
     executor: Executor | None = None,
     batch: bool = False,
     progress: bool = True,
+    **options: Unpack[PromptOptions],
 ) -> MapResult:
     """Ask Claude each of `prompts` by itself, `concurrency` at a time, and give back a row for each; blocks.
 
     `prompts` are texts: a list, a Series, a column, or a dict. They are asked without the conversation and its tools;
     `tools` are `Tool` objects or names of built-in ones, and what would ask for permission is denied unless `allow` has a
     rule for it. `system` replaces the few words that Claude is told besides. `schema` is as in `ask`. `budget` is in US
-    dollars, for all prompts together, and is not passed; `model`, `mode`, `deny`, `effort`, `max_turns`, `max_tokens` and
-    `tool_timeout` (seconds) are as in `ask`, for each prompt; `max_tokens` is 4,000 by default. While the API refuses, fewer
-    are asked at once.
+    dollars, for all prompts together, and is not passed. The other options are as in `ask`, for each prompt; `max_tokens` is
+    4,000 by default. While the API refuses, fewer are asked at once.
 
     Each answer is in the file `store` before it is counted. What is called again with the same prompts and options asks
     only for those that are missing. Without `store` the file is Cellwright's own, and is kept until all are answered.
@@ -93,28 +88,17 @@ def map(
     if is_agent_code():
         message = "Code that Claude runs cannot ask Claude. Call `map` from a cell of your own."
         raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
-    options = MapOptions(
-        system=SYSTEM if system is None else system,
-        schema=schema,
-        tools=tuple(tools),
-        run={
-            "model": model,
-            "allow": tuple(allow),
-            "deny": tuple(deny),
-            "mode": mode,
-            "max_turns": max_turns,
-            "max_tokens": max_tokens,
-            "effort": effort,
-            "tool_timeout": tool_timeout,
-        },
+    check_options(options, MAP_DEFAULTS)
+    of_each = MapOptions(
+        system=SYSTEM if system is None else system, schema=schema, tools=tuple(tools), run={**MAP_DEFAULTS, **options}
     )
-    _check(options, concurrency=concurrency, batch=batch, executor=executor)
+    _check(of_each, concurrency=concurrency, batch=batch, executor=executor)
     conversation = process_conversation().conversation
-    agent = map_agent(conversation, options)
-    asked = _prompts_of(prompts, _fingerprint(agent, options))
+    agent = map_agent(conversation, of_each)
+    asked = _prompts_of(prompts, _fingerprint(agent, of_each))
     work = PromptMap(
         conversation=conversation,
-        options=options,
+        options=of_each,
         agent=agent,
         prompts=asked,
         path=default_store([prompt.key for prompt in asked]) if store is None else Path(store).expanduser().absolute(),
@@ -363,8 +347,6 @@ def _check(options: MapOptions, *, concurrency: int, batch: bool, executor: Exec
     problem = ""
     if concurrency < 1:
         problem = f"concurrency is {concurrency}; at least one prompt has to be asked at a time."
-    elif (effort := options.run["effort"]) not in (None, *EFFORTS):
-        problem = f"effort is {effort!r}; it is one of {', '.join(EFFORTS)}."
     elif batch and (options.tools or executor is not None):
         problem = "A batch asks each prompt once, at the API: it has neither `tools` nor an `executor`."
     if problem:
@@ -409,7 +391,7 @@ def _fingerprint(agent: AgentSetup, options: MapOptions) -> str:
         "limits": [
             options.run["max_tokens"],
             options.run["max_turns"],
-            agent.model_settings.effort,
+            *agent.model_settings.chosen.values(),
             agent.model_settings.thinking,
         ],
     }

@@ -27,6 +27,7 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.kept_search import KeptSearch
 from cellwright.config.memory.nested_memory import matches_globs
 from cellwright.config.settings.layers import Scope
+from cellwright.config.settings.option_table import environment_of
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.skills.arguments import Arguments
 from cellwright.config.skills.find_skills import find_skills, search_skills, skill_places
@@ -205,9 +206,8 @@ class Skills(Feature):
             description=f"skill {name}",
             prompt=text,
             subagent_type=skill.agent or GENERAL_AGENT,
-            model=skill.model or "",
-            effort=skill.effort,  # type: ignore[arg-type]  # one of them, as it was read
             run_in_background=skill.background,
+            **skill.said(),
         )
         return LoadedSkill(text, skill.allowed_tools, task)
 
@@ -289,7 +289,7 @@ class Skills(Feature):
     def _variables(self, skill: Skill, prompt_context: PromptContext) -> Mapping[str, str]:
         return {
             "CLAUDE_SESSION_ID": prompt_context.session.id,
-            "CLAUDE_EFFORT": prompt_context.agent.model_settings.effort or "",
+            **environment_of(prompt_context.agent.model_settings.chosen),
             "CLAUDE_SKILL_DIR": str(skill.folder),
             "CLAUDE_PROJECT_DIR": str(self._in_force.memory_place.project),
             **skill.variables,

@@ -1,4 +1,4 @@
-"""The arguments of `ask`, `stream` and `Agent` for type checkers.
+"""The arguments of `ask`, `stream`, `Agent` and `map` for type checkers.
 
 Written by `make written` from the table of options (`config/settings/option_table.py`).
 """
@@ -20,20 +20,25 @@ if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import HookCallbacks
 
 
-class AgentOptions(TypedDict, total=False):
-    """The options of a prompt to an agent, besides the prompt."""
+class PromptOptions(TypedDict, total=False):
+    """The options that each of many prompts may have as well."""
 
     model: str | None
     mode: str | None
     max_turns: int | None
-    budget: float | None
     effort: str | None
-    provider: ProviderName | None
     max_tokens: int | None
-    max_parallel_tools: int | None
     tool_timeout: float | None
     allow: Sequence[str]
     deny: Sequence[str]
+
+
+class AgentOptions(PromptOptions, total=False):
+    """The options of a prompt to an agent, besides the prompt."""
+
+    budget: float | None
+    provider: ProviderName | None
+    max_parallel_tools: int | None
     add_dirs: Sequence[str | Path]
     on_denied: OnDenied | None
     branch: bool

@@ -1,4 +1,4 @@
-"""The options of `ask`, `stream` and `Agent`: their defaults, and what is said where one of them cannot be meant so."""
+"""The options of `ask`, `stream`, `Agent` and `map`: their defaults, and what is said where one cannot be meant so."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ SESSION = Option(
 
 AGENT_ROWS = (*(option for option in OPTIONS if option.python), *PROGRAMS_OWN)
 AGENT_DEFAULTS: Mapping[str, Any] = {option.name: option.default for option in AGENT_ROWS}
+MAP_DEFAULTS: Mapping[str, Any] = {option.name: option.default for option in AGENT_ROWS if option.in_map}
 ASK_DEFAULTS: Mapping[str, Any] = {**AGENT_DEFAULTS, SESSION.name: SESSION.default}
 
 _ROWS = {option.name: option for option in (*AGENT_ROWS, SESSION)}
@@ -171,8 +172,6 @@ def run_options(
         entries, in_process = _apart(given["mcp_servers"])
         given["mcp_servers"] = given_servers(entries, cwd, environ)
         tools += in_process
-    for name in ("allow", "deny"):
-        given[name] = tuple(given.get(name, ()))
     return replace(
         options_of(given),
         tools=own_tools(tools),

@@ -128,7 +128,7 @@ class DryRun(Live):
         return {
             "model": request.model,
             "max_tokens": request.max_tokens,
-            "effort": request.options.effort,
+            **request.options.chosen,
             "output_format": None if typed is None else typed.output_format,
             "about_input_tokens": round(size / BYTES_PER_TOKEN),
             "sections": {part.name: part.tokens for part in prompt_sections(request.system)},

@@ -83,6 +83,7 @@ def options_of(given: Mapping[str, Any]) -> RunOptions:
     folder that is not there.
     """
     values = {name: value for name, value in given.items() if value is not None}
+    values |= {name: tuple(values[name]) for name in ("allow", "deny") if name in values}
     tools, has_tools = given.get("tools"), given.get("builtin_tools", True)
     every_tool = tools in EVERY_TOOL
     values["tools"] = () if every_tool else tuple(tools or ())

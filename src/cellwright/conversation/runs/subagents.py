@@ -370,8 +370,7 @@ class Subagents(Feature):
             parent,
             model=self._model(input, definition, parent),
             model_settings=replace(
-                parent.model_settings,
-                effort=input.effort or definition.effort or parent.model_settings.effort,
+                parent.model_settings.with_choice(input.choice.completed_by(definition)),
                 plan_model=None,  # its model is chosen here
             ),
             system=(system,),

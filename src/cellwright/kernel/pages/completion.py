@@ -30,7 +30,7 @@ from cellwright.model.fill_in_middle import (
     the_cell,
 )
 from cellwright.model.pricing import Tally, cost_usd
-from cellwright.model.provider import MessageStart, Provider, Request, RequestOptions
+from cellwright.model.provider import LEAST_THOUGHT, MessageStart, Provider, Request
 from cellwright.sessions.cut_answer import MIN_CHARS_PER_TOKEN
 from cellwright.text import dollars
 
@@ -112,7 +112,7 @@ class CodeCompletion:
             tools=b"[]",
             messages=[json.dumps(fill_in_message(around, cell), ensure_ascii=False).encode("utf-8", "replace")],
             max_tokens=MAX_TOKENS,
-            options=RequestOptions(effort="low").accepted_by(model),
+            options=LEAST_THOUGHT.accepted_by(model),
             stop_sequences=(STOP,),
             cache_whole=False,
         )

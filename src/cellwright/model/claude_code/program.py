@@ -81,7 +81,7 @@ class Head(Struct, frozen=True):
     @classmethod
     def of(cls, request: Request) -> Head:
         """The head of a request."""
-        thought = {"effort": request.options.effort, "thinking": request.thinking or {"type": "disabled"}}
+        thought = {**request.options.chosen, "thinking": request.thinking or {"type": "disabled"}}
         return cls(request.model, system_text(request), request.tools, request.max_tokens, json.dumps(thought))
 
 

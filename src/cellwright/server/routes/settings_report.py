@@ -78,10 +78,7 @@ def _model_json(model: str, described: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": model,
         "display_name": name if isinstance(name, str) else None,
-        "context_window": takes.context_window,
-        "max_output": takes.max_output,
-        "effort": bool(takes.efforts),
-        "efforts": list(takes.efforts),
+        **takes.reported(),
         "usd_per_million_tokens": {"input": _price(model, "input_tokens"), "output": _price(model, "output_tokens")},
     }
 

@@ -10,6 +10,7 @@ from msgspec import Meta
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
+from cellwright.model.provider import ModelChoice
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
 
 DESCRIPTION = """\
@@ -44,6 +45,10 @@ class AgentInput(ToolInput):
         str,
         Meta(max_length=100, description="The ID of an earlier agent to resume with its context."),
     ] = ""
+
+    @property
+    def choice(self) -> ModelChoice:
+        return ModelChoice(model=self.model or None, effort=self.effort)
 
 
 class AgentOutput(ToolOutput):
