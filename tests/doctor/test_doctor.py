@@ -371,7 +371,7 @@ def test_a_library_that_cannot_be_imported_is_named_with_its_reason_and_its_extr
     (tmp_path / "half_there.py").write_text("import a_part_of_it_that_is_missing")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.syspath_prepend(tmp_path)
-    found = libraries(("json",), {"web": ("half_there",), "pdf": ("nowhere_at_all",)})
+    found = libraries(("json",), {"web": ("half_there",), "pdf": ("nowhere_at_all",)}, seconds=60)
     assert found.status == "problem"
     assert "half_there cannot be imported (ModuleNotFoundError: No module named 'a_part_of_it_that_is_missing')" in str(
         found
@@ -381,13 +381,13 @@ def test_a_library_that_cannot_be_imported_is_named_with_its_reason_and_its_extr
 
 
 def test_an_extra_that_is_not_installed_is_no_problem_but_is_named() -> None:
-    found = libraries(("json",), {"web": ("json",), "pdf": ("nowhere_at_all",)})
+    found = libraries(("json",), {"web": ("json",), "pdf": ("nowhere_at_all",)}, seconds=60)
     assert (found.status, found.found) == ("ok", "all can be imported; without the extras pdf")
     assert found.advice == "PDFs cannot be read: pip install 'cellwright[pdf]'"
 
 
 def test_the_libraries_of_tools_are_all_here() -> None:
-    assert libraries(BASE, EXTRAS).status == "ok"
+    assert libraries(BASE, EXTRAS, seconds=60).status == "ok"
 
 
 def test_what_has_to_be_installed_is_what_the_package_says() -> None:

@@ -71,13 +71,13 @@ def library_checks() -> list[Check]:
     return [Check(NAME, lambda: libraries(BASE, EXTRAS))]
 
 
-def libraries(base: Iterable[str], extras: Mapping[str, Iterable[str]]) -> Finding:
-    """Import the modules of `base`, and those of `extras` that are there."""
+def libraries(base: Iterable[str], extras: Mapping[str, Iterable[str]], seconds: float = SECONDS) -> Finding:
+    """Import the modules of `base`, and those of `extras` that are there, for at most `seconds`."""
     there = {extra: [module for module in modules if _is_installed(module)] for extra, modules in extras.items()}
     try:
-        failed = _failures([*base, *(module for modules in there.values() for module in modules)])
+        failed = _failures([*base, *(module for modules in there.values() for module in modules)], seconds)
     except subprocess.TimeoutExpired:
-        return Finding(NAME, "warning", f"they could not all be imported within {SECONDS:g} s", "Try again.")
+        return Finding(NAME, "warning", f"they could not all be imported within {seconds:g} s", "Try again.")
     if failed:
         broken = [extra for extra, modules in there.items() if set(modules) & set(failed)]
         package = f"cellwright[{','.join(broken)}]" if broken else "cellwright"
@@ -94,11 +94,11 @@ def _is_installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def _failures(modules: list[str]) -> dict[str, str]:
+def _failures(modules: list[str], seconds: float) -> dict[str, str]:
     """The modules that a fresh interpreter cannot import, each with the reason."""
     # this process is the user's kernel: it keeps neither their memory nor what a broken one leaves behind
     command = [sys.executable, "-P", "-W", "ignore", "-c", _IMPORT, json.dumps(modules)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False)
     if done.returncode != 0:
         return {"a module": f"Python ended with exit code {done.returncode}"}
     failed: dict[str, str] = json.loads(done.stdout)
