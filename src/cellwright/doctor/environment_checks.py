@@ -209,7 +209,9 @@ def containers(settings: Settings) -> Finding:
         found = f"commands run in the {rules.abilities.name}"
         problem = _limits_not_held(rules.container)
         if problem:
-            return Finding("containers", "warning", f"{found}; {problem}", "Start the machine with cgroups v2, or use Docker.")
+            return Finding(
+                "containers", "warning", f"{found}; {problem}", "Start the machine with cgroups v2, or use Docker."
+            )
     if kept:
         found += f"; kept from earlier sessions: {', '.join(kept)}"
     if lost:

@@ -130,7 +130,7 @@ def _why_not(engine: Engine) -> str:
 
 @functools.lru_cache(maxsize=8)
 def podman_has(engine: Engine) -> tuple[bool, bool]:
-    """Whether Podman has subordinate ids for this user, and whether it holds limits; each is so for root.
+    """Return whether Podman has subordinate ids for this user, and whether it holds limits; for root both are so.
 
     Without those ids (`/etc/subuid`) the user alone is mapped, to the container's root. With cgroups v1 Podman ignores the
     limits of who is not root, and succeeds.
