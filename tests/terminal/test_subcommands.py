@@ -15,6 +15,7 @@ import pytest
 
 from cellwright.commands.registry import COMMANDS, is_command
 from cellwright.commands.support import aliases
+from cellwright.config.settings.option_table import OPTIONS
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.main import main
 from cellwright.terminal.subcommands.subcommand_names import INSTEAD, SLASH_COMMANDS, SUBCOMMANDS
@@ -282,6 +283,7 @@ def test_the_magic_is_there_until_it_is_taken_out(messages_server: Server, comma
         (["agents"], '`cellwright "/agents"` is the slash command'),
         (["tasks"], '`cellwright "/tasks"` is the slash command'),
         (["task"], '`cellwright "/tasks"` is the slash command'),
+        (["effort"], "is an option: `cellwright --effort`"),
         (["models"], '`cellwright "/model"` is the slash command'),
         (["install"], "a command of Claude Code's that does not exist here"),
         (["Doctor"], "`cellwright doctor`"),
@@ -333,7 +335,7 @@ def test_other_words_are_prompts(words):
 
 
 def test_every_slash_command_is_known_where_it_is_said_without_its_slash():
-    known = {*SUBCOMMANDS, *INSTEAD, *SLASH_COMMANDS}
+    known = {*SUBCOMMANDS, *INSTEAD, *SLASH_COMMANDS, *(option.terminal for option in OPTIONS)}
     assert {*COMMANDS, *aliases.OTHER_NAMES} - known == {"plan"}
     assert {each for each in SLASH_COMMANDS if not (is_command(each) or each in aliases.INSTEAD)} == set()
 

@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
+from cellwright.config.settings.option_table import OPTIONS
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.claude_code import flags
 
@@ -45,12 +46,12 @@ INSTEAD = {
 
 _SLASH_COMMANDS = """
 add-dir agents allowed-tools autocompact bashes branch branches btw bug cells checkpoint clear compact context cost diff
-effort exit export feedback fork goal hooks index memory mode model new numbers output-style permissions preview quit
+exit export feedback fork goal hooks index memory mode model new numbers output-style permissions preview quit
 redo rename reset rewind sandbox skills stability steer tag tasks theme undo usage
 """
 
 SLASH_COMMANDS = frozenset(_SLASH_COMMANDS.split())
-"""Names of slash commands that no subcommand has; not `plan`, which people say to Claude.
+"""Names of slash commands that no subcommand and no option has; not `plan`, which people say to Claude.
 
 They stand here because `commands/registry.py` takes longer to import than a prompt of one word may wait.
 """
@@ -101,6 +102,8 @@ def refuse_command_words(words: Sequence[str]) -> None:
         problem = f"`{word}` is not a command. {own}".rstrip()
     elif slash := next((each for each in _numbers(said) if each in SLASH_COMMANDS), ""):
         problem = f"`{word}` is not a command. {_slash_command(slash)}"
+    elif any(said == option.terminal for option in OPTIONS):
+        problem = f"`{word}` is an option: `cellwright --{said}`; `cellwright --help` says what it takes."
     else:
         problem = ""
     if problem:
