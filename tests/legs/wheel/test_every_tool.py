@@ -284,14 +284,21 @@ def test_every_tool_works(python: Path, wheel: Path, web: dict[str, str], projec
 
 
 def test_the_doctor_finds_all_that_tools_import(python: Path, own_place: Path) -> None:
-    run = subprocess.run(
-        [python, "-m", "cellwright.terminal.main", "doctor", "--json", "--offline"],
-        env={**without_this_checkout(), "HOME": str(own_place)},
-        cwd=own_place,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    findings = {finding["name"]: finding for finding in json.loads(run.stdout)["findings"]}
+    def examined() -> dict[str, dict[str, str]]:
+        run = subprocess.run(
+            [python, "-m", "cellwright.terminal.main", "doctor", "--json", "--offline"],
+            env={**without_this_checkout(), "HOME": str(own_place)},
+            cwd=own_place,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return {finding["name"]: finding for finding in json.loads(run.stdout)["findings"]}
+
+    findings = examined()
+    while (
+        findings["libraries of tools"].get("advice") == "Try again."
+    ):  # a busy machine; the doctor waits for no import
+        findings = examined()
     for name in ("packages", "libraries of tools", "rg", "widget", "JupyterLab extension"):
         assert findings[name]["status"] == "ok", findings[name]
