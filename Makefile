@@ -7,6 +7,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest
 NPM = npm --prefix labextension
+# first in what uses Node: a shell may have lost it since the packages were installed
+NEEDS_NODE = @PYTHON="$(or $(wildcard $(BIN)/python),$(PYTHON))" .ci/needs build node
 
 WIDGET = src/cellwright/kernel/widgets/static/transcript.js
 EXTENSION = src/cellwright/labextension/package.json
@@ -52,6 +54,7 @@ test-browser: $(VENV)/.test build | programs-for-tests
 	$(PYTEST) $(IN_BROWSER) -m "$(SCENES) and not notebook7"
 
 test-ts: labextension/node_modules/.installed
+	$(NEEDS_NODE)
 	cd labextension && node_modules/.bin/vitest run
 
 coverage: $(VENV)/.test build  ## the same with coverage, which must not fall
@@ -257,6 +260,7 @@ check-tests:
 	$(PYTEST) --collect-only -qq > /dev/null || $(PYTEST) --collect-only -q
 
 check-browser-side: labextension/node_modules/.installed labextension/typecheck/node_modules/.installed
+	$(NEEDS_NODE)
 	$(NPM) run typecheck
 	$(NPM) run lint
 
@@ -299,7 +303,7 @@ $(VENV)/bin/python:
 	$(BIN)/pip install -q --upgrade pip
 
 labextension/node_modules/.installed: labextension/package.json labextension/package-lock.json
-	@PYTHON="$(PYTHON)" .ci/needs build node
+	$(NEEDS_NODE)
 	$(NPM) ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
@@ -309,9 +313,11 @@ labextension/typecheck/node_modules/.installed: labextension/typecheck/package.j
 	@touch $@
 
 $(WIDGET): labextension/node_modules/.installed $(LAB_SOURCES)
+	$(NEEDS_NODE)
 	$(NPM) run --silent build:widget
 
 $(EXTENSION): $(WIDGET)
+	$(NEEDS_NODE)
 	$(NPM) run --silent build:labextension
 	@touch $@
 

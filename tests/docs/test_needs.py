@@ -57,6 +57,16 @@ def test_make_says_which_versions_are_too_old(tmp_path: Path) -> None:
     assert "npm" not in said.replace("npm --prefix", "")
 
 
+def test_a_shell_that_has_lost_node_since_is_told_the_same(tmp_path: Path) -> None:
+    path = programs(tmp_path / "bin")
+    installed = "--old-file=labextension/node_modules/.installed"
+    for target in ("test-ts", "check-browser-side"):
+        packages = f"{installed} --old-file=labextension/typecheck/node_modules/.installed".split()
+        code, said = run(path, "make", *packages, target, PYTHON=sys.executable)
+        assert code != 0
+        assert "Node 20.19 or newer: no node in PATH" in said
+
+
 def test_what_is_new_enough_is_enough(tmp_path: Path) -> None:
     for number, version in enumerate(("20.19.0", "22.1.0", "24.0.0")):
         path = programs(tmp_path / str(number), {"node": f"echo {version}", "npm": "exit 0"})

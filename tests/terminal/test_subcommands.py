@@ -13,8 +13,12 @@ from typing import Any
 
 import pytest
 
+from cellwright.commands.registry import COMMANDS, is_command
+from cellwright.commands.support import aliases
+from cellwright.config.settings.option_table import OPTIONS
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.main import main
+from cellwright.terminal.subcommands.subcommand_names import INSTEAD, SLASH_COMMANDS, SUBCOMMANDS
 from cellwright.testing import MessagesServer, say, use
 from row_tables import for_each_row
 
@@ -276,12 +280,23 @@ def test_the_magic_is_there_until_it_is_taken_out(messages_server: Server, comma
 @for_each_row(
     ("words", "told"),
     [
-        (["agents"], '`cellwright "/agents"` shows what there is'),
+        (["agents"], '`cellwright "/agents"` is the slash command'),
+        (["tasks"], '`cellwright "/tasks"` is the slash command'),
+        (["task"], '`cellwright "/tasks"` is the slash command'),
+        (["effort"], "is an option: `cellwright --effort`"),
+        (["models"], '`cellwright "/model"` is the slash command'),
         (["install"], "a command of Claude Code's that does not exist here"),
         (["Doctor"], "`cellwright doctor`"),
         (["doctr"], "Did you mean `cellwright doctor`?"),
         (["session"], "Did you mean `cellwright sessions`?"),
         (["updte"], "Did you mean `cellwright update`?"),
+        (["doc"], "Did you mean `cellwright docs`?"),
+        (["mpc"], "Did you mean `cellwright mcp`?"),
+        (["hlp"], "`cellwright --help`"),
+        (
+            ["session", "list"],
+            '`cellwright sessions list`? Nothing was sent. To send it as a prompt: `cellwright -- "session list"`',
+        ),
         (["agent"], '`cellwright "/agents"`'),
         (["--model", "haiku", "confg"], "Did you mean `cellwright config`?"),
         (["-p", "plugins"], "`cellwright plugins`"),
@@ -298,10 +313,31 @@ def test_a_word_that_is_nearly_a_command_is_said_and_never_sent(words, told, cap
 
 
 @for_each_row(
-    "words", [["hello"], ["agents", "of", "change"], ["--", "agents"], ["update the docs"], ["plan"], ["test"], ["fix"]]
+    "words",
+    [
+        ["hello"],
+        ["agents", "of", "change"],
+        ["session list"],
+        ["updates", "to", "the", "docs"],
+        ["--", "agents"],
+        ["--", "session", "list"],
+        ["update the docs"],
+        ["plan"],
+        ["test"],
+        ["fix"],
+        ["review"],
+        ["explain"],
+        ["debug"],
+    ],
 )
 def test_other_words_are_prompts(words):
     assert parse(words).prompt == " ".join(word for word in words if word != "--")
+
+
+def test_every_slash_command_is_known_where_it_is_said_without_its_slash():
+    known = {*SUBCOMMANDS, *INSTEAD, *SLASH_COMMANDS, *(option.terminal for option in OPTIONS)}
+    assert {*COMMANDS, *aliases.OTHER_NAMES} - known == {"plan"}
+    assert {each for each in SLASH_COMMANDS if not (is_command(each) or each in aliases.INSTEAD)} == set()
 
 
 def test_update_says_what_upgrade_says(messages_server: Server, command_for: For) -> None:

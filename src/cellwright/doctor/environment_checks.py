@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from cellwright.agent.calls.confinement import Container
 from cellwright.config.hooks.hooks import hook_problems
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_files import read_all
@@ -206,6 +207,11 @@ def containers(settings: Settings) -> Finding:
         if rules.abilities is None:
             return Finding("containers", "problem", why_no_container(said.container))
         found = f"commands run in the {rules.abilities.name}"
+        problem = _limits_not_held(rules.container)
+        if problem:
+            return Finding(
+                "containers", "warning", f"{found}; {problem}", "Start the machine with cgroups v2, or use Docker."
+            )
     if kept:
         found += f"; kept from earlier sessions: {', '.join(kept)}"
     if lost:
@@ -213,6 +219,17 @@ def containers(settings: Settings) -> Finding:
         way = f"The next command in a container removes them, or: {'; '.join(lost)}"
         return Finding("containers", "warning", found, way)
     return Finding("containers", "ok", found)
+
+
+def _limits_not_held(container: Container | None) -> str:
+    from cellwright.sandbox.containers.engine import find_engine, holds_limits
+
+    if container is None or not (container.memory or container.cpus) or container.program == "bubblewrap":
+        return ""
+    engine = find_engine(container.program)
+    if engine is None or holds_limits(engine):
+        return ""
+    return "`memory` and `cpus` of `sandbox.container` are not held: Podman without root ignores them with cgroups v1"
 
 
 def _machines_rules(settings: Settings) -> SandboxRules:

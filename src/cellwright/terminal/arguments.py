@@ -18,7 +18,7 @@ from cellwright.config.settings.option_table import FORMATS, OPTIONS, Kind, Opti
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS, is_claude, translated
 from cellwright.terminal.exit_codes import MEANINGS
-from cellwright.terminal.subcommands.subcommand_names import refuse_command_word
+from cellwright.terminal.subcommands.subcommand_names import refuse_command_words
 from cellwright.version import VERSION, documented
 
 if TYPE_CHECKING:
@@ -220,8 +220,8 @@ def parse(argv: Sequence[str], program: str = "cellwright") -> argparse.Namespac
     options.as_claude, options.remarks = as_claude, remarks
     # scripts for Claude Code send `claude -p "Continue" --resume …`; its commands come first in the line
     is_scripts_prompt = as_claude and options.print
-    if len(options.prompt) == 1 and "--" not in argv and not is_scripts_prompt:
-        refuse_command_word(options.prompt[0])
+    if options.prompt and "--" not in argv and not is_scripts_prompt:
+        refuse_command_words(options.prompt)
     options.prompt = "" if options.prompt == ["-"] else " ".join(options.prompt)
     options.allow, options.deny = split_rules(options.allow), split_rules(options.deny)
     options.append_system_prompt = "\n\n".join(options.append_system_prompt)

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "kernel" / "support"))
 
-from fresh_environment import install
+from fresh_environment import Installation, install, installed_mib, packages
 
 ROOT = Path(__file__).parents[3]
 
@@ -30,11 +30,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The interpreter of a fresh environment that has the wheel, by the pip that its Python brings along."""
+def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A fresh environment that has the wheel, by the pip that its Python brings along."""
     folder = tmp_path_factory.mktemp("fresh") / "venv"
     base = os.path.realpath(sys.executable)
     subprocess.run([base, "-m", "venv", str(folder)], check=True)
-    install(folder / "bin" / "python", str(wheel))
-    yield folder / "bin" / "python"
+    python = folder / "bin" / "python"
+    install(python, str(wheel))
+    yield Installation(python, packages(python), installed_mib(folder))
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def python(installation: Installation) -> Path:
+    """The interpreter of that environment."""
+    return installation.python

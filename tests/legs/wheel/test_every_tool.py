@@ -187,6 +187,7 @@ def calls(project: Path) -> list[Part]:
         use("TodoRead"),
         use("Skill", skill="code-review"),
         use("Python", code="y = 6 * 7\ny"),
+        use("Branch", code="y + 1"),
         use("Variables"),
         use("AskUserQuestion", questions=[question]),
         use("EnterPlanMode"),
@@ -271,6 +272,7 @@ def test_every_tool_works(python: Path, wheel: Path, web: dict[str, str], projec
         "WebSearch": "Oak boats",
         "RunTests": "1 passed",
         "Python": "42",
+        "Branch": "43",
         "NotebookVerify": "Reproduces from clean: yes",
         "Glob": "shapes.py",
         "Grep": "shapes.js",
@@ -282,14 +284,21 @@ def test_every_tool_works(python: Path, wheel: Path, web: dict[str, str], projec
 
 
 def test_the_doctor_finds_all_that_tools_import(python: Path, own_place: Path) -> None:
-    run = subprocess.run(
-        [python, "-m", "cellwright.terminal.main", "doctor", "--json", "--offline"],
-        env={**without_this_checkout(), "HOME": str(own_place)},
-        cwd=own_place,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    findings = {finding["name"]: finding for finding in json.loads(run.stdout)["findings"]}
+    def examined() -> dict[str, dict[str, str]]:
+        run = subprocess.run(
+            [python, "-m", "cellwright.terminal.main", "doctor", "--json", "--offline"],
+            env={**without_this_checkout(), "HOME": str(own_place)},
+            cwd=own_place,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return {finding["name"]: finding for finding in json.loads(run.stdout)["findings"]}
+
+    findings = examined()
+    while (
+        findings["libraries of tools"].get("advice") == "Try again."
+    ):  # a busy machine; the doctor waits for no import
+        findings = examined()
     for name in ("packages", "libraries of tools", "rg", "widget", "JupyterLab extension"):
         assert findings[name]["status"] == "ok", findings[name]

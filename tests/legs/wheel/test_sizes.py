@@ -14,18 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fresh_environment import install
+from fresh_environment import Installation, install, installed_mib, packages
 from written_sizes import SHARE, WRITTEN, write_sizes
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 
 MOST_MIB = 190
 """What it may take beyond JupyterLab; docs/decisions/libraries.md says what it takes, and for what."""
-OF_ENVIRONMENTS = {"cellwright", "pip", "setuptools", "wheel"}
 
 
 @pytest.fixture(scope="module")
-def measured(wheel: Path, python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def measured(wheel: Path, installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("sizes") / "venv"
     subprocess.run([os.path.realpath(sys.executable), "-m", "venv", str(folder)], check=True)
     empty = installed_mib(folder)
@@ -38,9 +37,9 @@ def measured(wheel: Path, python: Path, tmp_path_factory: pytest.TempPathFactory
     with zipfile.ZipFile(wheel) as packed:
         files = {each.filename: each.file_size for each in packed.infolist()}
     return {
-        "packages": packages(python),
+        "packages": installation.packages,
         "packages_beyond_jupyterlab": sorted(set(packages(beside)) - set(known)),
-        "mib": round(installed_mib(python.parents[1]) - empty),
+        "mib": round(installation.mib - empty),
         "mib_beyond_jupyterlab": round(beyond),
         "wheel_bytes": wheel.stat().st_size,
         "labextension_bytes": sum(size for name, size in files.items() if "/labextensions/cellwright/static/" in name),
@@ -59,19 +58,6 @@ def test_an_installation_brings_what_is_written(measured: dict[str, Any]) -> Non
     assert far == {}, "run `make sizes`, then `make written`"
     lists = ("packages", "packages_beyond_jupyterlab")
     assert {name: measured[name] for name in lists} == {name: written[name] for name in lists}
-
-
-def packages(python: Path) -> list[str]:
-    """The names of what is installed, but for what every environment has."""
-    done = subprocess.run([python, "-m", "pip", "list", "--format=json"], capture_output=True, text=True, check=True)
-    names = {each["name"].lower().replace("_", "-") for each in json.loads(done.stdout)}
-    return sorted(names - OF_ENVIRONMENTS)
-
-
-def installed_mib(folder: Path) -> float:
-    """The room on the disk, as `du` counts it."""
-    done = subprocess.run(["du", "-sk", str(folder)], capture_output=True, text=True, check=True)
-    return int(done.stdout.split()[0]) / 1024
 
 
 def by_package(folder: Path) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,10 +20,12 @@ from cellwright.sandbox.containers.engine import (
     build_arguments,
     exec_arguments,
     find_engine,
+    podman_has,
     run_arguments,
     why_no_engine,
 )
 from cellwright.sandbox.containers.rules import why_no_container
+from processes.container_images import settings_for_podman
 
 CONTAINER = Container(
     image="x",
@@ -60,6 +65,38 @@ def test_every_option_is_one_that_the_program_knows(kind: str) -> None:
         ends = line.index("x") if line[0] == "run" else line.index("n") if line[0] == "exec" else len(line)
         used = {word for word in line[:ends] if re.fullmatch(r"--[a-z][a-z-]*", word)}
         assert used <= known, (line[0], used - known)
+
+
+@pytest.mark.containers
+def test_podman_of_a_user_without_ranges_of_ids_maps_the_user_alone(tmp_path: Path) -> None:
+    podman = next((file for place in PLACES if os.access(file := f"{place}/podman", os.X_OK)), "")
+    setpriv = shutil.which("setpriv")
+    if not (podman and setpriv and os.geteuid() == 0):
+        pytest.skip("NO CONTAINER: podman as another user needs podman, setpriv and root")
+    user = 54_321
+    assert str(user) not in Path("/etc/subuid").read_text("utf-8")
+    home = Path(tempfile.mkdtemp())  # pytest's own folders are root's alone
+    try:
+        settings = settings_for_podman(home)
+        (home / "run").mkdir()
+        for each in (home, *home.iterdir()):
+            os.chown(each, user, user)
+        told = [
+            f"{name}={value}" for name, value in {**settings, "HOME": home, "XDG_RUNTIME_DIR": home / "run"}.items()
+        ]
+        as_user = [setpriv, f"--reuid={user}", f"--regid={user}", "--clear-groups", "env", *told, podman]
+        program = tmp_path / "podman"
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(as_user)} "$@"\n')
+        program.chmod(0o755)
+        has_ranges, limits_hold = podman_has(Engine("podman", str(program)))
+        subprocess.run(
+            [program, "system", "migrate"], capture_output=True, check=True
+        )  # ends the process that holds its namespace
+    finally:
+        shutil.rmtree(home)
+    assert not has_ranges
+    assert limits_hold == Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    assert podman_has(Engine("podman", podman)) == (True, True)
 
 
 def test_a_program_on_another_machine_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

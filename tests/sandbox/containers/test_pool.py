@@ -153,6 +153,8 @@ def test_limits_hold(engine_kind: str, root: Path, children: ChildProcesses) -> 
         bounds(root, engine_kind, processes=20),
     )
     assert "Resource temporarily unavailable" in output or "Cannot fork" in output or "retry" in output
+    quota = "cat /sys/fs/cgroup/cpu.max 2>/dev/null || cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us"  # cgroups v2, v1
+    assert run(quota, root, children, bounds(root, engine_kind, cpus="0.5"))[1].split()[0] == "50000"
 
 
 def test_names_with_commas_and_spaces(engine_kind: str, tmp_path: Path, children: ChildProcesses) -> None:

@@ -128,6 +128,23 @@ def _why_not(engine: Engine) -> str:
     return ""
 
 
+@functools.lru_cache(maxsize=8)
+def podman_has(engine: Engine) -> tuple[bool, bool]:
+    """Return whether Podman has subordinate ids for this user, and whether it holds limits; for root both are so.
+
+    Without those ids (`/etc/subuid`) the user alone is mapped, to the container's root. With cgroups v1 Podman ignores the
+    limits of who is not root, and succeeds.
+    """
+    fields = "{{.Host.Security.Rootless}} {{len .Host.IDMappings.UIDMap}} {{.Host.CgroupsVersion}}"
+    rootless, ranges, cgroups = engine.ask("info", "--format", fields).split()
+    return rootless != "true" or int(ranges) > 1, rootless != "true" or cgroups != "v1"
+
+
+def holds_limits(engine: Engine) -> bool:
+    """Return whether the program holds a container's limits."""
+    return engine.kind != "podman" or podman_has(engine)[1]
+
+
 def run_arguments(
     engine: Engine,
     container: Container,
@@ -149,7 +166,9 @@ def run_arguments(
     built += ["--cpus", container.cpus] if container.cpus else []
     built += ["--pids-limit", str(container.processes)]
     built += ["--user", user] if (user := _user(engine, container)) else []
-    built += ["--userns", "keep-id"] if engine.kind == "podman" and not is_root() and not container.user else []
+    if engine.kind == "podman" and not is_root() and not container.user:
+        # the image's own user is no id where one alone is mapped
+        built += ["--userns", "keep-id"] if podman_has(engine)[0] else ["--user", "0:0"]
     built += [] if keeps_installed else ["--read-only", "--tmpfs", "/tmp:exec,mode=1777"]
     for mount in mounts:
         if not mount.source:

@@ -131,7 +131,16 @@ def image_of(engine: Engine, container: Container, making: Making) -> str:
         with contextlib.suppress(ConfinementError):
             engine.ask("image", "inspect", "--format", "{{.Id}}", container.image)
             return container.image
-        making.run(engine, "pull", container.image)
+        try:
+            making.run(engine, "pull", container.image)
+        except ConfinementError as error:
+            making.check()  # it was stopped
+            message = (
+                f"the image {container.image} of `sandbox.container` is not here and could not be fetched ({error}). "
+                f"Check its name, in full as docker.io/library/python:3.12, and the network; or bring it along as a file: "
+                f"`{engine.kind} load --input FILE`"
+            )
+            raise ConfinementError(message) from error
         return container.image
     if container.dockerfile:
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
+from cellwright.config.settings.option_table import OPTIONS
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.claude_code import flags
 
@@ -33,6 +34,8 @@ SUBCOMMANDS = {
 INSTEAD = {
     "continue": "`cellwright --continue` continues the newest session here.",
     "help": "`cellwright --help` lists options and commands, `cellwright docs` the documentation.",
+    "history": "`cellwright sessions` lists the conversations of this folder.",
+    "init": '`cellwright "/init"` has Claude write a CLAUDE.md, `cellwright setup` makes IPython load Cellwright.',
     "login": "`cellwright auth login` enters a key.",
     "logout": "`cellwright auth logout` takes the key away again.",
     "resume": "`cellwright --resume ID` continues a session; `cellwright sessions` lists them.",
@@ -41,8 +44,24 @@ INSTEAD = {
 }
 """Words that people expect to be commands, and what does it here."""
 
+_SLASH_COMMANDS = """
+add-dir agents allowed-tools autocompact bashes branch branches btw bug cells checkpoint clear compact context cost diff
+exit export feedback fork goal hooks index memory mode model new numbers output-style permissions preview quit
+redo rename reset rewind sandbox skills stability steer tag tasks theme undo usage
+"""
+
+SLASH_COMMANDS = frozenset(_SLASH_COMMANDS.split())
+"""Names of slash commands that no subcommand and no option has; not `plan`, which people say to Claude.
+
+They stand here because `commands/registry.py` takes longer to import than a prompt of one word may wait.
+"""
+
+ACTIONS = frozenset(["add", "get", "list", "login", "logout", "remove", "search", "serve", "set", "show", "status"])
+"""Words behind a subcommand. `session list` is thus no prompt, and `updates to the docs` is one."""
+
 NEAR = 0.8
-"""The least similarity to a command's name that makes a word a typing error."""
+NEAR_OF_SHORT = 0.85
+"""The least similarity to a command's name that makes a word a typing error, and one of up to three letters."""
 
 
 def find_subcommand(first: Sequence[str], program: str = "") -> Subcommand | None:
@@ -60,37 +79,56 @@ def find_subcommand(first: Sequence[str], program: str = "") -> Subcommand | Non
     return command
 
 
-def refuse_command_word(word: str) -> None:
-    """Raises CellwrightError INVALID_PARAMETERS for a prompt of one word that is, or nearly is, a command's name."""
+def refuse_command_words(words: Sequence[str]) -> None:
+    """Raises CellwrightError INVALID_PARAMETERS if the first of `words` is, or nearly is, a command's name.
+
+    It has to be the only word, or another that stands behind commands must follow it: the rest are prompts.
+    """
+    word = words[0]
     said = word.strip().lower()
     if not said.isascii() or not said.replace("-", "").isalpha():
         return
-    if said in SUBCOMMANDS:
+    if len(words) > 1:
+        near = _near(said, SUBCOMMANDS) if words[1] in ACTIONS else ""
+        problem = f"`{word}` is not a command. Did you mean `cellwright {near} {words[1]}`?" if near else ""
+    elif said in SUBCOMMANDS:
         problem = f"`{word}` is a command: `cellwright {said}`, with options behind it."
     elif said in INSTEAD:
         problem = f"`{word}` is not a command. {INSTEAD[said]}"
-    elif said in flags.COMMANDS:
-        problem = f"`{word}` is a command of Claude Code's that does not exist here.{_as_slash_command(said)}"
+    elif said in flags.COMMANDS and said not in SLASH_COMMANDS:
+        problem = f"`{word}` is a command of Claude Code's that does not exist here."
+    elif near := _near(said, [*SUBCOMMANDS, *INSTEAD, *flags.COMMANDS]):
+        own = f"Did you mean `cellwright {near}`?" if near in SUBCOMMANDS else INSTEAD.get(near, _slash_command(near))
+        problem = f"`{word}` is not a command. {own}".rstrip()
+    elif slash := next((each for each in _numbers(said) if each in SLASH_COMMANDS), ""):
+        problem = f"`{word}` is not a command. {_slash_command(slash)}"
+    elif any(said == option.terminal for option in OPTIONS):
+        problem = f"`{word}` is an option: `cellwright --{said}`; `cellwright --help` says what it takes."
     else:
-        import difflib  # few prompts are a word
-
-        near = difflib.get_close_matches(said, [*SUBCOMMANDS, *INSTEAD, *flags.COMMANDS], 1, NEAR)
-        if len(said) < 4 or not near:
-            return
-        own = (
-            f" Did you mean `cellwright {near[0]}`?"
-            if near[0] in SUBCOMMANDS
-            else f" {INSTEAD.get(near[0], '')}".rstrip()
-        )
-        problem = f"`{word}` is not a command.{own or _as_slash_command(near[0])}"
-    message = f"{problem} Nothing was sent. To send the word as a prompt: `cellwright -- {word}`."
-    raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        problem = ""
+    if problem:
+        prompt = word if len(words) == 1 else f'"{" ".join(words)}"'
+        message = f"{problem} Nothing was sent. To send it as a prompt: `cellwright -- {prompt}`."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
 
-def _as_slash_command(word: str) -> str:
-    from cellwright.commands.registry import COMMANDS  # nothing else is done by this process
+def _near(word: str, names: Iterable[str]) -> str:
+    """Return the name that `word` is a misspelling, the singular or the plural of; "" if there is none."""
+    import difflib  # few prompts are a word
 
-    return f' `cellwright "/{word}"` shows what there is.' if word in COMMANDS else ""
+    known = list(names)
+    if alike := [name for name in known if name in _numbers(word) or sorted(name) == sorted(word)]:
+        return alike[0]
+    near = difflib.get_close_matches(word, known, 1, NEAR if len(word) > 3 else NEAR_OF_SHORT)
+    return near[0] if near else ""
+
+
+def _numbers(word: str) -> tuple[str, ...]:
+    return word, f"{word}s", word.removesuffix("s")
+
+
+def _slash_command(name: str) -> str:
+    return f'`cellwright "/{name}"` is the slash command.' if name in SLASH_COMMANDS else ""
 
 
 def _refuse(message: str) -> Subcommand:

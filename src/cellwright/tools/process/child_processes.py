@@ -13,7 +13,8 @@ are:
 
 Not covered: what somebody else starts for the child (systemd-run, a container engine, at, another machine).
 
-If the system has neither groups nor a shell (Windows), a child and what runs below it are ended, and only by us.
+On Windows, which has neither groups nor a shell, a child and what runs below it are ended, and a job object ends what is
+left when this process has ended (`windows_job.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from cellwright.sandbox.containers.pool import ContainerPool
     from cellwright.sandbox.mechanisms import Sandbox, Start
     from cellwright.sandbox.private_folder import PrivateFolder
+    from cellwright.tools.process.windows_job import WindowsJob
 
 GRACE_SECONDS = 0.08
 """Between asking a group to end and ending it."""
@@ -294,6 +296,7 @@ class ChildProcesses:
         self._groups: dict[int, Child] = {}
         self._pipe: int | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
+        self._job: WindowsJob | None = None
         self._private: PrivateFolder | None = None
         self._containers: ContainerPool | None = None
         self._end_commands: list[str] = []
@@ -345,27 +348,27 @@ class ChildProcesses:
         def start(
             arguments: Sequence[str], environ: Mapping[str, str], more: Sequence[int] = ()
         ) -> subprocess.Popen[bytes]:
+            systems_own: dict[str, Any]
             if sys.platform == "win32":  # it hands on no other descriptors
-                return subprocess.Popen(
-                    arguments,
-                    cwd=cwd,
-                    env={**environ, MARK_NAME: mark},
-                    stdin=source,
-                    stdout=output,
-                    stderr=output if errors is None else errors,
-                    creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,
-                )
-            return subprocess.Popen(
+                systems_own = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+            else:
+                systems_own = {
+                    "pass_fds": (*inherited, *more),
+                    "start_new_session": session,
+                    "process_group": None if session else 0,
+                }
+            process: subprocess.Popen[bytes] = subprocess.Popen(
                 arguments,
                 cwd=cwd,
                 env={**environ, MARK_NAME: mark},
                 stdin=source,
                 stdout=output,
                 stderr=output if errors is None else errors,
-                pass_fds=(*inherited, *more),
-                start_new_session=session,
-                process_group=None if session else 0,
+                **systems_own,
             )
+            if self._job is not None:
+                self._job.add(process.pid)
+            return process
 
         confined = None
         with _entered(command) as cwd:
@@ -487,6 +490,7 @@ class ChildProcesses:
             pipe, self._pipe = self._pipe, None
             private, self._private = self._private, None
             containers, self._containers = self._containers, None
+            job, self._job = self._job, None
             children, self._groups = self._groups, {}
         if containers is not None:
             containers.close()
@@ -500,6 +504,8 @@ class ChildProcesses:
             except subprocess.TimeoutExpired:  # foreign code forked and holds the pipe
                 watchdog.kill()
                 watchdog.wait()
+        if job is not None:
+            job.close()
         for child in children.values():
             child.release()
         if private is not None:
@@ -513,6 +519,12 @@ class ChildProcesses:
     def watch(self) -> None:
         """Have the watchdog run: it ends what a child leaves, and removes this process's temporary files."""
         if sys.platform == "win32":
+            import ctypes
+
+            from cellwright.tools.process.windows_job import WindowsJob  # Windows only
+
+            with self._lock:
+                self._job = WindowsJob(ctypes.WinDLL("kernel32")) if self._job is None else self._job
             return
         with self._lock:
             if self._watchdog is not None and self._watchdog.poll() is None:

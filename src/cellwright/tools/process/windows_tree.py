@@ -1,6 +1,6 @@
 """Ending children on Windows, which knows no groups that are signalled: a console's group is asked, a tree is ended.
 
-What has left the tree (its parent has ended) is not found, and what a killed kernel leaves runs on.
+What has left the tree (its parent has ended) is not found, and ends with us (`windows_job.py`).
 """
 
 from __future__ import annotations
