@@ -8,10 +8,10 @@ import pytest
 
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
+from cellwright.features.conversation import Conversation
 
 
 def test_the_index_is_begun_shown_and_made_anew(tmp_path: Path, own_place: Path) -> None:

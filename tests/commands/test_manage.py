@@ -12,9 +12,9 @@ import pytest
 from cellwright.commands.extensions.manage_changes import ACTS, READS, WRITES
 from cellwright.commands.extensions.manage_report import manage_report, rule_meaning
 from cellwright.config.mcp.written_servers import MASK
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.errors import CellwrightError
+from cellwright.features.conversation import Conversation
 from cellwright.permissions.rules.rule import parse_rule
 
 Do = Callable[..., Mapping[str, Any]]

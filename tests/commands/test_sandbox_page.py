@@ -14,10 +14,10 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.commands.sandbox import may_rows
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound
+from cellwright.features.conversation import Conversation
 from cellwright.permissions.sandboxing import SandboxAbilities
 
 BOTH = SandboxFound(SandboxAbilities(name="bubblewrap and Landlock", hides=True, protects=True, hosts=True))

@@ -21,7 +21,7 @@ WRITES = re.compile(r"O_(CREAT|WRONLY|RDWR|APPEND)|_NEW\b|_INTO\b|\bflags\b|'[wa
 
 BELOW_A_PROJECT = """
 agent/recording/recorder.py commands/sessions/export.py config/settings/edit.py config/settings/settings.py
-conversation/prompt_map/answer_store.py conversation/runs/worktree.py telemetry/tool_log.py
+python_api/prompt_map/answer_store.py conversation/runs/worktree.py telemetry/tool_log.py
 tools/planning/exit_plan_mode.py agent/recording/recorded_edits.py config/mcp/written_servers.py
 commands/extensions/manage_changes.py
 """

@@ -22,13 +22,13 @@ from cellwright.commands.extensions.mcp import mcp_page
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.mcp.find_servers import McpPlace, find_servers, refusal
 from cellwright.config.settings.settings import McpSettings
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import Asked, Event, Notice, RunEnd, ToolEnd, ToolProgress
+from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, fault, say, turn, use
 from cellwright.tools.process.child_processes import child_processes
 from forked.forked_python import program_in

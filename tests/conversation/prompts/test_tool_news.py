@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from cellwright.agent.tool import Tool, tool
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, Notice, ToolEnd
+from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say, think, turn, use
 
 

@@ -13,12 +13,12 @@ import pytest
 
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.tool import tool
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd, TextDelta, ToolEnd
+from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say, turn, use
 
 

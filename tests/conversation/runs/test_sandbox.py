@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import sandbox_rules
 from cellwright.conversation.runs import sandbox_lookup
@@ -20,6 +19,7 @@ from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound, look_for_sandbox
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice
+from cellwright.features.conversation import Conversation
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.testing import say, turn, use
 from eventual import eventually

@@ -23,10 +23,10 @@ from cellwright.agent.tool import ToolContext
 from cellwright.commands.command import CommandCall
 from cellwright.commands.extensions.mcp import mcp_page
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.features.conversation import Conversation
 from cellwright.tools.mcp.connection import ServerConnection
 from cellwright.tools.mcp.oauth.provider import Challenge
 from cellwright.tools.mcp.oauth.sign_in import SignIn

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.conversation.prompt_map.answer_store import Answer, AnswerStore, Sending, SentBatch
-from cellwright.conversation.prompt_map.progress import Progress
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.model.anthropic import AnthropicProvider, encode
 from cellwright.model.message_batches import MAX_BYTES, MAX_REQUESTS, BatchResult, MessageBatch, MessageBatches
 from cellwright.model.models import limits
 from cellwright.model.pricing import cost_usd, usage_of
 from cellwright.model.provider import Request
+from cellwright.python_api.prompt_map.answer_store import Answer, AnswerStore, Sending, SentBatch
+from cellwright.python_api.prompt_map.progress import Progress
 
 CLOCK_SKEW_SECONDS = 300.0
 """By how much the API's clock may be behind ours."""

@@ -18,13 +18,13 @@ from cellwright.agent.structured_output.typed_answer import AnswerType, answer_t
 from cellwright.agent.tool import Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.config.settings.settings_files import start_folder
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
-from cellwright.conversation.prompt_map.answer_store import Answer
-from cellwright.conversation.runs.ask_options import own_tools
 from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.errors import ErrorCode
 from cellwright.events import Event, Retrying
+from cellwright.features.conversation import Conversation
+from cellwright.python_api.ask_options import own_tools
+from cellwright.python_api.prompt_map.answer_store import Answer
 from cellwright.sessions.session import Session
 
 SYSTEM = (

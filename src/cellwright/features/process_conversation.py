@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.runs.kinds import TrustCheck
     from cellwright.conversation.runs.run_request import RunSurface
+    from cellwright.features.conversation import Conversation
 
 
 class ProcessConversation(Protocol):

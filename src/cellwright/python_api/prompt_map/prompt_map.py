@@ -20,18 +20,18 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.structured_output.typed_answer import AnswerProblem, AnswerType
 from cellwright.agent.thread import is_agent_code
 from cellwright.agent.tool import Tool
-from cellwright.conversation.ask import process_conversation
-from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.process_conversation import registered
-from cellwright.conversation.prompt_map.answer_store import Answer, AnswerStore, default_store
-from cellwright.conversation.prompt_map.ask_one import SYSTEM, MapOptions, ask_in_worker, ask_one, map_agent
-from cellwright.conversation.prompt_map.concurrency import Concurrency
-from cellwright.conversation.prompt_map.map_budget import MapBudget
-from cellwright.conversation.prompt_map.map_result import MapResult, MapRow, error_of
-from cellwright.conversation.prompt_map.progress import Progress, progress_for
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.conversation import Conversation
+from cellwright.features.process_conversation import registered
 from cellwright.model.models import EFFORTS, limits
 from cellwright.model.pricing import BATCH_FACTOR
+from cellwright.python_api.ask import process_conversation
+from cellwright.python_api.prompt_map.answer_store import Answer, AnswerStore, default_store
+from cellwright.python_api.prompt_map.ask_one import SYSTEM, MapOptions, ask_in_worker, ask_one, map_agent
+from cellwright.python_api.prompt_map.concurrency import Concurrency
+from cellwright.python_api.prompt_map.map_budget import MapBudget
+from cellwright.python_api.prompt_map.map_result import MapResult, MapRow, error_of
+from cellwright.python_api.prompt_map.progress import Progress, progress_for
 from cellwright.sessions.state_dir import state_folder
 
 SECONDS_PER_DAY = 86_400
@@ -317,7 +317,7 @@ class PromptMap:
         self.progress.count(answer.cost_usd, failed=bool(answer.error))
 
     async def _ask_in_batches(self, missing: Sequence[MapPrompt], store: AnswerStore) -> None:
-        from cellwright.conversation.prompt_map.ask_in_batches import ask_in_batches
+        from cellwright.python_api.prompt_map.ask_in_batches import ask_in_batches
 
         sent = {key for batch in store.batches for key in batch.keys}
         self.budget.check_all([prompt.text for prompt in missing if prompt.key not in sent], BATCH_FACTOR)

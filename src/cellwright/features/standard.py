@@ -5,15 +5,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from cellwright.conversation.features.rooms_below import (
-    CodeContext,
-    LoggedTools,
-    OldSessions,
-    OwnCommands,
-    Spans,
-    TracedNumbers,
-    UndoneTurns,
-)
 from cellwright.conversation.features.titles import Titles
 from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.file_blocks import FileBlocks
@@ -29,6 +20,15 @@ from cellwright.conversation.prompts.tool_news import ToolChanges
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.subagents import Subagents
+from cellwright.features.rooms_below import (
+    CodeContext,
+    LoggedTools,
+    OldSessions,
+    OwnCommands,
+    Spans,
+    TracedNumbers,
+    UndoneTurns,
+)
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.state_dir import signing_key, state_folder
 from cellwright.telemetry.tool_log import ToolLog

@@ -22,11 +22,16 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import Prompt
 from cellwright.agent.structured_output.typed_answer import AnswerType
 from cellwright.config.settings.settings_files import start_folder
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
-from cellwright.conversation.process_conversation import ProcessConversation, registered
-from cellwright.conversation.runs.ask_option_types import AskOptions
-from cellwright.conversation.runs.ask_options import (
+from cellwright.conversation.runs.kinds import TrustCheck
+from cellwright.conversation.runs.run_options import Result, result_of
+from cellwright.conversation.runs.run_request import RunRequest, RunSurface
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Event
+from cellwright.features.conversation import Conversation
+from cellwright.features.process_conversation import ProcessConversation, registered
+from cellwright.python_api.ask_option_types import AskOptions
+from cellwright.python_api.ask_options import (
     ASK_DEFAULTS,
     SHARED,
     answer_type_of,
@@ -35,11 +40,6 @@ from cellwright.conversation.runs.ask_options import (
     run_options,
     spelled_out,
 )
-from cellwright.conversation.runs.kinds import TrustCheck
-from cellwright.conversation.runs.run_options import Result, result_of
-from cellwright.conversation.runs.run_request import RunRequest, RunSurface
-from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Event
 from cellwright.sessions.session import Session
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from cellwright.agent.calls.permission_callback import PermissionCallback
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.option_table import OnDenied
-from cellwright.conversation.runs.ask_options import SharedSession
 from cellwright.model.models import ProviderName
+from cellwright.python_api.ask_options import SharedSession
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:

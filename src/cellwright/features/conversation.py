@@ -21,7 +21,6 @@ from cellwright.agent.hooks.hook_result import HookResult
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.conversation.core import Core, Host
 from cellwright.conversation.features.context import checked
-from cellwright.conversation.features.standard import StandardFeatures
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.runs.compact_and_btw import SideAnswer, ask_beside, compact_session
 from cellwright.conversation.runs.run import Run
@@ -30,6 +29,7 @@ from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.starting_run import RunTask
 from cellwright.errors import CellwrightError, ErrorCode, fault
 from cellwright.events import ContextCompacted, Emit
+from cellwright.features.standard import StandardFeatures
 from cellwright.model.provider import Provider
 from cellwright.tools.files.writing.recovery import recover_changes
 
