@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from cellwright.conversation.prompts.agents import MENTION
-from cellwright.conversation.prompts.prompt import find_mentions
+from cellwright.conversation.prompts.mentions import find_mentions
 from cellwright.errors import ToolError
 from cellwright.tools.search.ripgrep import run_ripgrep, search_program
 from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relative_path

@@ -216,7 +216,7 @@ class CodeContext(Feature):
             return None
 
         async def provide(prompt_context: PromptContext) -> ContextItems:
-            from cellwright.conversation.prompts.code_context import code_context  # few want it
+            from cellwright.features.prompt_context.code_context import code_context  # few want it
 
             return await code_context(cwd, prompt_context, asked_for=asked_for)
 

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from cellwright.conversation.features.titles import Titles
 from cellwright.conversation.prompts.agents import Agents
-from cellwright.conversation.prompts.file_blocks import FileBlocks
 from cellwright.conversation.prompts.goal import Goal
 from cellwright.conversation.prompts.mcp.discovery import agents_servers, plugin_servers
 from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.prompts.memory import MemoryContext
-from cellwright.conversation.prompts.not_loaded import NotLoadedNews
+from cellwright.conversation.prompts.mentions import Mentions
 from cellwright.conversation.prompts.output_styles import OutputStyles
-from cellwright.conversation.prompts.prompt import Mentions
 from cellwright.conversation.prompts.skills import Skills
-from cellwright.conversation.prompts.tool_news import ToolChanges
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.subagents import Subagents
+from cellwright.features.prompt_context.file_blocks import FileBlocks
+from cellwright.features.prompt_context.not_loaded import NotLoadedNews
+from cellwright.features.prompt_context.tool_news import ToolChanges
 from cellwright.features.rooms_below import (
     CodeContext,
     LoggedTools,

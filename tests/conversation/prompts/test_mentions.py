@@ -17,7 +17,7 @@ from PIL import Image
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
 from cellwright.conversation.core import Host
-from cellwright.conversation.prompts.prompt import find_mentions
+from cellwright.conversation.prompts.mentions import find_mentions
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt

@@ -34,7 +34,7 @@ from cellwright.config.skills.skill import SHELL_COMMAND, SKILL_FILE, Skill
 from cellwright.config.trust.trust import HOW_TO_TRUST
 from cellwright.conversation.features.context import read_ahead
 from cellwright.conversation.features.feature import Feature, PromptCall, RunInfo
-from cellwright.conversation.prompts.prompt import mentioned_files
+from cellwright.conversation.prompts.mentions import mentioned_files
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError

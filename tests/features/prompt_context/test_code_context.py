@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.core import Host
-from cellwright.conversation.prompts.code_context import FILE_LINES, TAG
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import ContextAttached, Event, Notice
 from cellwright.features.conversation import Conversation
+from cellwright.features.prompt_context.code_context import FILE_LINES, TAG
 from cellwright.testing import MessagesServer, say
 
 UPLOAD = '''"""Uploads."""
