@@ -225,7 +225,7 @@ def import_rows(
 def is_host(module: str) -> bool:
     """Whether it is a module of a room that features take part in, and no feature itself.
 
-    >>> is_host("cellwright.kernel.extension"), is_host("cellwright.conversation.prompts.goal")
+    >>> is_host("cellwright.kernel.extension"), is_host("cellwright.features.goal")
     (True, False)
     """
     return _below(module, HOSTS) and not is_feature(module)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from cellwright.conversation.features.titles import Titles
 from cellwright.conversation.prompts.agents import Agents
-from cellwright.conversation.prompts.goal import Goal
 from cellwright.conversation.prompts.mcp.discovery import agents_servers, plugin_servers
 from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.prompts.memory import MemoryContext
@@ -17,6 +15,7 @@ from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.subagents import Subagents
+from cellwright.features.goal import Goal
 from cellwright.features.prompt_context.file_blocks import FileBlocks
 from cellwright.features.prompt_context.not_loaded import NotLoadedNews
 from cellwright.features.prompt_context.tool_news import ToolChanges
@@ -29,6 +28,7 @@ from cellwright.features.rooms_below import (
     TracedNumbers,
     UndoneTurns,
 )
+from cellwright.features.titles import Titles
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.state_dir import signing_key, state_folder
 from cellwright.telemetry.tool_log import ToolLog
