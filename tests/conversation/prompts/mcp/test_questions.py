@@ -14,8 +14,8 @@ import pytest
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.subagents import in_worktree
-from cellwright.conversation.runs.worktree import Worktree
+from cellwright.features.agents.subagents import in_worktree
+from cellwright.features.agents.worktree import Worktree
 from cellwright.testing import MessagesServer, say, use
 from cellwright.tools.mcp.resources import resource_tools
 from forked.forked_python import program_in

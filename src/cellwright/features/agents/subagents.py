@@ -33,22 +33,22 @@ from cellwright.agent.prompt import (
 from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent, tokens_of
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext, ToolResult, is_chosen
 from cellwright.config.agents.agent_definition import AgentDefinition
-from cellwright.config.agents.agent_memory import NOTE_TOOLS, memory_folder, notes_text, read_notes
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.context import gather_context, mode_blocks, place_blocks, with_surroundings
 from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.prompts.after_compaction import AfterSummary, after_summary
-from cellwright.conversation.prompts.agents import Agents
 from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.resolve_options import ALIASES, check_allowed, full_name
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.worktree import Worktree, leave_worktree, make_worktree
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, RunEnd, ToolEnd
+from cellwright.features.agents.agent_memory import NOTE_TOOLS, memory_folder, notes_text, read_notes
+from cellwright.features.agents.feature import Agents
+from cellwright.features.agents.worktree import Worktree, leave_worktree, make_worktree
 from cellwright.model.models import canonical
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
