@@ -10,7 +10,6 @@ from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.mentions import Mentions
 from cellwright.conversation.prompts.output_styles import OutputStyles
-from cellwright.conversation.prompts.skills import Skills
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.features.agents.feature import Agents
@@ -28,6 +27,7 @@ from cellwright.features.rooms_below import (
     TracedNumbers,
     UndoneTurns,
 )
+from cellwright.features.skills import Skills
 from cellwright.features.titles import Titles
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.state_dir import signing_key, state_folder
