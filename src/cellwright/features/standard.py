@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from cellwright.conversation.prompts.mcp.discovery import agents_servers, plugin_servers
 from cellwright.conversation.prompts.mcp.feature import McpServers
-from cellwright.conversation.prompts.memory import MemoryContext
 from cellwright.conversation.prompts.mentions import Mentions
 from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
@@ -15,6 +14,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.features.agents.feature import Agents
 from cellwright.features.agents.subagents import Subagents
 from cellwright.features.goal import Goal
+from cellwright.features.memory import MemoryContext
 from cellwright.features.prompt_context.file_blocks import FileBlocks
 from cellwright.features.prompt_context.not_loaded import NotLoadedNews
 from cellwright.features.prompt_context.tool_news import ToolChanges
