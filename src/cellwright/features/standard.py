@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from cellwright.conversation.prompts.mcp.discovery import agents_servers, plugin_servers
-from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.prompts.mentions import Mentions
 from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
@@ -14,6 +12,8 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.features.agents.feature import Agents
 from cellwright.features.agents.subagents import Subagents
 from cellwright.features.goal import Goal
+from cellwright.features.mcp.discovery import agents_servers, plugin_servers
+from cellwright.features.mcp.feature import McpServers
 from cellwright.features.memory import MemoryContext
 from cellwright.features.prompt_context.file_blocks import FileBlocks
 from cellwright.features.prompt_context.not_loaded import NotLoadedNews

@@ -17,9 +17,9 @@ from cellwright.config.agents.agent_definition import AgentDefinition, NoAgent, 
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.mcp.find_servers import read_json
 from cellwright.config.settings.option_table import BY_NAME, OPTIONS, TEXT, Option
-from cellwright.conversation.prompts.mcp.discovery import ARGUMENT
 from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.mcp.discovery import ARGUMENT
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:

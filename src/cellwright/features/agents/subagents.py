@@ -39,7 +39,6 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.context import gather_context, mode_blocks, place_blocks, with_surroundings
 from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.prompts.after_compaction import AfterSummary, after_summary
-from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.resolve_options import ALIASES, check_allowed, full_name
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
@@ -47,6 +46,7 @@ from cellwright.events import Event, RunEnd, ToolEnd
 from cellwright.features.agents.agent_memory import NOTE_TOOLS, memory_folder, notes_text, read_notes
 from cellwright.features.agents.feature import Agents
 from cellwright.features.agents.worktree import Worktree, leave_worktree, make_worktree
+from cellwright.features.mcp.feature import McpServers
 from cellwright.features.memory import MemoryContext
 from cellwright.features.skills import Skills
 from cellwright.model.models import canonical

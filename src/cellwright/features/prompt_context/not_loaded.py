@@ -11,10 +11,10 @@ from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, 
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
-from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.events import ExtensionsLoaded, NotLoaded
 from cellwright.features.agents.feature import Agents
+from cellwright.features.mcp.feature import McpServers
 from cellwright.features.skills import Skills
 from cellwright.sessions.session import Session
 from cellwright.text import visible_line

@@ -19,12 +19,12 @@ from msgspec.structs import replace
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.conversation.features.feature import Feature, PromptCall, RunInfo
-from cellwright.conversation.prompts.mcp.connections import CONNECT_SECONDS, ServerConnections
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.conversation.runs.kinds import TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.tools.toolset import tools_may_be_deferred
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.features.mcp.connections import CONNECT_SECONDS, ServerConnections
 from cellwright.markdown.code_ranges import without_code
 from cellwright.model.models import limits
 from cellwright.text import lazy_pattern, visible_line

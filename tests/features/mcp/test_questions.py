@@ -21,7 +21,7 @@ from cellwright.tools.mcp.resources import resource_tools
 from forked.forked_python import program_in
 from project_talk import ProjectTalk
 
-SERVERS = Path(__file__).parents[3] / "shared" / "mcp_servers"
+SERVERS = Path(__file__).parents[2] / "shared" / "mcp_servers"
 
 
 class Talk(ProjectTalk):

@@ -28,7 +28,7 @@ from cellwright.tools.mcp.tools import server_tools
 from cellwright.tools.mcp.transports import MESSAGE_SECONDS, REST_SECONDS
 from forked.forked_python import program_in
 
-ODD = Path(__file__).parents[3] / "shared" / "mcp_servers" / "odd_server.py"
+ODD = Path(__file__).parents[2] / "shared" / "mcp_servers" / "odd_server.py"
 SOON = 120
 
 UNDERSTOOD = {

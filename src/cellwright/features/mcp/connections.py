@@ -17,9 +17,9 @@ from cellwright.agent.tool import Tool, ToolContext
 from cellwright.config.agents.agent_definition import AgentDefinition
 from cellwright.config.settings.admin_allow_lists import tool_is_allowed
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.prompts.mcp.discovery import ServerDiscovery
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded
+from cellwright.features.mcp.discovery import ServerDiscovery
 from cellwright.text import visible_line
 from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.oauth.token_store import TokenStore, token_store

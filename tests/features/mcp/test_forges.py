@@ -21,7 +21,7 @@ from cellwright.testing import MessagesServer, say, use
 from mcp_servers.github_server import GitHubServer, github_server
 from project_talk import ProjectTalk
 
-PAGE = (Path(__file__).parents[4] / "docs/mcp-github-gitlab.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/mcp-github-gitlab.md").read_text("utf-8")
 REMOTE = "https://api.githubcopilot.com/mcp/"
 TOKEN = "github_pat_11AAAAAAA0abcdefghijklmnopqrstuvwxyz"
 WHERE = {"owner": "ana", "repo": "tides"}
