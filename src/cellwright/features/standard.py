@@ -6,7 +6,6 @@ import functools
 from typing import TYPE_CHECKING
 
 from cellwright.conversation.prompts.mentions import Mentions
-from cellwright.conversation.prompts.output_styles import OutputStyles
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.features.agents.feature import Agents
@@ -15,6 +14,7 @@ from cellwright.features.goal import Goal
 from cellwright.features.mcp.discovery import agents_servers, plugin_servers
 from cellwright.features.mcp.feature import McpServers
 from cellwright.features.memory import MemoryContext
+from cellwright.features.output_styles import OutputStyles
 from cellwright.features.prompt_context.file_blocks import FileBlocks
 from cellwright.features.prompt_context.not_loaded import NotLoadedNews
 from cellwright.features.prompt_context.tool_news import ToolChanges
