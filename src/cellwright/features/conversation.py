@@ -22,7 +22,6 @@ from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.conversation.core import Core, Host
 from cellwright.conversation.features.context import checked
 from cellwright.conversation.observers import Observers
-from cellwright.conversation.runs.compact_and_btw import SideAnswer, ask_beside, compact_session
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
@@ -34,6 +33,7 @@ from cellwright.model.provider import Provider
 from cellwright.tools.files.writing.recovery import recover_changes
 
 if TYPE_CHECKING:
+    from cellwright.conversation.runs.compact_and_btw import SideAnswer
     from cellwright.conversation.runs.served_calls import ServedCalls
 
 END_TIMEOUT_SECONDS = 2.0
@@ -105,10 +105,14 @@ class Conversation:
 
     async def compact(self, options: RunOptions, focus: str, emit: Emit) -> ContextCompacted:
         """Sum up the session, with particular attention to `focus`. On the agent's thread; raises as `compact_session`."""
+        from cellwright.conversation.runs.compact_and_btw import compact_session  # few sessions are summed up by hand
+
         return await compact_session(self._core, options, focus, emit)
 
     async def ask_beside(self, options: RunOptions, question: str) -> SideAnswer:
         """Ask about the conversation without adding to it. On the agent's thread; raises as `ask_beside`."""
+        from cellwright.conversation.runs.compact_and_btw import ask_beside  # as above
+
         return await ask_beside(self._core, options, question)
 
     async def add_folder(self, folder: Path) -> HookResult:

@@ -28,7 +28,6 @@ from cellwright.config.kept_search import KeptSearch
 from cellwright.config.memory.nested_memory import matches_globs
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.config.skills.arguments import Arguments
 from cellwright.config.skills.find_skills import find_skills, search_skills, skill_places
 from cellwright.config.skills.skill import SHELL_COMMAND, SKILL_FILE, Skill
 from cellwright.config.trust.trust import HOW_TO_TRUST
@@ -274,6 +273,8 @@ class Skills(Feature):
     async def text(self, call: SkillCall, prompt_context: PromptContext) -> str:
         """The skill's text with everything in its place. Raises ToolError where a command of its may not run or fails."""
         skill = call.skill
+        from cellwright.config.skills.arguments import Arguments  # most prompts call no skill
+
         arguments = Arguments(call.arguments, skill.argument_names, self._variables(skill, prompt_context))
         parts, at = [], 0
         for found in SHELL_COMMAND.finditer(skill.body):

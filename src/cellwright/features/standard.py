@@ -14,6 +14,7 @@ from cellwright.features.goal import Goal
 from cellwright.features.mcp.discovery import agents_servers, plugin_servers
 from cellwright.features.mcp.feature import McpServers
 from cellwright.features.memory import MemoryContext
+from cellwright.features.numbers.feature import TracedNumbers
 from cellwright.features.output_styles import OutputStyles
 from cellwright.features.prompt_context.file_blocks import FileBlocks
 from cellwright.features.prompt_context.not_loaded import NotLoadedNews
@@ -24,7 +25,6 @@ from cellwright.features.rooms_below import (
     OldSessions,
     OwnCommands,
     Spans,
-    TracedNumbers,
     UndoneTurns,
 )
 from cellwright.features.skills import Skills

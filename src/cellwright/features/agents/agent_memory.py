@@ -13,9 +13,6 @@ MAX_LINES = 200
 MAX_BYTES = 25_000
 """The part of the notes that is told, as in Claude Code."""
 
-NOTE_TOOLS = frozenset({"Read", "Write", "Edit"})
-"""The tools that an agent with notes has in any case."""
-
 
 def memory_folder(memory: AgentMemory, name: str, *, users: Path, project: Path) -> Path:
     """The folder of the notes of the agent `name`.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace as variant
@@ -43,9 +43,7 @@ from cellwright.conversation.resolve_options import ALIASES, check_allowed, full
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, RunEnd, ToolEnd
-from cellwright.features.agents.agent_memory import NOTE_TOOLS, memory_folder, notes_text, read_notes
 from cellwright.features.agents.feature import Agents
-from cellwright.features.agents.worktree import Worktree, leave_worktree, make_worktree
 from cellwright.features.mcp.feature import McpServers
 from cellwright.features.memory import MemoryContext
 from cellwright.features.skills import Skills
@@ -59,6 +57,9 @@ from cellwright.tools.agents.agent import AgentInput, AgentOutput
 from cellwright.tools.mcp.server_entry import of_servers
 from cellwright.tools.shell.background import background_tasks
 
+if TYPE_CHECKING:
+    from cellwright.features.agents.worktree import Worktree
+
 MAX_IN_MEMORY = 20
 """Agents of sessions that are not kept on disk which can be gone on with."""
 
@@ -70,6 +71,9 @@ MAX_ENDED = 50
 
 MAX_RESULT_CHARS = 32_000
 """Of the text that an agent gives back: about 8,000 tokens."""
+
+NOTE_TOOLS = frozenset({"Read", "Write", "Edit"})
+"""The tools that an agent with notes has in any case."""
 
 MODEL_VARIABLE = "CLAUDE_CODE_SUBAGENT_MODEL"
 INTERFACE = "another Claude, for whom you work; the user is not asked but for permission to run a call"
@@ -404,6 +408,8 @@ class Subagents(Feature):
 
     async def _worktree(self, nesting: Nesting, session: Session) -> Worktree:
         """The work tree of an agent: made by a WorktreeCreate hook, where there is one, else by git. Raises ToolError."""
+        from cellwright.features.agents.worktree import Worktree, make_worktree  # few agents have one
+
         hooks, name = as_hooks(nesting.agent.hooks), f"agent-{session.id}"
         if not hooks.listens_to("WorktreeCreate"):
             return await make_worktree(self._in_force.memory_place.project, session.id, self._in_force.environ)
@@ -417,6 +423,8 @@ class Subagents(Feature):
 
     async def _leave_worktree(self, worktree: Worktree, nesting: Nesting) -> str:
         """Remove the work tree where nothing was changed in it, else say where it is; a hook's own it removes itself."""
+        from cellwright.features.agents.worktree import leave_worktree  # as above
+
         hooks = as_hooks(nesting.agent.hooks)
         left = await leave_worktree(worktree, self._in_force.environ) if worktree.branch else ""
         if not left and hooks.listens_to("WorktreeRemove"):
@@ -508,6 +516,12 @@ class Subagents(Feature):
         place = self._in_force.memory_place
         if definition.memory is None or (definition.memory != "user" and not place.trusted):
             return []
+        from cellwright.features.agents.agent_memory import (
+            memory_folder,
+            notes_text,
+            read_notes,
+        )  # few agents keep notes
+
         folder = memory_folder(definition.memory, definition.name, users=place.users, project=place.project)
         text = await asyncio.to_thread(read_notes, folder, place.project)
         if agent.redaction is not None:
