@@ -19,10 +19,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import CHARS_PER_TOKEN, Event, TextDelta
+from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say
 
 COUNTS = (0, 10, 100)

@@ -21,7 +21,7 @@ APART = (
     "terminal/demo/sample_project/",  # a user's project
     "terminal/demo/script.py",  # what a model says: a recording, in Python
 )
-WRITTEN = ("conversation/runs/ask_option_types.py",)
+WRITTEN = ("python_api/ask_option_types.py",)
 """Files that `make written` writes."""
 
 
@@ -43,7 +43,7 @@ def main() -> None:
 
 def options_spread() -> Mapping[str, Spread]:
     """The spread of each option of a run, by its name in Python."""
-    from cellwright.conversation.runs.ask_options import ASK_DEFAULTS
+    from cellwright.python_api.ask_options import ASK_DEFAULTS
 
     return {name: _spread(name) for name in ASK_DEFAULTS}
 

@@ -211,10 +211,10 @@ def messages_server() -> Iterator[Callable[..., MessagesServer]]:
 @pytest.fixture
 def asked_here(own_place: Path, tmp_path: Path) -> Iterator[None]:
     """Have `cellwright.ask` ask in a conversation of the test's own, in its folder, which is closed with the test."""
-    from cellwright.conversation.ask import ScriptConversation
-    from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.core import Host
-    from cellwright.conversation.process_conversation import register, unregister
+    from cellwright.features.conversation import Conversation
+    from cellwright.features.process_conversation import register, unregister
+    from cellwright.python_api.ask import ScriptConversation
 
     here = ScriptConversation(Conversation(Host(cwd=tmp_path, interface="a test")))
 

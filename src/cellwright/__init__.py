@@ -30,8 +30,8 @@ _HOME = {
     "Deny": "cellwright.agent.calls.approval",
     "ErrorCode": "cellwright.errors",
     "HookMatcher": "cellwright.agent.hooks.callbacks",
-    "MapResult": "cellwright.conversation.prompt_map.map_result",
-    "MapRow": "cellwright.conversation.prompt_map.map_result",
+    "MapResult": "cellwright.python_api.prompt_map.map_result",
+    "MapRow": "cellwright.python_api.prompt_map.map_result",
     "PermissionPolicy": "cellwright.permissions.policy",
     "Result": "cellwright.conversation.runs.run_options",
     "Rewound": "cellwright.python_api.agent",
@@ -47,13 +47,13 @@ _HOME = {
     "ToolPermissionContext": "cellwright.agent.calls.permission_callback",
     "ToolResult": "cellwright.agent.tool",
     "ToolUse": "cellwright.agent.calls.approval",
-    "ask": "cellwright.conversation.ask",
+    "ask": "cellwright.python_api.ask",
     "builtin_tools": "cellwright.conversation.tools.toolset",
     "connect": "cellwright.model.anthropic",
-    "interrupt": "cellwright.conversation.ask",
-    "map": "cellwright.conversation.prompt_map.prompt_map",
+    "interrupt": "cellwright.python_api.ask",
+    "map": "cellwright.python_api.prompt_map.prompt_map",
     "stability": "cellwright.python_api.stability",
-    "stream": "cellwright.conversation.ask",
+    "stream": "cellwright.python_api.ask",
     "tool": "cellwright.agent.tool",
 }
 """The module of each public name. Names are imported at first use, so `import cellwright` costs next to nothing."""
@@ -102,15 +102,15 @@ if TYPE_CHECKING:
     from cellwright.agent.calls.tool_output import ToolOutput
     from cellwright.agent.hooks.callbacks import HookMatcher
     from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
-    from cellwright.conversation.ask import ask, interrupt, stream
-    from cellwright.conversation.prompt_map.map_result import MapResult, MapRow
-    from cellwright.conversation.prompt_map.prompt_map import map as map
     from cellwright.conversation.runs.run_options import Result, RunError
     from cellwright.conversation.tools.toolset import builtin_tools
     from cellwright.errors import CellwrightError, ErrorCode, ToolError
     from cellwright.model.anthropic import connect
     from cellwright.permissions.policy import PermissionPolicy
     from cellwright.python_api.agent import Agent, ContextUsage, Rewound
+    from cellwright.python_api.ask import ask, interrupt, stream
+    from cellwright.python_api.prompt_map.map_result import MapResult, MapRow
+    from cellwright.python_api.prompt_map.prompt_map import map as map
     from cellwright.python_api.stability import stability
     from cellwright.sessions.catalog.catalog import Catalog
     from cellwright.sessions.session import Session

@@ -20,16 +20,16 @@ from msgspec import Struct
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.prompt import Prompt
-from cellwright.conversation.ask import ask_in, process_conversation
-from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.ask_option_types import AskOptions
-from cellwright.conversation.runs.ask_options import ASK_DEFAULTS, spelled_out
 from cellwright.conversation.runs.kinds import TrustCheck
 from cellwright.conversation.runs.run_options import Result
 from cellwright.conversation.runs.run_request import RunSurface
 from cellwright.events import Event, TextDelta, ToolStart
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript
 from cellwright.kernel.run.questions import ask_by_input
+from cellwright.python_api.ask import ask_in, process_conversation
+from cellwright.python_api.ask_option_types import AskOptions
+from cellwright.python_api.ask_options import ASK_DEFAULTS, spelled_out
 
 DRAW_SECONDS = 0.25
 """The time between two drawings of an answer that grows."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
+from cellwright.features.conversation import Conversation
 from cellwright.testing import use
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import OpenNotebook

@@ -14,7 +14,7 @@ from cellwright.testing import use
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from cellwright.conversation.conversation import Conversation
+from cellwright.features.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions

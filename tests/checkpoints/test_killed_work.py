@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.events import ContextAttached, Notice
+from cellwright.features.conversation import Conversation
 from cellwright.testing import use
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
@@ -26,7 +26,7 @@ import os, signal, sys
 from pathlib import Path
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
-from cellwright.conversation.conversation import Conversation
+from cellwright.features.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions

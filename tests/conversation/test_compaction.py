@@ -12,13 +12,13 @@ import pytest
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.config.settings.settings import load_settings
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import compaction_settings
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import ContextCompacted, Event, Notice, RunEnd
+from cellwright.features.conversation import Conversation
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, fault, say, turn, use
 from long_session import play

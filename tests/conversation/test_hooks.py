@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import ErrorCode
 from cellwright.events import Event, Notice, RunEnd, ToolEnd
+from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say, use
 from eventual import eventually
 from processes.marked_processes import wait_until_gone
@@ -282,7 +282,7 @@ def test_without_hooks_nothing_of_them_is_imported(own_place, tmp_path):
     code = """
 import sys
 from pathlib import Path
-from cellwright.conversation.conversation import Conversation
+from cellwright.features.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.testing import MessagesServer, say

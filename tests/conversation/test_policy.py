@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.tool_results import output_folder
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.conversation import Conversation
 from cellwright.permissions.modes import host_facts
 from cellwright.permissions.policy import PermissionPolicy
 from declared_tools import tool_named

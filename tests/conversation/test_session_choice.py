@@ -11,12 +11,12 @@ import pytest
 
 import cellwright
 from cellwright.agent.tool import ToolResult, tool
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, TextDelta
+from cellwright.features.conversation import Conversation
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.sessions.transcripts.transcript import read_messages

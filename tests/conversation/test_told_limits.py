@@ -11,11 +11,11 @@ from cellwright.config.agents.find_agents import MAX_AGENTS
 from cellwright.config.memory.find_memory_files import MAX_RULES
 from cellwright.config.output_styles.output_style import MAX_STYLES
 from cellwright.config.skills.find_skills import MAX_SKILLS
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, Notice
+from cellwright.features.conversation import Conversation
 from cellwright.permissions.judges.patch import MAX_FILES_JUDGED
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import MessagesServer, say

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import cellwright
-from cellwright.conversation.runs.ask_options import ASK_DEFAULTS
+from cellwright.python_api.ask_options import ASK_DEFAULTS
 from cellwright.testing import MessagesServer, say, use
 from cellwright.testing.server.script import Part
 
 SOURCES = Path(__file__).parents[2] / "src"
 PLAYED = {
     "cellwright.claude_agent_sdk.client",
-    "cellwright.conversation.ask",
-    "cellwright.conversation.prompt_map.map_result",
-    "cellwright.conversation.prompt_map.prompt_map",
+    "cellwright.python_api.ask",
+    "cellwright.python_api.prompt_map.map_result",
+    "cellwright.python_api.prompt_map.prompt_map",
     "cellwright.conversation.runs.run_options",
     "cellwright.python_api.agent",
 }

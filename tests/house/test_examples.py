@@ -15,11 +15,11 @@ import pytest
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, ToolEnd
+from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say, use
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

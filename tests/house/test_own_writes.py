@@ -21,7 +21,7 @@ WRITES = re.compile(r"O_(CREAT|WRONLY|RDWR|APPEND)|_NEW\b|_INTO\b|\bflags\b|'[wa
 
 BELOW_A_PROJECT = """
 agent/recording/recorder.py commands/sessions/export.py config/settings/edit.py config/settings/settings.py
-conversation/prompt_map/answer_store.py conversation/runs/worktree.py telemetry/tool_log.py
+python_api/prompt_map/answer_store.py features/agents/worktree.py telemetry/tool_log.py
 tools/planning/exit_plan_mode.py agent/recording/recorded_edits.py config/mcp/written_servers.py
 commands/extensions/manage_changes.py
 """
@@ -40,7 +40,7 @@ agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journa
 codebase/embedding/model_files.py codebase/indexer.py codebase/store.py commands/support/bug.py
 config/credentials/stored_key.py config/plugins/files.py config/plugins/install.py
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/source.py
-config/trust/trust_store.py conversation/runs/subagents.py
+config/trust/trust_store.py features/agents/subagents.py
 server/admin/administration.py server/proxy/spending_ledger.py server/proxy/usage.py
 sessions/catalog/database.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
 sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py

@@ -14,7 +14,7 @@ MAX_ENTRIES = 16
 MAX_ENTRIES_AT_THE_TOP = 29
 SOURCES = ("src/cellwright/", "labextension/src/", "labextension/test/", "tests/")
 IN_DOCUMENTS = re.compile(
-    r"`((?:src|tests|benchmarks|labextension|agent|checkpoints|codebase|commands|config|conversation|doctor|kernel|markdown|model"
+    r"`((?:src|tests|benchmarks|labextension|agent|checkpoints|codebase|commands|config|conversation|doctor|features|kernel|markdown|model"
     r"|permissions|python_api"
     r"|redaction|sandbox|server|sessions|telemetry|terminal|testing|tools)/[\w./-]+\.(?:py|ts|mjs))`"
 )

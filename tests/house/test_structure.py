@@ -74,6 +74,6 @@ def test_a_goal_is_reached_at_its_figure() -> None:
 
 
 def test_a_feature_hosts_nothing() -> None:
-    hosts = ("kernel.extension", "conversation.conversation")
-    others = ("conversation.prompts.goal", "features.goal.goal", "kernels", "model.stream")
+    hosts = ("kernel.extension", "conversation.core")
+    others = ("features.goal", "features.conversation", "kernels", "model.stream")
     assert [is_host(f"cellwright.{name}") for name in (*hosts, *others)] == [True] * 2 + [False] * 4

@@ -59,7 +59,7 @@ print(len(_new), _milliseconds / _pace, _heavy)
 
 STATE = """
 import builtins, json, os, re, signal, sys, threading
-from cellwright.conversation.process_conversation import registered as _registered
+from cellwright.features.process_conversation import registered as _registered
 _shell, _manager = get_ipython(), get_ipython().input_transformer_manager
 print(json.dumps({
     "transforms": [repr(t) for t in _manager.cleanup_transforms + _manager.token_transformers],
@@ -93,7 +93,7 @@ def state(kernel: NotebookKernel) -> dict[str, Any]:
 
 STARTED = """
 import gc, json
-from cellwright.conversation.process_conversation import starting_up
+from cellwright.features.process_conversation import starting_up
 with starting_up():
     imported = [[] for _ in range(300_000)]
 young = sum(len(gc.get_objects(generation)) for generation in (0, 1))

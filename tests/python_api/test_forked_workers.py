@@ -34,7 +34,7 @@ def ask_of_parent(agent):
 
 agent = cellwright.Agent()
 told = {"parent": cellwright.ask("the question of before").text, "agent": agent.ask("agent").text}
-from cellwright.conversation import ask as asking
+from cellwright.python_api import ask as asking
 held = threading.Event()
 
 def hold():

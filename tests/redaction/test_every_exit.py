@@ -32,11 +32,11 @@ from cellwright.agent.tool import ToolContext, tool
 from cellwright.codebase.embedding.provider import EmbeddingSettings
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Call, Event, Notice, TextDelta, ToolEnd, ToolStart, UserPrompt
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.kernel.output.code_displays import kept_displays
 from cellwright.kernel.output.saved_ops import saved_transcripts

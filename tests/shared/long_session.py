@@ -13,11 +13,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import ContextCompacted, Event
+from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say, think, turn, use
 
 MODEL = "claude-haiku-4-5"

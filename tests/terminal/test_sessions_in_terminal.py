@@ -15,9 +15,9 @@ from typing import Any
 import pexpect
 import pytest
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
+from cellwright.features.conversation import Conversation
 from cellwright.sessions.state_dir import state_folder
 from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 

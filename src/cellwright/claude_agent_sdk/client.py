@@ -37,11 +37,11 @@ from cellwright.commands.command import command_name
 from cellwright.commands.registry import COMMANDS, is_answered_here
 from cellwright.commands.support.session_facts import SERVER_STATUS, session_facts
 from cellwright.config.mcp.entries import ServerOrigin
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_request import RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, TurnChanged
+from cellwright.features.conversation import Conversation
 from cellwright.python_api.agent import Agent, agents_request, conversation_of
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
@@ -193,7 +193,7 @@ class ClaudeSDKClient:
                 sessions.use(Session.create(conversation.cwd, sessions_folder(conversation.cwd), new_id))
 
     def _add_servers(self, conversation: Conversation) -> None:
-        from cellwright.conversation.runs.ask_options import given_servers  # few programs have servers
+        from cellwright.python_api.ask_options import given_servers  # few programs have servers
 
         strict, entries = bool(self._given.get("strict_mcp_config")), servers(self._given)
         if strict or entries:

@@ -11,9 +11,9 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from cellwright.agent.calls.approval import CanUseTool
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Emit, Event
+from cellwright.features.conversation import Conversation
 from cellwright.markdown.escaping import escaped
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.text import code_fence, lazy_pattern, visible, visible_line

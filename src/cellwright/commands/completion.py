@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
-from cellwright.conversation.prompts.agents import MENTION
-from cellwright.conversation.prompts.prompt import find_mentions
+from cellwright.conversation.prompts.mentions import find_mentions
 from cellwright.errors import ToolError
+from cellwright.features.agents.feature import MENTION
 from cellwright.tools.search.ripgrep import run_ripgrep, search_program
 from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relative_path
 
 if TYPE_CHECKING:
     from cellwright.config.skills.skill import Skill
-    from cellwright.conversation.prompts.agents import Agents
+    from cellwright.features.agents.feature import Agents
     from cellwright.tools.mcp.connection import ServerPrompt
 
 ServerPrompts = Mapping[str, "tuple[object, ServerPrompt]"]

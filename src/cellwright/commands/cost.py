@@ -8,7 +8,7 @@ from typing import Any
 
 from cellwright.agent.spending.spending_file import completion_spending
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.conversation.conversation import Conversation
+from cellwright.features.conversation import Conversation
 from cellwright.model.pricing import PRICES_DATE
 from cellwright.sessions.session import Session
 from cellwright.text import dollars

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section, SlashCommand
 from cellwright.commands.cost import usd
 from cellwright.config.settings.admin_allow_lists import origin_of
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import (
     ALIASES,
     OPUS_PLAN,
@@ -24,6 +23,7 @@ from cellwright.conversation.resolve_options import (
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.user_choices import leave_other_modes
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.conversation import Conversation
 from cellwright.model.models import EFFORTS, accepted_effort, canonical, limits
 from cellwright.model.pricing import PRICES_DATE, Price, price_of
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, parse_mode

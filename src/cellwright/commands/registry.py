@@ -54,8 +54,8 @@ from cellwright.commands.support.upgrade import upgrade_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
 from cellwright.commands.user_command import user_command_page
-from cellwright.conversation.prompts.skills import Skills
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.skills import Skills
 from cellwright.tools.shell.user_commands import user_command
 from cellwright.version import documented
 

@@ -13,10 +13,10 @@ from cellwright.config.settings.known_settings import is_known, near_key
 from cellwright.config.settings.layers import Layer, SettingsEntry
 from cellwright.config.settings.option_table import BY_NAME
 from cellwright.config.settings.settings import Settings
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import CHOSEN_IN_FORCE, mode_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
+from cellwright.features.conversation import Conversation
 from cellwright.redaction.redaction import is_secret
 
 _LONGEST_VALUE = 400

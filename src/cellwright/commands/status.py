@@ -10,9 +10,9 @@ from cellwright.commands.cost import usd
 from cellwright.commands.settings_pages import or_problem
 from cellwright.commands.support.index import index_row
 from cellwright.config.credentials.key_source import key_source
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import model_of
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.features.conversation import Conversation
 from cellwright.model.pricing import Tally
 from cellwright.version import VERSION
 

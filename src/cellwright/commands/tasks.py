@@ -7,9 +7,9 @@ import time
 
 from cellwright.agent.steering import SteeringText
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.conversation import Conversation
 from cellwright.text import dollars, visible_line
 from cellwright.tools.shell.background import BackgroundTask, background_tasks
 

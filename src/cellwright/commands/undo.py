@@ -17,11 +17,11 @@ from cellwright.checkpoints.undo import Undo, UndoPlan
 from cellwright.checkpoints.undo_notes import bounded, names_of
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Changed, change_words
 from cellwright.features.branches.variables import NO_COPY, UndoneVariables, VariablesPlan
+from cellwright.features.conversation import Conversation
 from cellwright.sessions.session import Session
 from cellwright.text import counted, visible
 from cellwright.tools.paths import shown_path

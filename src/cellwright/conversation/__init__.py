@@ -1,8 +1,7 @@
-"""One session with its tools and one run at a time: what every front end builds on.
+"""One session with its tools and one run at a time, whatever the features of the conversation.
 
-Start with `conversation.py`; `core.py` has what every conversation has and makes its agents, `features` what it can do
-besides talking to the model. A run waits and is resolved in `runs`, and is seen by observers (`observers.py`). `ask.py` is
-`cellwright.ask` and `cellwright.stream`.
+Start with `core.py`, which makes the agents of runs. A run waits and is resolved in `runs`, and is seen by observers
+(`observers.py`). `features/feature.py` is the seam: what a feature may answer.
 
-Not here: drawing, IPython, Jupyter Server.
+Not here: any feature, and the `Conversation` with all of them (`features/conversation.py`); drawing, IPython, Jupyter.
 """

@@ -18,7 +18,6 @@ from cellwright.agent.thread import CallerJobs, is_agent_code
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.conversation import END_TIMEOUT_SECONDS, Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.features.feature import Feature
 from cellwright.conversation.runs.kinds import Recorded, TrustCheck
@@ -30,6 +29,7 @@ from cellwright.features.branches.feature import KernelCopies
 from cellwright.features.branches.preview import TurnPreview
 from cellwright.features.branches.reruns import Stability
 from cellwright.features.branches.variables import KernelVariables, Turn, UndoneVariables
+from cellwright.features.conversation import END_TIMEOUT_SECONDS, Conversation
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog

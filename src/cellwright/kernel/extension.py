@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from cellwright.conversation.process_conversation import register, starting_up, unregister
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
+from cellwright.features.process_conversation import register, starting_up, unregister
 from cellwright.kernel import library_imports
 from cellwright.kernel.chat.comm_target import ChatTarget
 from cellwright.kernel.magic.config import Claude

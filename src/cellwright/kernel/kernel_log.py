@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cellwright.conversation.conversation import Conversation
+from cellwright.features.conversation import Conversation
 from cellwright.redaction.redaction import Redaction, secret_values
 from cellwright.telemetry.log_file import RunLog, log_to_file
 

@@ -26,12 +26,18 @@ from cellwright.commands.undo import rewind_turns
 from cellwright.config.settings.layers import SCOPES, Layer
 from cellwright.config.settings.option_table import CHOSEN
 from cellwright.config.settings.settings_files import InlineSettings
-from cellwright.conversation.ask import ScriptConversation, ask_in, request_of, stream_in
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import full_name, model_of
-from cellwright.conversation.runs.ask_option_types import AgentOptions
-from cellwright.conversation.runs.ask_options import (
+from cellwright.conversation.runs.run_options import Result, RunOptions, existing_folder
+from cellwright.conversation.runs.run_queue import refuse_agent_code
+from cellwright.conversation.runs.run_request import RunRequest
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Event
+from cellwright.features.conversation import Conversation
+from cellwright.model.models import limits
+from cellwright.python_api.ask import ScriptConversation, ask_in, request_of, stream_in
+from cellwright.python_api.ask_option_types import AgentOptions
+from cellwright.python_api.ask_options import (
     AGENT_DEFAULTS,
     SHARED,
     SharedSession,
@@ -41,12 +47,6 @@ from cellwright.conversation.runs.ask_options import (
     run_options,
     spelled_out,
 )
-from cellwright.conversation.runs.run_options import Result, RunOptions, existing_folder
-from cellwright.conversation.runs.run_queue import refuse_agent_code
-from cellwright.conversation.runs.run_request import RunRequest
-from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Event
-from cellwright.model.models import limits
 from cellwright.sessions.session import Session
 from cellwright.tools.shell.background import background_tasks
 

@@ -115,13 +115,13 @@ def _tell_stdout(error: CellwrightError, options: argparse.Namespace, streams: S
 
 
 def _conversation(options: argparse.Namespace, streams: Streams) -> int:
-    from cellwright.conversation.process_conversation import starting_up
+    from cellwright.features.process_conversation import starting_up
 
     with starting_up():
         from cellwright.config.settings.settings_files import start_folder
-        from cellwright.conversation.conversation import Conversation
         from cellwright.conversation.core import Host
         from cellwright.conversation.runs.run_options import existing_folder
+        from cellwright.features.conversation import Conversation
         from cellwright.terminal.arguments import is_piped, read_prompt
         from cellwright.terminal.interactive.interact import interact
         from cellwright.terminal.terminal_conversation import (

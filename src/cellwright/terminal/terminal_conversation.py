@@ -30,7 +30,6 @@ from cellwright.config.settings.layers import SCOPES, Layer, Scope
 from cellwright.config.settings.option_table import OPTIONS, nested
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.trust.trust import refusal_text
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import model_of
 from cellwright.conversation.runs import kinds
 from cellwright.conversation.runs.run import Run
@@ -38,6 +37,7 @@ from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.conversation.runs.run_request import RunRequest, ignore_run
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
+from cellwright.features.conversation import Conversation
 from cellwright.sessions.session import Session
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of, said_of

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from cellwright.config.settings.option_table import OPTIONS, Option, Surface
-from cellwright.conversation.runs.ask_options import AGENT_ROWS, SESSION
+from cellwright.python_api.ask_options import AGENT_ROWS, SESSION
 
 ROOT = Path(__file__).parents[3]
 
-TYPES = ROOT / "src/cellwright/conversation/runs/ask_option_types.py"
+TYPES = ROOT / "src/cellwright/python_api/ask_option_types.py"
 PAGE = ROOT / "docs/settings.md"
 FIELDS = ROOT / "labextension/src/composer/options/written_options.ts"
 
@@ -46,8 +46,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from cellwright.agent.calls.permission_callback import PermissionCallback
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.option_table import OnDenied
-from cellwright.conversation.runs.ask_options import SharedSession
 from cellwright.model.models import ProviderName
+from cellwright.python_api.ask_options import SharedSession
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from PIL import Image
 
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
-from cellwright.conversation.prompts.prompt import find_mentions
+from cellwright.conversation.prompts.mentions import find_mentions
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
+from cellwright.features.conversation import Conversation
 from cellwright.markdown.code_ranges import without_code
 from cellwright.terminal.views.plain_view import CallLines
 from cellwright.testing import MessagesServer, say, turn, use

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.approval import Allow, ToolUse
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, ToolEnd
+from cellwright.features.conversation import Conversation
 from cellwright.testing import say, turn, use
 from confined import sandbox_by
 from processes.container_images import make_root

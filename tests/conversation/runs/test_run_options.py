@@ -16,8 +16,6 @@ from cellwright.agent.spending.run_spending import USUAL_LIMITS
 from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.option_table import OPTIONS as TABLE
 from cellwright.config.settings.settings import Settings, load_settings
-from cellwright.conversation.runs.ask_options import ASK_DEFAULTS, check_options
-from cellwright.conversation.runs.ask_options import run_options as options_of_ask
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.chat import prompts as panel
@@ -25,6 +23,8 @@ from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.option_parser import OPTIONS, parse_line
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.run.cell_run import run_options as options_of_cell
+from cellwright.python_api.ask_options import ASK_DEFAULTS, check_options
+from cellwright.python_api.ask_options import run_options as options_of_ask
 from cellwright.terminal.arguments import parse, parser
 from cellwright.terminal.terminal_conversation import inline_settings
 from cellwright.terminal.terminal_conversation import run_options as options_of_command

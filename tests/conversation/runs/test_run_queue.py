@@ -17,7 +17,6 @@ from cellwright.agent.tool import tool
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
@@ -25,6 +24,7 @@ from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, TextDelta, ToolProgress
+from cellwright.features.conversation import Conversation
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.sessions.transcripts.transcript_lock import is_held, lease_path

@@ -9,9 +9,9 @@ import pytest
 from cellwright.agent.tool import is_chosen
 from cellwright.config.agents.agent_definition import read_definition
 from cellwright.config.agents.find_agents import BUILT_IN
-from cellwright.conversation.runs.subagents import given_tools
 from cellwright.conversation.tools.toolset import builtin_tools
 from cellwright.errors import CellwrightError
+from cellwright.features.agents.subagents import given_tools
 from cellwright.permissions.rules.rule import RULE_NAMES
 from cellwright.permissions.tools_by_name import chosen_names
 from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, UserPrompt
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.panel_state import Choices
 from cellwright.kernel.magic.config import Claude
 from cellwright.testing import Gate, hold, say, turn

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from cellwright.config.settings.server_policy import LABEL, VARIABLE
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.panel_state import Choices
 from cellwright.kernel.magic.config import Claude
 

@@ -16,10 +16,10 @@ from plain_shell import plain_shell, run
 from cellwright.commands.completion import best, file_mention, path_score, score
 from cellwright.commands.registry import COMMANDS
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.prompts.agents import Agents
-from cellwright.conversation.prompts.prompt import find_mentions
-from cellwright.conversation.prompts.skills import Skills
+from cellwright.conversation.prompts.mentions import find_mentions
 from cellwright.errors import CellwrightError, ToolError
+from cellwright.features.agents.feature import Agents
+from cellwright.features.skills import Skills
 from cellwright.kernel.chat.completions import (
     CELLS_SECONDS,
     Completions,

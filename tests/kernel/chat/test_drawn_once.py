@@ -11,11 +11,11 @@ import pytest
 from chat_comms import Panels
 from counted_drawing import CountedDrawing
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.events import Event, TextDelta
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.connections import PanelConnection
 from cellwright.kernel.chat.conversation_log import ConversationLog, LoggedRun
 from cellwright.kernel.output.op_log import OpLog

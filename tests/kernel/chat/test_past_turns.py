@@ -15,8 +15,8 @@ from PIL import Image
 
 import cellwright
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import RUNS_KEPT, TurnCount
 from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
 from cellwright.kernel.output.transcript_ops import TranscriptOps

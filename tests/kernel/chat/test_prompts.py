@@ -15,11 +15,11 @@ from IPython.core.interactiveshell import InteractiveShell
 from PIL import Image
 from plain_shell import plain_shell, run
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import ContextAttached, Event, Notice, UserPrompt
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.prompts import AttachedCell, PanelPrompt, context_providers, read_prompt
 from cellwright.kernel.context.notebook_context import KernelContext, kernel_context
 from cellwright.kernel.namespace.cell_log import CellLog

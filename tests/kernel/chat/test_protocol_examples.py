@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from chat_comms import Panels
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import Run
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import LoggedRun
 from cellwright.kernel.chat.panel_state import Choices
 from cellwright.kernel.chat.prompts import read_prompt

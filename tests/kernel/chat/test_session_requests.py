@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.sessions import SessionRequests, SessionTitle
 from cellwright.kernel.pages.comm import PageError
 from cellwright.sessions.session import Session

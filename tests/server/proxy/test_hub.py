@@ -15,9 +15,9 @@ import httpx2
 import pytest
 from proxy_calls import error_of, message, send
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.features.conversation import Conversation
 from cellwright.testing import say
 
 KEY = "sk-ant-local-0000"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.sessions.catalog.conftest import Held
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
+from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say
 
 

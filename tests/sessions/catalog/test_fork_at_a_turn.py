@@ -12,11 +12,11 @@ from tests.sessions.catalog.conftest import say as said
 
 from cellwright.agent.tool import tool
 from cellwright.checkpoints.journal import journal_of
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.conversation import Conversation
 from cellwright.sessions.catalog.catalog import Catalog, fork_at
 from cellwright.sessions.catalog.metadata import write_title
 from cellwright.sessions.session import Session

@@ -55,7 +55,7 @@ def in_ipython() -> Any:
     """The conversation of an IPython shell in this process, which has the tools of a kernel."""
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.conversation.process_conversation import registered
+    from cellwright.features.process_conversation import registered
 
     InteractiveShell.instance().run_line_magic("load_ext", "cellwright")
     here = registered()
@@ -65,11 +65,11 @@ def in_ipython() -> Any:
 
 def play(case: dict[str, Any], report: int) -> None:
     """Run the case's prompt in the newest session of its project; write each event to its file as it is shown."""
-    from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.core import Host
     from cellwright.conversation.runs.run_options import RunOptions
     from cellwright.conversation.runs.run_request import RunRequest, RunSurface
     from cellwright.events import Event
+    from cellwright.features.conversation import Conversation
 
     os.environ.update(HOME=case["home"], CELLWRIGHT_HOME=f"{case['home']}/cellwright")
     os.environ.update(ANTHROPIC_BASE_URL=case["url"], ANTHROPIC_API_KEY=case["key"])
@@ -123,7 +123,7 @@ def main() -> None:
     import httpx2  # noqa: F401  here, once, and not in each child
 
     import cellwright.agent.loop
-    import cellwright.conversation.conversation
+    import cellwright.features.conversation
     import cellwright.tools.files.edit
     import cellwright.tools.notebook.notebook_edit  # noqa: F401
 

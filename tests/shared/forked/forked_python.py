@@ -30,7 +30,7 @@ from typing import Any
 COMMAND = (
     *("cellwright.terminal.terminal_conversation", "cellwright.terminal.views.plain_view", "cellwright.terminal.run"),
     *("cellwright.terminal.subcommands.mcp_serve", "cellwright.terminal.subcommands.sessions", "mcp.server.mcpserver"),
-    *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
+    *("cellwright.features.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
     *("cellwright.model.transports.transport", "httpcore2._sync.connection", "httpx2", "jsonschema", "truststore"),
 )
 # not `ipykernel.kernelapp`, which reads on import who its parent is; neither ipywidgets nor what imports it: it looks for
@@ -39,7 +39,7 @@ KERNEL = (
     *("ipykernel.ipkernel", "ipykernel.zmqshell", "ipykernel.heartbeat", "IPython.core.application"),
     *("IPython.extensions.storemagic", "psygnal", "anyio._backends._asyncio"),
     *("cellwright.kernel.extension", "cellwright.kernel.conversation", "cellwright.kernel.magic.magics"),
-    *("cellwright.conversation.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
+    *("cellwright.features.conversation", "cellwright.agent.agent_setup", "cellwright.agent.loop"),
     *(
         "cellwright.model.anthropic",
         "cellwright.model.transports.transport",

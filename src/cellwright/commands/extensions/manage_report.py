@@ -18,10 +18,10 @@ from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.layers import SettingsEntry
 from cellwright.config.settings.settings_files import home_folder, local_settings_file
 from cellwright.config.skills.skill import Skill
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import mode_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
+from cellwright.features.conversation import Conversation
 from cellwright.permissions.rules.rule import parse_rule
 from cellwright.redaction.redaction import JsonRedaction
 from cellwright.text import visible_line

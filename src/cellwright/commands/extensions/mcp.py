@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN
+from cellwright.features.mcp.feature import McpServers
 from cellwright.sessions.transcripts.transcript_line import encode_json
 from cellwright.text import counted, visible_line
 from cellwright.version import documented

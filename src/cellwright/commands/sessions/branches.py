@@ -9,10 +9,10 @@ from typing import Any
 
 from cellwright.agent.thread import JobOwner
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.branches.feature import KernelCopies
+from cellwright.features.conversation import Conversation
 
 BRANCHES = "[stop ID | run CALL | keep NAME [as NEW]]"
 USAGE = (

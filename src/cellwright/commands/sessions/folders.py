@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.conversation import Conversation
 
 ADD_DIR = "[DIR]"
 

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Notice
 from cellwright.features.branches.reruns import Stability
+from cellwright.features.conversation import Conversation
 from cellwright.features.stability.copies import CannotRerun
 from cellwright.features.stability.report import StabilityReport
 from cellwright.features.stability.rerun import (

@@ -13,9 +13,9 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from cellwright.commands.command import CommandCall, CommandPage, Section
-from cellwright.conversation.conversation import Conversation
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.conversation import Conversation
 from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 from cellwright.telemetry.log_file import last_lines

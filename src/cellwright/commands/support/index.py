@@ -6,8 +6,8 @@ import time
 
 from cellwright.codebase.index_reader import IndexJob, IndexStatus
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.conversation import Conversation
 from cellwright.text import visible_line
 from cellwright.tools.code.navigation.project_code import ProjectCode, project_code
 from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding

@@ -12,8 +12,8 @@ from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from cellwright.config.settings.settings_in_force import SettingsInForce
-    from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.runs.run_options import RunOptions
+    from cellwright.features.conversation import Conversation
 
 SERVER_STATUS = {"connecting": "pending", "connected": "connected", "needs sign-in": "needs-auth"}
 """Claude Code's words for the state of a server; any other is a failure."""

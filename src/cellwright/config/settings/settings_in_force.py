@@ -18,8 +18,10 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cellwright.config.agents.find_agents import crowded_agents
 from cellwright.config.kept_search import facts_of
-from cellwright.config.memory.find_memory_files import MemoryPlace
+from cellwright.config.memory.find_memory_files import MemoryPlace, crowded_rules
+from cellwright.config.output_styles.output_style import crowded_styles
 from cellwright.config.plugins.plugins_in_force import PluginsInForce, find_plugins
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
 from cellwright.config.settings.option_table import BY_NAME
@@ -34,7 +36,7 @@ from cellwright.config.settings.settings_files import (
     read_all,
     watched_variables,
 )
-from cellwright.config.skills.find_skills import SkillPlace
+from cellwright.config.skills.find_skills import SkillPlace, crowded_skills
 from cellwright.config.trust.exact_text import bulleted, exact
 from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens, trusted_as_it_is
@@ -301,6 +303,16 @@ class SettingsInForce:
             built_in=not self.settings.disable_bundled_skills,
             plugins=tuple(self.plugins.plugins.values()),
         )
+
+    def crowded_folders(self) -> list[str]:
+        """Say of which folders of rules, skills, agents and styles not all files are taken."""
+        place = self.skill_place
+        return [
+            *crowded_rules(self.memory_place),
+            *crowded_skills(place),
+            *crowded_agents(place),
+            *crowded_styles(place),
+        ]
 
     @property
     def quarantined(self) -> list[str]:

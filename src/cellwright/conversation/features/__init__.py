@@ -1,7 +1,6 @@
-"""The abilities of a conversation besides talking to the model: one object a feature, asked in one order.
+"""The seam between a conversation and its features: the questions that each may answer, and what is made of the answers.
 
-Start with `feature.py`: the questions that every feature may answer. `standard.py` is the list; a new feature is its
-object and a line there. Features of rooms below, which know no conversation, are in `rooms_below.py`.
+Start with `feature.py`.
 
-Not here: the runs that ask (`conversation/runs`).
+Not here: the list of features (`features/standard.py`), and the runs that ask (`conversation/runs`).
 """

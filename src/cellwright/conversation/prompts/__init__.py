@@ -1,4 +1,8 @@
-"""All that is sent with a user's words: what they mention, the instructions in force, the skills there are.
+"""Texts of every conversation besides the user's words: the system prompt, mentions, what is sent behind a summary.
 
-`prompt.py` puts a prompt together; each `ContextProvider` finds one kind of thing that is told besides.
+`system_prompt.py` builds the system prompt, `mentions.py` reads and attaches what a prompt mentions,
+`after_compaction.py` finds what is sent again, `tagged_list.py` has the form of lists that are sent once and when they
+change.
+
+Not here: what features send (`features`).
 """

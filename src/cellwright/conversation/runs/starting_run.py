@@ -16,12 +16,8 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.loop import run_agent
 from cellwright.agent.prompt import FullPrompt, PromptContext
-from cellwright.config.agents.find_agents import crowded_agents
 from cellwright.config.kept_search import seen_once
-from cellwright.config.memory.find_memory_files import crowded_rules
-from cellwright.config.output_styles.output_style import crowded_styles
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.config.skills.find_skills import crowded_skills
 from cellwright.conversation.core import Core
 from cellwright.conversation.features.context import gather_context, with_call, with_surroundings
 from cellwright.conversation.features.feature import RunInfo
@@ -293,9 +289,7 @@ class RunTask(Struct, frozen=True):
         core, session, kind = self.core, info.session, info.kind
         found: list[str] = [*core.in_force.settings.notices] if kind.keeps else []
         if not session.has_begun:
-            place = core.in_force.skill_place
-            found += crowded_rules(core.in_force.memory_place)
-            found += [*crowded_skills(place), *crowded_agents(place), *crowded_styles(place)]
+            found += core.in_force.crowded_folders()
         found += [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         found += [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
         found += [*core.tools.notices, *self._unconfined(kind)]

@@ -27,8 +27,8 @@ from cellwright.sessions.state_dir import PRIVATE_FILE
 from cellwright.tools.files.atomic_write import write_atomically
 
 if TYPE_CHECKING:
-    from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.runs.run import Run
+    from cellwright.features.conversation import Conversation
     from cellwright.features.preview.open_preview import OpenPreview, PreviewKernel
     from cellwright.features.preview.staged_tree import StagedTree
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.agent.calls.confinement import Confinement
-    from cellwright.conversation.conversation import Conversation
     from cellwright.features.branches.feature import KernelCopies
+    from cellwright.features.conversation import Conversation
     from cellwright.kernel.branches.kernel_branches import KernelBranches
     from cellwright.kernel.namespace.cell_log import CellLog
     from cellwright.tools.notebook.open_notebook import OpenNotebooks

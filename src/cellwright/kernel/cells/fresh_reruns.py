@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.agent.calls.confinement import Confinement
-    from cellwright.conversation.conversation import Conversation
+    from cellwright.features.conversation import Conversation
     from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
 
 START_SECONDS = 60.0

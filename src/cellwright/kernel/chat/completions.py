@@ -32,9 +32,9 @@ from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.conversation.conversation import Conversation
-    from cellwright.conversation.prompts.agents import Agents
-    from cellwright.conversation.prompts.skills import Skills
+    from cellwright.features.agents.feature import Agents
+    from cellwright.features.conversation import Conversation
+    from cellwright.features.skills import Skills
 
 MAX_QUERY = 300
 CELLS_SECONDS = 1.0

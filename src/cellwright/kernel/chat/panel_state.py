@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.user_choices import leave_other_modes
 from cellwright.errors import CellwrightError
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.overview import Overview, overview_or_none
 from cellwright.kernel.pages.comm import PageError, optional
 from cellwright.kernel.run.idle_kernel import loses_output

@@ -15,10 +15,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run import State
 from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN, Answered, Asked, ContextCompacted, Preview, QuestionKind, step_title
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
 from cellwright.kernel.chat.past_agents import PastCall, past_agent_events
 from cellwright.kernel.output.code_displays import smaller_picture

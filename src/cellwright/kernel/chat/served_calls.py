@@ -24,12 +24,12 @@ from msgspec import Struct
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.conversation.runs.served_calls import ignore_event
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Asked, Emit, Event, ToolProgress
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import LineLog, LoggedRun
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.pages.callers_notebooks import CalledFor, CallersNotebooks

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cellwright.commands.sessions.sessions import fork, go_on
-from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.features.titles import has_title, title_of
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd
+from cellwright.features.conversation import Conversation
+from cellwright.features.titles import has_title, title_of
 from cellwright.kernel.pages.comm import PageError, optional, required
 from cellwright.sessions.catalog.branches import branches
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of

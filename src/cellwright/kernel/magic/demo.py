@@ -16,7 +16,7 @@ from cellwright.terminal.demo.demo_project import NOTEBOOK, is_demo, project_in
 from cellwright.terminal.demo.script import PAUSE_SECONDS, demo_script, scripted_environ
 
 if TYPE_CHECKING:
-    from cellwright.conversation.conversation import Conversation
+    from cellwright.features.conversation import Conversation
     from cellwright.testing import MessagesServer
 
 _servers: list[MessagesServer] = []

@@ -11,8 +11,8 @@ from typing import Any
 from cellwright.config.credentials.entered_key import KEYS_PAGE, KeptKey, try_and_keep
 from cellwright.config.credentials.key_source import NO_KEY, key_source
 from cellwright.config.credentials.stored_key import address_of
-from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.magic.displayed_errors import telling_once
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION

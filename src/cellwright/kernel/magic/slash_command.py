@@ -10,7 +10,7 @@ from msgspec import Struct
 from cellwright.agent.thread import AgentTask
 from cellwright.commands.command import CommandCall, CommandPage, SlashCommand
 from cellwright.commands.registry import answer_of, command_of
-from cellwright.conversation.conversation import Conversation
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput
 from cellwright.kernel.run.cell_run import run_options

@@ -37,7 +37,7 @@ from cellwright.text import dollars
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.conversation.conversation import Conversation
+    from cellwright.features.conversation import Conversation
 
 SECONDS = 8.0
 """An answer that takes longer comes to a cursor that is elsewhere."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.file_news import FileNews
 from cellwright.kernel.pages.pages import Pages

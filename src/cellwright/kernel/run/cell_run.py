@@ -24,12 +24,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.thread import Awaited
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunError, RunOptions, options_of, result_of
 from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.events import Notice, RunEnd
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, ViewOutput
 from cellwright.kernel.run.cell_surface import CellSurface
@@ -223,7 +223,7 @@ def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOp
 
 def _agents(name: str) -> Mapping[str, AgentDefinition]:
     """The agents in a JSON file. Raises CellwrightError INVALID_PARAMETERS."""
-    from cellwright.conversation.runs.ask_options import given_agents  # few cells bring agents or servers along
+    from cellwright.python_api.ask_options import given_agents  # few cells bring agents or servers along
 
     try:
         content = json.loads(_file_text(name))
@@ -237,7 +237,7 @@ def _agents(name: str) -> Mapping[str, AgentDefinition]:
 
 
 def _servers(name: str) -> Mapping[str, Any]:
-    from cellwright.conversation.runs.ask_options import given_servers
+    from cellwright.python_api.ask_options import given_servers
 
     return given_servers(name, Path.cwd(), os.environ)
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.agent.recording.recordings import prompt_key
 from cellwright.agent.recording.replay_modes import REPLAY_MODES, process_replay_mode
-from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import TurnCount
 from cellwright.kernel.magic.option_parser import DEFAULT_FILE
 from cellwright.kernel.magic.options import MagicOptions

@@ -28,8 +28,8 @@ from cellwright.this_process.late_imports import importing
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.runs.served_calls import ServedCalls
+    from cellwright.features.conversation import Conversation
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +54,9 @@ class _UsersServer:
         with importing:
             from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-        from cellwright.conversation.conversation import Conversation
         from cellwright.conversation.core import Host
         from cellwright.conversation.runs.run_options import RunOptions
+        from cellwright.features.conversation import Conversation
         from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
         from cellwright.tools.mcp.mcp_server import SERVED_TOOLS, make_server
 

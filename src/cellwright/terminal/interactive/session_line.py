@@ -21,8 +21,8 @@ from cellwright.terminal.views.look import Look
 from cellwright.text import dollars, visible_line
 
 if TYPE_CHECKING:
-    from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.runs.run_options import RunOptions
+    from cellwright.features.conversation import Conversation
     from cellwright.terminal.interactive.keys import KeysAtWork
 
 CYCLED_MODES = ("default", "acceptEdits", "plan")

@@ -24,8 +24,8 @@ from cellwright.config.mcp.written_servers import (
 )
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.mcp.feature import McpServers
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands import mcp_login, mcp_serve
 from cellwright.text import visible_line

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.prompts.mcp.feature import McpServers
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.features.mcp.feature import McpServers
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.text import visible_line
 from cellwright.tools.mcp.installed_extras import extra_problem

@@ -80,8 +80,8 @@ async def _serve(options: RunOptions, kernel_tool_names: Sequence[str]) -> None:
     with importing:
         from mcp.server.stdio import stdio_server  # takes a second
 
-    from cellwright.conversation.conversation import Conversation
     from cellwright.conversation.core import Host
+    from cellwright.features.conversation import Conversation
 
     cwd = start_folder(os.environ)
     conversation = Conversation(Host(cwd=cwd, interface="an MCP client"))

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import pdf, picture
 
-from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.features.conversation import Conversation
 from cellwright.testing import say, turn, use
 from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf
 from row_tables import for_each_row
