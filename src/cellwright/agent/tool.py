@@ -275,7 +275,7 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):  # a dict for what is 
     call: Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult | Content]]
     """Does the work of one call. Its input was validated against `input_schema`."""
     access: ToolAccess = ToolAccess()
-    """What calls touch; the permission policy judges them by it."""
+    """The things that calls touch, which the permission policy judges them by."""
     read_only: bool = False
     """Calls change nothing; those of one turn run in parallel."""
     limits: ToolLimits = field(default_factory=ToolLimits)
@@ -291,13 +291,13 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):  # a dict for what is 
     """The question put to the user where the policy says "ask": may the call run, or the question that the call itself is.
     Its answer then comes back as the call's input."""
     answered_schema: Mapping[str, Any] | None = None
-    """What the answered input must fit. The model sees `input_schema` alone, so it cannot answer in the user's place."""
+    """The schema of the answered input. The model sees `input_schema` alone, so it cannot answer in the user's place."""
     prepare: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None
     """Awaited before `facts`, to find out what those state. May raise ToolError for a call that cannot succeed."""
     check: Callable[[Mapping[str, Any]], None] | None = None
     """Validates inputs in place of the compiled `input_schema`, for schemas of strangers. Raises ToolError."""
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
-    """What the policy must know besides the input, such as the shell's folder, under names that the schema lacks."""
+    """The facts that the policy needs besides the input, such as the shell's folder, under names that the schema lacks."""
     asks_together: bool = False
     """Neighbouring calls of one message ask at the same time and may be answered in any order; each runs once allowed, one
     at a time."""
@@ -306,13 +306,13 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):  # a dict for what is 
     rarely_used: bool = False
     """Most sessions never call it, or have a simpler tool; its loading is deferred where the API can do that."""
     has_effects: bool | Callable[[], bool | None] | None = None
-    """Whether calls have effects that nothing can undo, beyond changed files and cells; None: as its category's."""
+    """True if calls have effects that nothing can undo, beyond changed files and cells; None: as its category's."""
     other_names: Sequence[str] = ()
     """Names that a call may use instead, the likeliest first."""
     title: Callable[[Mapping[str, Any]], str] | None = None
     """The line on the call's card."""
     preview: Callable[[Mapping[str, Any]], Awaitable[Preview]] | None = None
-    """What the question about a call shows. May raise CannotBeDone."""
+    """The part of a question that shows what the call would do. May raise CannotBeDone."""
     input_type: type[ToolInput] | None = None
     output_type: type[ToolOutput] | None = None
 

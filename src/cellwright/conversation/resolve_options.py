@@ -178,7 +178,7 @@ CHOSEN_IN_FORCE: Mapping[str, Callable[[RunOptions, Settings, Mapping[str, str]]
     "effort": lambda options, settings, _environ: effort_of(options, settings) or "the model's own",
     "mode": lambda options, settings, environ: mode_of(options, settings, environ),
 }
-"""What a run would be given of the options that a command chooses, by their names in the table; raises as `model_of`."""
+"""The value that a run would get of each option that a command chooses, by its name in the table; raises as `model_of`."""
 
 
 def thinking_of(settings: Settings, environ: Mapping[str, str]) -> Thinking:

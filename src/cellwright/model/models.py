@@ -51,7 +51,7 @@ class ModelLimits(NamedTuple):
     compaction: bool = False
 
     def reported(self) -> dict[str, Any]:
-        """What of it a user chooses by, as JSON."""
+        """The limits that a user chooses a model by, as JSON."""
         return {
             "context_window": self.context_window,
             "max_output": self.max_output,

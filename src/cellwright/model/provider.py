@@ -54,11 +54,11 @@ class ModelChoice(Struct, frozen=True, kw_only=True):
     effort: str | None = None
 
     def completed_by(self, other: ModelChoice) -> Self:
-        """The same, with what `other` says where this says nothing."""
+        """Return this choice, with what `other` sets where this sets nothing."""
         return structs.replace(self, model=self.model or other.model, effort=self.effort or other.effort)
 
     def said(self) -> dict[str, Any]:
-        """What it does not leave to others, by the names of its fields."""
+        """The fields that it sets, by their names."""
         return {name: value for name in ModelChoice.__struct_fields__ if (value := getattr(self, name))}
 
 
@@ -78,7 +78,7 @@ class RequestOptions:
 
     @property
     def chosen(self) -> dict[str, str | None]:
-        """What the user chooses of it, by the names of the table of options."""
+        """The options that the user chooses, by their names in the table of options."""
         return {"effort": self.effort}
 
     def accepted_by(self, model: str, *, is_own: bool = True) -> Self:

@@ -81,7 +81,7 @@ class Session:
         self.call_times = CallTimes()
         self.next_seq = 1
         self.told_lacking = ""
-        """What the user was last told that a model lacks of what was asked for."""
+        """The last notice to the user about what a model lacks."""
         self._header: Header | None = None
         self._to_declare: list[dict[str, Any]] = []
         self._tools_of: tuple[bytes, int] = (b"", 0)
