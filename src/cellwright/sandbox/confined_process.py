@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,8 +45,6 @@ class ConfinedProcess:
 
     def wait(self) -> int:
         """Wait for the process's end, and make what it changed; its exit code, or NOT_MADE."""
-        if sys.platform == "win32":
-            raise NotImplementedError
         if self._status >= 0:
             with os.fdopen(self._status, "rb") as told, contextlib.suppress(ValueError, KeyError, OSError):
                 self._first_pid = json.loads(told.read())["child-pid"]
@@ -65,8 +62,6 @@ class ConfinedProcess:
 
     def _end_all(self) -> None:
         """End what the command has left running, and wait until it is gone."""
-        if sys.platform == "win32":
-            raise NotImplementedError
         if self._has_reaped_all():
             return  # its mounts take as long again to go
         self.ended_rest = True
@@ -83,8 +78,6 @@ class ConfinedProcess:
         The group tells that later, or much later: the first process is there until its mounts are gone, and after that
         until somebody reaps it, which in a container may be nobody.
         """
-        if sys.platform == "win32":
-            raise NotImplementedError
         if self._first < 0:
             return self._released
         poll = select.poll()

@@ -13,7 +13,6 @@ import functools
 import os
 import stat
 import struct
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -202,8 +201,6 @@ def _except_hidden(path: str, access: int, hidden: tuple[str, ...], left: list[i
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:
-    if sys.platform == "win32":
-        raise NotImplementedError
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:  # it is not there, or we may not go there, and so may no child of ours

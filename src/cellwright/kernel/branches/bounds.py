@@ -49,8 +49,6 @@ class BranchBounds(Struct, frozen=True):
         It must have one thread, since others would stay outside; the caller has cut what it inherited. `outer`: it runs
         none, and forks branches, which enter bounds of their own within these.
         """
-        if sys.platform == "win32":
-            raise NotImplementedError
         if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208 - names are counted
             message = "other threads run in the process that is to be confined"
             raise ConfinementError(message)
@@ -116,8 +114,6 @@ def end_marked(mark: int, but: int = 0) -> bool:
 
     Process `but` lives on.
     """
-    if sys.platform == "win32":
-        raise NotImplementedError
     for _ in range(_ROUNDS):
         running = [pid for pid in marked_processes(mark) if pid not in (os.getpid(), but) and not _has_ended(pid)]
         if not running:
@@ -138,8 +134,6 @@ def _has_ended(pid: int) -> bool:
 
 
 def _carry(mark: int) -> None:
-    if sys.platform == "win32":
-        raise NotImplementedError
     import resource  # not on Windows
 
     before = resource.getrlimit(resource.RLIMIT_RTTIME)

@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -153,8 +152,6 @@ class Branch:
         self, request: Mapping[str, object], descriptors: Sequence[int], outputs: BranchOutputs, deadline: float
     ) -> Done | Answered | None:
         """Send `request` and read until it is done; None if the branch is gone."""
-        if sys.platform == "win32":
-            raise NotImplementedError
         self.running = True
         try:
             if self._unfinished:  # a call that was cancelled is still at its end
@@ -242,8 +239,6 @@ class Branch:
         self._kill("memory")
 
     def _kill(self, status: Status) -> None:
-        if sys.platform == "win32":
-            raise NotImplementedError
         self._stopping = self._stopping or status
         self._alive = False
         if self._killed_at is None:
@@ -251,8 +246,6 @@ class Branch:
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        if sys.platform == "win32":
-            raise NotImplementedError
         # the process that names the pid may have imported Claude's code: nobody's processes but its own are signalled
         if parent_of(self.pid) != self._snapshot.pid:
             return
@@ -265,8 +258,6 @@ class Branch:
 
     async def rest(self) -> None:
         """Stand still until it is asked something: no code of it goes on, and what that started is ended."""
-        if sys.platform == "win32":
-            raise NotImplementedError
         self._rests = True
         self._signal(signal.SIGSTOP)  # first: it could start more
         if self._mark is not None:
@@ -283,8 +274,6 @@ class Branch:
 
     async def close(self) -> None:
         """End it with all that it started, and remove its folder."""
-        if sys.platform == "win32":
-            raise NotImplementedError
         self._alive = False
         self._signal(signal.SIGKILL)
         with contextlib.suppress(NoBranch, TimeoutError):  # the snapshot is gone, and so is it; or a disk keeps it

@@ -12,7 +12,6 @@ import os
 import queue
 import signal
 import socket
-import sys
 import threading
 import time
 import warnings
@@ -137,8 +136,6 @@ def _stop_history_thread() -> None:
 
 
 def _fork(child: Callable[[], None]) -> int:
-    if sys.platform == "win32":
-        raise NotImplementedError
     with warnings.catch_warnings():
         # CPython warns of what this module is about, and the user's cell would show it
         warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
@@ -184,6 +181,4 @@ class Forker:
 
 def control_pair() -> tuple[socket.socket, socket.socket]:
     """The kernel's end and the child's of what they talk through."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

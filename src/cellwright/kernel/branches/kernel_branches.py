@@ -428,8 +428,6 @@ class KernelBranches:
     async def _start(
         self, owner: str, snapshot: Snapshot, order: BranchOrder, folder: PrivateFolder, kind: type[B]
     ) -> B:
-        if sys.platform == "win32":
-            raise NotImplementedError
         with contextlib.ExitStack() as stack:
             ours, theirs = control_pair()
             stack.callback(theirs.close)

@@ -10,7 +10,6 @@ import contextlib
 import os
 import socket
 import struct
-import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -93,8 +92,6 @@ def sent(message: object) -> bytes:
 
 def send(channel: socket.socket, message: object, descriptors: Sequence[int] = ()) -> None:
     """Send `message`, with `descriptors`. Raises OSError."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     data = memoryview(sent(message))
     if descriptors:
         data = data[socket.send_fds(channel, [data], list(descriptors)) :]
@@ -104,8 +101,6 @@ def send(channel: socket.socket, message: object, descriptors: Sequence[int] = (
 
 def receive(channel: socket.socket) -> tuple[Any, list[int]] | None:
     """The next message as plain data, with its descriptors; None at the end. Raises OSError and ValueError."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     head, descriptors = b"", []
     while len(head) < _LENGTH.size:
         data, more, _flags, _address = socket.recv_fds(channel, _LENGTH.size - len(head), 8)

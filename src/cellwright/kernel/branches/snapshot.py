@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -95,8 +94,6 @@ class Snapshot:
 
     def is_alive(self) -> bool:
         """Return whether the process is there; one that is not is reaped."""
-        if sys.platform == "win32":
-            raise NotImplementedError
         try:
             return os.waitpid(self.pid, os.WNOHANG)[0] == 0
         except ChildProcessError:  # reaped before
@@ -111,8 +108,6 @@ class Snapshot:
 
 def end_child(pid: int) -> None:
     """Kill and reap a child of this process; one that was reaped before is left alone."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     try:
         if os.waitpid(pid, os.WNOHANG)[0]:
             return

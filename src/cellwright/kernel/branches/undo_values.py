@@ -401,8 +401,6 @@ class Looked(Struct, frozen=True):
 
 def start_helper(shell: Any, _arguments: object, descriptors: Sequence[int]) -> int:
     """In the snapshot: fork the helper that serves the socket `descriptors[0]`; return its pid."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import stat
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -81,8 +80,6 @@ class ContainedProcess(ConfinedProcess):
 
 def _written(file: Path) -> bytes:
     """Return what the command has written to a file of its own; b"" of anything else in its place. Raises OSError."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as opened:
         return opened.read(MOST_REPORTED) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""

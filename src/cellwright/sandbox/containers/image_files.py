@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import stat
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,8 +151,6 @@ def _manifest(image: Any, index: Any) -> Any:
 
 
 def _is_for_here(manifest: Any) -> bool:
-    if sys.platform == "win32":
-        raise NotImplementedError
     platform = manifest.get("platform")
     names = {"x86_64": "amd64", "aarch64": "arm64"}
     machine = os.uname().machine
@@ -233,8 +230,6 @@ def _layer(tar: tarfile.TarFile, root: str, room: _Room) -> None:
 
 def _make(tar: tarfile.TarFile, member: tarfile.TarInfo, root: str, path: str) -> None:
     """Make a file or a link; a device is not made."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     if member.issym():
         os.symlink(member.linkname, path)
     elif member.islnk():

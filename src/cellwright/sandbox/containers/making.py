@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -107,8 +106,6 @@ class Making:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    if sys.platform == "win32":
-        raise NotImplementedError
     # at SIGTERM and SIGINT Podman ends and leaves the build's own processes running; at this one it ends them, too
     _signal(process, signal.SIGHUP)
     later = threading.Timer(KILL_SECONDS, _signal, (process, signal.SIGKILL))
@@ -117,8 +114,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _signal(process: subprocess.Popen[bytes], sign: int) -> None:
-    if sys.platform == "win32":
-        raise NotImplementedError
     if process.poll() is None:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, sign)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,8 +33,6 @@ def new_mark() -> int:
 @contextlib.contextmanager
 def marking(mark: int) -> Iterator[None]:
     """Have what is started meanwhile carry `mark`, where the system's own limit leaves room for it."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     import resource  # not on Windows, which has no sandbox
 
     with _setting:
@@ -68,8 +65,6 @@ def marked_processes(mark: int) -> list[int]:
 
 def _forget() -> None:
     """In a forked process: whoever was marking a child is not here, and the mark is none of ours."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     global _setting
     _setting = threading.Lock()
     if _before:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -57,8 +56,6 @@ def arguments(
 
     `root` are the arguments that mount another root than an empty one: an image's files.
     """
-    if sys.platform == "win32":
-        raise NotImplementedError
     mounts = _mounts(bounds, private, staged, cwd)
     network = [] if bounds.network == "any" else ["--unshare-net"]
     # where the overlays are mounted it is root
@@ -96,8 +93,6 @@ def with_placeholders(bounds: Bounds, held: contextlib.ExitStack) -> Bounds:
 
 def open_filter(bounds: Bounds) -> int:
     """Open a descriptor from which the filter for `bounds` is read, once."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     fd = os.memfd_create("filter", os.MFD_CLOEXEC)
     os.write(fd, program(Filter(network=bounds.network)))
     os.lseek(fd, 0, os.SEEK_SET)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,8 +49,6 @@ def _is_placeholder(path: Path) -> bool:
 
 
 def _make_and_lock(path: str, folder: bool) -> int:
-    if sys.platform == "win32":
-        raise NotImplementedError
     import fcntl  # not on Windows
 
     while True:
@@ -66,8 +63,6 @@ def _make_and_lock(path: str, folder: bool) -> int:
 
 
 def _make(path: str, folder: bool) -> None:
-    if sys.platform == "win32":
-        raise NotImplementedError
     if folder:
         Path(path).mkdir()
     else:
@@ -76,8 +71,6 @@ def _make(path: str, folder: bool) -> None:
 
 
 def _remove_last(path: str, fd: int) -> None:
-    if sys.platform == "win32":
-        raise NotImplementedError
     import fcntl
 
     try:

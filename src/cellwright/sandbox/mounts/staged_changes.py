@@ -154,8 +154,6 @@ class _Making:
     def _make_folder(
         self, here: int, there: int, name: str, new: os.stat_result, old: os.stat_result | None, path: str
     ) -> None:
-        if sys.platform == "win32":
-            raise NotImplementedError
         if old is None:
             os.mkdir(name, 0o700, dir_fd=here)
         with _opened(name, here) as mine, _opened(name, there) as its:
@@ -202,8 +200,6 @@ def _remove_gone(here: int, there: int) -> None:
 
 
 def _copy(here: int, there: int, name: str, temporary: str, new: os.stat_result) -> None:
-    if sys.platform == "win32":
-        raise NotImplementedError
     if not new.st_mode & stat.S_IRUSR:
         os.chmod(name, stat.S_IRUSR, dir_fd=there)  # no link: that was looked at
     with _closing(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=there)) as source:
@@ -220,8 +216,6 @@ def _copy(here: int, there: int, name: str, temporary: str, new: os.stat_result)
 
 def _copy_data(source: int, copied: int, size: int) -> None:
     """Copy what a file holds; where nothing was written (`truncate -s 1T`) no room is taken, either."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     at = 0
     while at < size:
         try:
@@ -260,15 +254,11 @@ def _both_folders(change: _Change) -> bool:
 
 
 def _is_gone(status: os.stat_result) -> bool:
-    if sys.platform == "win32":
-        raise NotImplementedError
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
 def _replaces(folder: str | int) -> bool:
     """Return whether nothing shows through `folder`."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     with contextlib.suppress(OSError):
         return os.getxattr(folder, _REPLACES) == b"y"
     return False
@@ -298,8 +288,6 @@ def _closing(fd: int) -> Iterator[int]:
 @contextmanager
 def _writable(folder: int) -> Iterator[None]:
     """Write in an open folder, which its owner may have closed to himself as the command did."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     mode = stat.S_IMODE(os.fstat(folder).st_mode)
     if mode & stat.S_IRWXU == stat.S_IRWXU:
         yield

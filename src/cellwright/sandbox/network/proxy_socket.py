@@ -58,8 +58,6 @@ class WayOut:
             self._ours.shutdown(socket.SHUT_RDWR)
 
     def _serve(self) -> None:
-        if sys.platform == "win32":
-            raise NotImplementedError
         with self._ours:
             message, rights, _, _ = self._ours.recvmsg(1, socket.CMSG_SPACE(array.array("i").itemsize))
             if not (message and rights):

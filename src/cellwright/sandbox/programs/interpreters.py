@@ -8,7 +8,6 @@ the parts that an interpreter consists of are read.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -102,8 +101,6 @@ def _looks_installed(base: str) -> bool:
 
 
 def _in_a_home(base: str, home: str) -> bool:
-    if sys.platform == "win32":
-        raise NotImplementedError
     if any(below(base, place) for place in (home, *_HOMES)):
         return True
     try:
@@ -114,8 +111,6 @@ def _in_a_home(base: str, home: str) -> bool:
 
 
 def _home_of(user: int) -> str:
-    if sys.platform == "win32":
-        raise NotImplementedError
     import pwd  # not on Windows, which has no sandbox
 
     try:

@@ -45,8 +45,6 @@ def cut_descriptors(kept: Collection[int], may_read: Callable[[str], bool]) -> N
     Objects still own the numbers, and would close whatever file got theirs. Files become read-only at the same position,
     which is their own from now on, if `may_read` allows their path; of the rest, calls fail with EBADF.
     """
-    if sys.platform == "win32":
-        raise NotImplementedError
     nowhere = os.open("/", os.O_PATH | os.O_CLOEXEC)
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - names alone
@@ -66,8 +64,6 @@ def cut_descriptors(kept: Collection[int], may_read: Callable[[str], bool]) -> N
 
 
 def _reopened(number: int, may_read: Callable[[str], bool]) -> int | None:
-    if sys.platform == "win32":
-        raise NotImplementedError
     try:
         if not stat.S_ISREG(os.fstat(number).st_mode) or not may_read(str(Path(f"/proc/self/fd/{number}").readlink())):
             return None
@@ -126,8 +122,6 @@ def _shared_maps() -> Iterator[_Map]:
 
 def _source(shared: _Map) -> int | None:
     """The file behind a map, opened for reading; None if it is gone, another one, or nothing that can be mapped anew."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     if not shared.path.startswith("/") or shared.path.startswith("/dev/") or shared.path.endswith(" (deleted)"):
         return None
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import socket
-import sys
 from collections.abc import Iterable
 from typing import Literal
 
@@ -73,8 +72,6 @@ class Outlet:
 
 
 def _read_at(number: int, position: int) -> bytes:
-    if sys.platform == "win32":
-        raise NotImplementedError
     try:
         return os.pread(number, _READ_BYTES, position)
     except OSError:  # the code has put something else there

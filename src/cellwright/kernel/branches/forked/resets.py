@@ -58,8 +58,6 @@ def leave_group(parent: int) -> None:
 
     Jupyter interrupts the kernel's *group*: an interrupt of a cell would end a snapshot. Killed, a kernel ends nothing.
     """
-    if sys.platform == "win32":
-        raise NotImplementedError
     os.setpgid(0, 0)
     end_with_parent(parent)
     # where memory runs out, this goes and the kernel stays
@@ -79,8 +77,6 @@ def leave_group(parent: int) -> None:
 
 def end_with_parent(parent: int, sign: signal.Signals | None = None) -> None:
     """Get `sign` (default: SIGKILL) when the thread that forked this process ends; exit if it has ended already."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     _libc.prctl(_DEATH_SIGNAL, sign or signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(71)

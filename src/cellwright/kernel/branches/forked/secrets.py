@@ -10,7 +10,6 @@ import ctypes
 import mmap
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -37,8 +36,6 @@ def overwrite_in_memory(needles: Iterable[bytes]) -> int:
 
     The process must have no other thread. Whatever still uses one of them has asterisks from now on.
     """
-    if sys.platform == "win32":
-        raise NotImplementedError
     sought = {bytes(needle) for needle in needles if len(needle) >= LEAST_BYTES}
     if not sought:
         return 0
@@ -90,8 +87,6 @@ def _blocks() -> Iterator[tuple[int, int]]:
 
 def _written(begin: int, end: int) -> Iterator[tuple[int, int]]:
     """The parts of a block that hold anything. The rest, most of each thread's stack, would be made by reading it."""
-    if sys.platform == "win32":
-        raise NotImplementedError
     with open("/proc/self/pagemap", "rb", buffering=0) as pages:  # noqa: PTH123 - for each of many blocks
         entries = os.pread(pages.fileno(), (end - begin) // mmap.PAGESIZE * 8, begin // mmap.PAGESIZE * 8)
     if len(entries) * mmap.PAGESIZE != (end - begin) * 8:  # it grew meanwhile, or the system does not say

@@ -75,8 +75,6 @@ def renew_files(namespace: dict[str, Any]) -> None:
     Another thread may have held the lock of a BufferedWriter in C (only `logging` renews its own): 6 to 10 % of children
     hung in `flush` without this. What is in the buffer is the kernel's to write.
     """
-    if sys.platform == "win32":
-        raise NotImplementedError
     for handler in _handlers():
         stream = getattr(handler, "stream", None)
         if isinstance(stream, io.TextIOWrapper):

@@ -12,7 +12,6 @@ import importlib
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -90,8 +89,6 @@ class _Serving:
         self._is_prepared = True  # not before: what failed is tried again, and no branch is forked without it
 
     def _fork_keeper(self) -> socket.socket:
-        if sys.platform == "win32":
-            raise NotImplementedError
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         parent = os.getpid()
         if pid := os.fork():
@@ -166,8 +163,6 @@ def _answer(serving: _Serving, request: dict[str, Any], descriptors: list[int]) 
 
 
 def _fork_branch(serving: _Serving, order: BranchOrder, descriptors: list[int]) -> int:
-    if sys.platform == "win32":
-        raise NotImplementedError
     forked, parent = serving.forked, os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -188,8 +183,6 @@ def _reap(pid: int, marks: dict[int, int]) -> int | None:
 
     Until here its pid is nobody else's: the kernel can send signals to it.
     """
-    if sys.platform == "win32":
-        raise NotImplementedError
     with contextlib.suppress(PermissionError):  # as above: the kernel has killed it
         try:
             os.killpg(pid, signal.SIGKILL)
