@@ -75,8 +75,8 @@ def offer_to_enter_key(
         return pages.was_closed(front_end.page)
 
     if draws_key_card(front_end, pages):
+        pages.key_later.clear()  # before the card is there: it may be answered at once
         with _shown_card(is_settled, _KEY_ASKED, ASKED):
-            pages.key_later.clear()
             wait_for_person(_until(pages.key_later), lambda: is_settled() or page_closed())
         return
     with _shown_card(is_settled, _KEY_WANTED, WANTED) as say:
