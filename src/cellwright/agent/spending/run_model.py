@@ -37,7 +37,7 @@ class RunModel:
         return self.name == self._own
 
     def options(self) -> RequestOptions:
-        """The agent's options, as far as the answering model has them; the user is told once what its own lacks."""
+        """The agent's options that the answering model supports. One notice names those that the agent's own model lacks."""
         lacking = self._settings.lacking(self.name)
         if lacking and self.is_own and self._session.told_lacking != lacking:
             self._session.told_lacking = lacking
