@@ -465,7 +465,7 @@ class TestStopReasons:
         played = play([turn(say("One, two,"), stop_reason="max_tokens"), say(" three.")])
         assert played.end.ok
         assert played.end.text == "One, two, three."
-        assert "Go on exactly" in played.bodies[1]["messages"][-1]["content"][0]["text"]
+        assert "Continue exactly" in played.bodies[1]["messages"][-1]["content"][0]["text"]
         assert played.of(Notice)
 
     def test_it_does_not_go_on_for_ever(self, play):

@@ -176,7 +176,7 @@ def test_the_undone_turn_is_told_once(work):
     there.say("Write it")
     there.type("/undo")
     there.say("And now?")
-    assert "The user has undone turn 1 “Write it”. As before your changes again: a.py." in there.sent()
+    assert "The user has undone turn 1 “Write it”. Restored to the state before your changes: a.py." in there.sent()
     there.say("Once more?")
     assert "undone" not in there.sent()
 

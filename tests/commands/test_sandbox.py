@@ -64,7 +64,7 @@ def test_it_lists_what_an_unasked_command_may_touch(page: Any, tmp_path: Path) -
     assert {str(tmp_path), "/usr"} <= set(runs.removeprefix("read and run | ").split(", "))
     assert "write | a temporary folder of its own" in unasked
     assert "reach | nothing: no network" in unasked
-    assert "Claude's Python runs in your own process" in sections["What it leaves open"]
+    assert "Claude's Python runs in your own process" in sections["Not restricted"]
     assert "the defaults hold" in sections["Settings"]
 
 
@@ -81,7 +81,7 @@ def test_it_says_what_a_weaker_means_cannot_do(page: Any) -> None:
     sections = page(LANDLOCK)
     assert "commands that would change files ask" in sections["Sandbox"]
     assert "not bounded to named hosts" in sections["Sandbox"]
-    assert "`ps`" in sections["What it leaves open"]
+    assert "`ps`" in sections["Not restricted"]
 
 
 def test_it_says_whether_changes_can_be_staged_and_why_not(page: Any) -> None:

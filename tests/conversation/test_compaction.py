@@ -138,7 +138,7 @@ def test_what_must_not_be_lost_is_told_again(talk: Talk) -> None:
         "Read gauges twice.",
         "[>] Mend the gauge",
         "LEVEL = 4",
-        "too long to be told again: huge.txt",
+        "too long to send again: huge.txt",
     ):
         assert what in told, what
     assert told.count("Write tide, not flood.") == 1

@@ -68,7 +68,7 @@ def test_a_change_is_told_at_the_end_and_the_history_stays(talk: Talk) -> None:
     assert talk.server.requests[-1].body["messages"][0]["content"][0] == before[0]["content"][0]
     file.unlink()
     talk.say("and again")
-    assert talk.told() == ["CLAUDE.md: The file is gone: what it said does not count any more."]
+    assert talk.told() == ["CLAUDE.md: The file was deleted: its instructions no longer apply."]
     talk.say("and again")
     assert talk.told() == []
     file.write_text("two")

@@ -242,7 +242,7 @@ export class AttachmentBar {
     setText(this.chip, cell ? cellLabel(cell, trans) : trans.__("No cell"));
     this.chip.setAttribute("aria-pressed", String(this.withCell && cell !== null));
     const goes = this.withCell ? trans.__("is sent with the prompt") : trans.__("is not sent with the prompt");
-    this.chip.title = cell ? `${revealed(firstLine(cell))}\n(${goes})` : trans.__("There is no notebook cell to send along.");
+    this.chip.title = cell ? `${revealed(firstLine(cell))}\n(${goes})` : trans.__("No notebook cell to attach.");
     this.showAttached();
   }
 

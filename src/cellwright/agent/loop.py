@@ -119,7 +119,7 @@ class AgentRun:
 
     def nested(self, agent: AgentSetup, session: Session, emit: Emit, subagent: Subagent) -> AgentRun:
         """A run of another agent, which works for one of this run's calls."""
-        steering = Steering("An agent that works for Claude is told nothing by the user.")
+        steering = Steering("An agent that works for Claude receives no messages from the user.")
         return AgentRun(agent, session, emit, steering, Within(self, subagent))
 
     def emit(self, event: Event) -> None:

@@ -30,7 +30,7 @@ def describe_undos(history: History, cwd: Path) -> str:
     parts = [_undo_note(undo, history, cwd) for undo in history.unreported()]
     if not parts:
         return ""
-    return "<undo>\n" + "\n".join(parts) + "\nRead files and cells again before you rely on what they hold.\n</undo>"
+    return "<undo>\n" + "\n".join(parts) + "\nRead files and cells again before you rely on their contents.\n</undo>"
 
 
 def _undo_note(undo: Undone, history: History, cwd: Path) -> str:
@@ -40,15 +40,15 @@ def _undo_note(undo: Undone, history: History, cwd: Path) -> str:
     changed += [f"{shown_path(cwd, step.notebook)}#{step.cell_id}" for step in undo.cells]
     listed = ", ".join(bounded(changed)) or "nothing"
     if undo.redo_of is not None:
-        return f"The user has brought back what was undone of {which}. As your turn left it again: {listed}."
+        return f"The user has redone {which}. Restored to the state in which your turn left them: {listed}."
     parts = [f"The user has undone {which}."]
     if undo.code:
-        parts.append(f"As before your changes again: {listed}.")
+        parts.append(f"Restored to the state before your changes: {listed}.")
     else:
         kept = [shown_path(cwd, path) for turn in turns for path in turn.files if turn.files[path].changed]
-        parts.append(f"What was changed in files stays: {', '.join(bounded(kept)) or 'nothing'}.")
+        parts.append(f"Changes in files stay: {', '.join(bounded(kept)) or 'nothing'}.")
     if undo.left:
-        parts.append(f"Left as it is, because it was changed since: {', '.join(bounded(list(undo.left)))}.")
+        parts.append(f"Not restored, because it has changed since: {', '.join(bounded(list(undo.left)))}.")
     if undo.as_after is not None:
         parts.append("Its messages are no longer in this conversation.")
     return " ".join(parts)

@@ -51,7 +51,7 @@ def _page(call: CommandCall, found: SandboxFound) -> CommandPage:
     bash = next((tool for tool in conversation.tools.of(options) if tool.access.kind == "shell"), None)
     if found.abilities is not None and bash is not None:
         sections += _what_commands_may(policy, bash, environ, conversation.cwd)
-        sections.append(Section("What it leaves open", [("", ""), *_open_ends(found)]))
+        sections.append(Section("Not restricted", [("", ""), *_open_ends(found)]))
     sections += _settings(settings, policy.sandbox)
     return CommandPage(sections)
 

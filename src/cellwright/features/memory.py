@@ -53,9 +53,9 @@ _OPENING = lazy_pattern(rf'<{TAG} file="(?P<file>[^"]*)" digest=(?P<digest>\w+)'
 NOTES_TAG = "own-notes"
 HOW_TO_KEEP_NOTES = """\
 This folder is yours, for notes that later sessions on this project begin with. MEMORY.md is the index: a line for each \
-thing worth knowing, its first 200 lines are told at the start; details go into other files there, which the index names. \
-Note with the file tools what you could not find out quickly again: how the user wants things done, decisions and their \
-reasons, commands that work, traps. Correct what proves wrong. No secrets, nothing that the project's files say already."""
+thing worth knowing, its first 200 lines are sent at the start; details go into other files there, which the index names. \
+Note with the file tools what would take long to find out again: how the user wants things done, decisions and their \
+reasons, commands that work, pitfalls. Correct wrong notes. No secrets, nothing that the project's files already say."""
 
 _MEMORY_TYPES = {"managed": "Managed", "user": "User", "project": "Project", "local": "Local"}
 """Claude Code's names for whose instructions they are."""
@@ -142,7 +142,7 @@ class MemoryContext(Feature):
             return await self._for_files(paths, session, agent) if paths else []
         except Exception:  # noqa: BLE001
             # a help, made of files that users write: calls are answered without it all the same
-            log_fault(logger, "instructions for files could not be told")
+            log_fault(logger, "instructions for files could not be sent")
             return []
 
     async def _for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextItem]:
@@ -231,7 +231,7 @@ def _told(message: object) -> Iterable[tuple[str, str]]:
 
 
 def _gone(path: str) -> ContextItem:
-    text = f'<{TAG} file="{path}" digest=gone>\nThe file is gone: what it said does not count any more.\n</{TAG}>'
+    text = f'<{TAG} file="{path}" digest=gone>\nThe file was deleted: its instructions no longer apply.\n</{TAG}>'
     return text_context(f"{path} (gone)", "memory", text)
 
 

@@ -54,8 +54,8 @@ _OTHER_NAMES = {"review": "code-review"}
 
 _TAG = "skills"
 _FORKS = (
-    '<wanted agent="{agent}">\nThis skill is done in a context of its own: call the tool Agent with subagent_type '
-    '"{agent}"{more} and the whole text of the skill as its prompt, then tell what came of it.\n</wanted>'
+    '<wanted agent="{agent}">\nThis skill runs in a context of its own: call the Agent tool with subagent_type '
+    '"{agent}"{more} and the whole text of the skill as its prompt, then report the result.\n</wanted>'
 )
 
 
@@ -333,7 +333,7 @@ def listing_text(skills: Mapping[str, Skill]) -> str:
         return ""
     room = LISTING_CHARS // len(offered)
     lines = [
-        "Skills that you can load with the tool Skill when the work is what they are for:",
+        "Skills that you can load with the Skill tool when they fit the work:",
         *sorted(listed_line(skill.name, skill.description, room) for skill in offered.values()),
     ]
     return "\n".join(lines)

@@ -130,7 +130,7 @@ def _models(body: bytes) -> dict[str, Mapping[str, Any]]:
     except (ValueError, KeyError, TypeError, RecursionError):
         models = {}
     if not models:
-        raise NotListed("What came from the API is not a list of models.")
+        raise NotListed("The API's answer is not a list of models.")
     return models
 
 

@@ -92,7 +92,7 @@ def is_note(text: str) -> bool:
 def ended_note(reason: str) -> dict[str, Any]:
     """The block that tells Claude how its answer ended, where it did not end by itself."""
     what = _ENDED.get(reason, _ENDED["error"])
-    return _text(f"<turn-ended>{what} What had arrived of your answer stands above.</turn-ended>")
+    return _text(f"<turn-ended>{what} The part of your answer that arrived is above.</turn-ended>")
 
 
 IMPORTED_NOTE = b'{"role":"user","content":[{"type":"text","text":"<imported-session>'
@@ -101,10 +101,10 @@ IMPORTED_NOTE = b'{"role":"user","content":[{"type":"text","text":"<imported-ses
 
 def imported_note(*, compacted: bool) -> dict[str, Any]:
     """The block that tells Claude where a conversation comes from that it goes on with here."""
-    summary = " It begins with a summary of what was before." if compacted else ""
+    summary = " It begins with a summary of the earlier part." if compacted else ""
     return _text(
-        f"<imported-session>What stands above was said in Claude Code; it goes on here, in Cellwright.{summary} Tools and "
-        "instructions are those of this place from now on: some that were called above may be missing. Files may have "
+        f"<imported-session>The conversation above took place in Claude Code; it continues in Cellwright.{summary} Tools "
+        "and instructions are Cellwright's from now on: some tools called above may be missing. Files may have "
         "changed since: read them again before you change them.</imported-session>"
     )
 
@@ -116,7 +116,7 @@ def dropped_note(messages: Sequence[Json]) -> dict[str, Any]:
         lines = [f"- ({len(lines) - MAX_SHORT_LINES} parts before that)", *lines[-MAX_SHORT_LINES:]]
     told = "\n".join(lines).replace("</history-dropped>", "")
     return _text(
-        "<history-dropped>The API refused what came after this point, so it was taken out of the conversation. In short:\n"
+        "<history-dropped>The API refused the messages after this point, so they were removed. In short:\n"
         f"{told}</history-dropped>"
     )
 
@@ -134,7 +134,7 @@ def _in_short(message: Json) -> Iterable[str]:
                 failed = " (an error)" if block.get("is_error") else ""
                 yield f"- Its result{failed}: {_short(' '.join(texts)) or 'no text'}"
             case "image" | "document":
-                yield f"- Here stood {'an image' if block['type'] == 'image' else 'a document'}."
+                yield f"- Omitted: {'an image' if block['type'] == 'image' else 'a document'}."
 
 
 def _short(text: str) -> str:

@@ -236,7 +236,7 @@ class Session:
         session.notices.insert(
             0,
             f"The session {path.stem} is in use by {who}. "
-            f"This is a fork of it, {session.id}: what is said here stays here.",
+            f"This is its fork {session.id}; your messages here are not added to it.",
         )
         return session
 

@@ -12,11 +12,11 @@ from cellwright.sessions.transcripts.transcript import is_said
 from cellwright.sessions.transcripts.transcript_line import Line
 from cellwright.text import lazy_pattern
 
-GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
+GO_ON = "Your answer was cut off at the output limit. Continue exactly where it stopped."
 """The agent's words in the user's place when an answer met the output limit."""
 
 PLAN_MODE = """\
-Plan mode: nothing may be changed until the user approves of a plan. Read and search until you know what has to be \
+Plan mode: change nothing until the user approves a plan. Read and search until you know what has to be \
 done; ask with AskUserQuestion what only the user can decide; then call ExitPlanMode with the plan: what will be \
 changed where, in which order, how it is checked, what is left out."""
 """The instructions to Claude while it may only plan; that it does no more is the policy's to see to."""

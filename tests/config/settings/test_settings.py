@@ -209,7 +209,7 @@ def test_a_home_that_is_the_project_has_one_file(place):
         ("[]", "not a JSON object"),
         ('{"permissions": []}', "`permissions` is not an object"),
         ('{"x": NaN}', "NaN"),
-        ('{"permissions": {"deny": ["Python"]}, "permissions": {}}', "stands twice"),
+        ('{"permissions": {"deny": ["Python"]}, "permissions": {}}', "occurs twice"),
         ("[" * 100_000, "JSON"),
         ("", "settings.json:1:1"),
     ],

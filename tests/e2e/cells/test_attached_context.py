@@ -45,7 +45,7 @@ def test_the_fold_says_what_claude_was_told(notebook, model, tab):
     for told in (
         "KeyError: 'figs'",
         "tax: float = 0.08",
-        "This prompt stands in the cell",
+        "This prompt is in the cell",
         "number 4 of 5",
     ):
         expect(context).to_contain_text(told)

@@ -49,7 +49,7 @@ def test_what_changed_is_told_and_nothing_twice(kernel: NotebookKernel, model: M
     assert "price = 12.5" in first
     assert "price: float = 12.5" in first
     assert "cities: list (len 2" in first
-    assert "This prompt stands in the cell prompt." in first
+    assert "This prompt is in the cell prompt." in first
     kernel.run("%%claude\nagain", cell_id="prompt")
     assert context(model) == ""
     assert texts(model) == ["again"]
@@ -61,7 +61,7 @@ def test_what_changed_is_told_and_nothing_twice(kernel: NotebookKernel, model: M
     assert "new: None" in third
     assert "price" not in third
     kernel.run("%%claude\nfrom another cell", cell_id="prompt-2")
-    assert "This prompt stands in the cell prompt-2." in context(model)
+    assert "This prompt is in the cell prompt-2." in context(model)
     assert "cities" not in context(model)
 
 

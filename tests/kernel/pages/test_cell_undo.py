@@ -40,7 +40,7 @@ def test_in_the_widget(kernel: NotebookKernel, page: Page, model: MessagesServer
     model.add(turn(say("I see.")))
     kernel.run("%%claude\nand now?")
     told = str(model.requests[-1].body["messages"][-1])
-    assert "The user has undone turn 1 “rename it”. As before your changes again: notes.txt." in told
+    assert "The user has undone turn 1 “rename it”. Restored to the state before your changes: notes.txt." in told
 
 
 def test_by_input_and_out_of_the_conversation(kernel: NotebookKernel, model: MessagesServer, project: Path):

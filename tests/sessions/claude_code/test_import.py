@@ -234,8 +234,8 @@ def test_what_the_api_would_refuse_is_left_out_or_put_in_words(written: Written,
     assert lines[:5] == [
         "U See",
         "U [image]",
-        "U (Here stood an image that was not kept.)",
-        "U (Here stood an image that was not kept.)",
+        "U (Omitted: an image.)",
+        "U (Omitted: an image.)",
         "C Found",
     ]
     assert "web_search" not in json.dumps(messages)

@@ -269,7 +269,7 @@ class _Reader(Struct):
             return result
         named = specific.get("hookEventName", self.event)
         if named != self.event:
-            self._problem(f"`hookEventName` is {named!r}, so what it says of that event counts for nothing")
+            self._problem(f"`hookEventName` is {named!r}, so its answer for that event is ignored")
             return result
         if self.event in _WITH_CONTEXT and (context := self._text(specific, "additionalContext")).strip():
             result = replace(result, context=(context,))
@@ -295,9 +295,9 @@ class _Reader(Struct):
         if self.event not in JUDGING or decision is None:
             return result
         if decision == "allow":
-            self._problem("`permissionDecision` stands outside of `hookSpecificOutput`, where it is taken as ask")
+            self._problem("`permissionDecision` is outside of `hookSpecificOutput`, so it counts as ask")
             return result if result.behavior in ("deny", decision) else replace(result, behavior="ask")
-        self._problem("`permissionDecision` stands outside of `hookSpecificOutput`")
+        self._problem("`permissionDecision` is outside of `hookSpecificOutput`")
         return self._judged(result, decision, self._text(self.answer, "permissionDecisionReason"), "permissionDecision")
 
     def _misspelled(self, result: HookResult) -> HookResult:

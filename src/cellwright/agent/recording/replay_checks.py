@@ -47,7 +47,8 @@ _OWN_FILES = lazy_pattern(r"\.ipynb\b|\.cellwright\.jsonl\b|\.ipynb_checkpoints\
 """Files that a replay itself changes, or the front end that shows it."""
 _OPENING = lazy_pattern(r"\A<[^>\n]*>\n|\n</[a-z_]+>\Z")
 _PLACE = lazy_pattern(
-    r"^This prompt stands in the cell .*$|^State of the notebook:\n(?:.+\n?)*|^(?:The cell )?In\[[\d ]*\](?: \([\w-]+\))?"
+    r"^This prompt (?:is|stands) in the cell .*$|^State of the notebook:\n(?:.+\n?)*"
+    r"|^(?:The cell )?In\[[\d ]*\](?: \([\w-]+\))?"
     r"|, run \d+ times$|, \d+ s$|^(?:Variables|Cells)[^\n]*:$",
     re.MULTILINE,
 )

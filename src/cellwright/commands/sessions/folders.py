@@ -20,11 +20,11 @@ async def add_dir_page(call: CommandCall) -> CommandPage:
         return CommandPage([_folders(conversation)])
     folder = await asyncio.to_thread(_named_folder, conversation.cwd, call.text)
     if any(folder.is_relative_to(known) for known in _known(conversation)):
-        return CommandPage([Section("Folders", text=f"{folder} belongs to what Claude works in already.")])
+        return CommandPage([Section("Folders", text=f"Claude already works in {folder}.")])
     said = await conversation.add_folder(folder)
     rule = json.dumps({"permissions": {"additionalDirectories": [str(folder)]}})
     lines = [
-        f"Claude may read {folder} now, and change what is in it as in the project, also in the run that is under way.",
+        f"Claude may read {folder} now, and change its files as in the project, also in the current run.",
         f"It holds while this kernel or program runs; `{rule}` in the settings adds it for good.",
         *said.messages,
         *said.problems,

@@ -204,7 +204,7 @@ def changed_lines(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
 def refusal_text(folder: Path) -> str:
     """Say that the administrator has this folder not trusted."""
     return (
-        f"What {folder} brings along does not count: the administrator's settings let no folder be trusted but those in "
+        f"What {folder} contains does not apply: the administrator's settings let no folder be trusted but those in "
         "`cellwright.trustedFolders`."
     )
 

@@ -62,7 +62,7 @@ def after_summary(
             parts += await _files(said, cwd, context, round(limit * MAX_SHARE))
         except Exception:  # noqa: BLE001
             # a help: without it Claude reads the file again, and the summary tells of the rest
-            log_fault(logger, "something could not be told again behind a summary")
+            log_fault(logger, "context could not be sent again after a summary")
         return parts
 
     return find
@@ -117,7 +117,7 @@ def _todos(said: Sequence[Json]) -> Iterator[ContextItem]:
     if all(todo.get("status") == "completed" for todo in todos):
         return
     lines = [f"{MARKS.get(str(todo.get('status')), '[ ]')} {todo.get('content', '')}" for todo in todos]
-    text = "\n".join(["<todos>", "Your list of what is to be done, as it stands:", *lines, "</todos>"])
+    text = "\n".join(["<todos>", "Your current to-do list:", *lines, "</todos>"])
     yield text_context("Todos", "context", text)
 
 
@@ -141,7 +141,7 @@ async def _files(said: Sequence[Json], cwd: Path, context: PromptContext, room: 
         room -= chars
         parts.append(part)
     if named:
-        text = f"<recent-files>\nWorked on last, and too long to be told again: {', '.join(named)}\n</recent-files>"
+        text = f"<recent-files>\nWorked on last, and too long to send again: {', '.join(named)}\n</recent-files>"
         parts.append(text_context("Files worked on", "file", text))
     return parts
 

@@ -74,9 +74,9 @@ SIDE_ANSWER_TOKENS = 8_000
 
 _ASIDE = """\
 <beside-the-conversation>
-The user asks this beside the conversation, while the work in it stands as it is. Answer it from what was said, read and \
-done so far, briefly and without calling a tool; if that does not hold the answer, say what would have to be looked at. \
-Neither the question nor your answer becomes a part of the conversation.
+The user asks this beside the conversation; its work is unaffected. Answer from what was said, read and done so far, \
+briefly and without calling a tool; if the answer is not in there, say what would have to be looked at. \
+Neither the question nor your answer becomes part of the conversation.
 </beside-the-conversation>
 
 {question}"""

@@ -280,8 +280,8 @@ class Subagents(Feature):
         )
         self._forget_ended()
         text = (
-            f"The agent {definition.name} works in the background as {session.id}; you are told its result when it has "
-            "ended. TaskStop ends it. Go on with something else, and do not do its work yourself."
+            f"The agent {definition.name} works in the background as {session.id}; you receive its result when it "
+            "finishes. TaskStop ends it. Continue with something else, and do not do its work yourself."
         )
         output = AgentOutput(status="async_launched", agent_id=session.id, agent_type=definition.name)
         return ToolResult(text, structured=output)

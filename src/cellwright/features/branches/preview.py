@@ -36,9 +36,9 @@ ABOUT = """\
 <preview>
 This turn is a preview. Your calls work on copies: files are read and changed in a copy of the project, Python, Branch and \
 NotebookRun run in one confined copy of the kernel without network, Variables looks at that, and Bash runs in the copied \
-files. The user sees at its end what would change, and accepts all, parts, or nothing of it. Use the paths that you know. \
-What has effects outside (MCP tools that change something, pushes, processes in the background) is refused: say what is to \
-be done after the preview.
+files. At its end the user sees what would change, and accepts all, some or none of it. Use the usual paths. \
+Calls with effects outside (MCP tools that change something, pushes, background processes) are refused: say what to do \
+after the preview.
 </preview>"""
 
 
@@ -217,7 +217,7 @@ class TurnPreview(Feature):
 
     async def answered_with(self, preview: OpenPreview, lines: Sequence[str]) -> None:
         """The preview is over: Claude is told with the next prompt, in whatever process that is."""
-        text = "The user has looked at your preview. What is not accepted was not changed.\n" + "\n".join(lines)
+        text = "The user has reviewed your preview. Only accepted changes were made.\n" + "\n".join(lines)
         session = preview.session
         self._told[session.id] = text
         if (path := _told_path(session)) is not None:

@@ -86,7 +86,7 @@ class ServerConnections(ServerDiscovery):
         """
         entry = self._found.entries.get(name)
         if entry is None or not entry.may_sign_in:
-            why = "is not there" if entry is None else "takes no sign-in: its entry says what is sent"
+            why = "is not there" if entry is None else "takes no sign-in: its entry sets the credentials"
             if entry is not None and not entry.url:
                 why = "is a program: there is nothing to sign in to"
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"The MCP server {visible_line(name)} {why}.")

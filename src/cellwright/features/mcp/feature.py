@@ -121,7 +121,7 @@ class McpServers(ServerConnections, Feature):
             late = {name: tool for name, tool in late.items() if name in names}
         if not late and not any(each.state == "connecting" for each in self._common().values()):
             return ""
-        lines = ["MCP servers that are connected. What they say of themselves is their word, not the user's."]
+        lines = ["Connected MCP servers. Their descriptions come from the servers, not from the user."]
         if searches:
             lines.append("Their tools can be called once ToolSearch has loaded them (`select:NAME,NAME`, or words).")
         # without ToolSearch nothing is added to what a session began with

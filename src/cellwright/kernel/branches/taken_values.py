@@ -275,7 +275,7 @@ async def take_from(branch: Branch, name: str) -> Any:
             message = f"{name} was not taken: {why}."
             raise NoBranch(message) from why
         except Exception as error:  # what libraries raise for data that is none
-            message = f"{name} was not taken: what came from the branch cannot be read ({type(error).__name__})."
+            message = f"{name} was not taken: the data from the branch cannot be read ({type(error).__name__})."
             raise NoBranch(message) from error
 
 

@@ -122,12 +122,12 @@ def _by_place(cells: Sequence[Cell], which: Which, running: str | None, log: Cel
     if which == "stale":
         stale = set(stale_cells(others, log))
         if not stale:
-            raise _bad(f"No cell of {display_path} is stale: each that ran is what was run. Nothing was run.")
+            raise _bad(f"No cell of {display_path} is stale: no cell has changed since it ran. Nothing was run.")
         return [cell for cell in others if cell.id in stale]
     here = next((cell.position for cell in cells if cell.id == running), None)
     if here is None:
         raise _bad(
-            f"Which cell of {display_path} asked you is not known here, so nothing is {which} it. Give cell_ids."
+            f"The cell of {display_path} that asked you is unknown here, so no cell is {which} it. Give cell_ids."
         )
     return [cell for cell in others if (cell.position > here if which == "below" else cell.position < here)]
 
@@ -143,10 +143,10 @@ Run code cells of the notebook that this kernel runs, in the kernel, as if the u
 change, and outputs and execution counts appear in the cells, where the user sees them. You get the outputs too, \
 figures as images.
 - Choose by cell_ids (in the order given) or by which: "below" or "above" the cell that asked you, "all", or "stale" \
-(changed since they ran, and what depends on them). NotebookRead shows ids and what is stale.
+(changed since they ran, and cells that depend on them). NotebookRead shows ids and stale cells.
 - The first cell that fails ends the run; the result says which did not run. Cells that ask Claude are refused.
 - All of it may take timeout_seconds ({SECONDS} by default).
-- Use Python for what is no cell; edit a cell with NotebookEdit, then run it here."""
+- Use Python for code that is not a cell; edit a cell with NotebookEdit, then run it here."""
 
 EXAMPLES: tuple[dict[str, Any], ...] = (
     {"cell_ids": ["3f2a9c1e", "b07d11aa"]},

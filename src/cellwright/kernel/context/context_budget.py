@@ -113,7 +113,7 @@ def _position_text(facts: ContextFacts) -> str:
     if not facts.cell_id:
         return ""
     where = f", number {facts.position} of {facts.total}" if facts.position else ""
-    return f"This prompt stands in the cell {facts.cell_id}{where}."
+    return f"This prompt is in the cell {facts.cell_id}{where}."
 
 
 def _variables(facts: ContextFacts, budget: Budget) -> tuple[str, int]:

@@ -38,15 +38,15 @@ MAX_SECONDS = 3_600
 
 DESCRIPTION = """\
 Run Python code in a copy of the user's kernel: every variable and import is there, nothing in the kernel changes, and \
-the user's cells go on running meanwhile. Use it for everything that only looks, tries or tests: data, computations, \
-plots, models, the check of a change before you make it. It usually does not ask the user. Use Python instead only for \
-what is to stay in the kernel.
+the user's cells keep running. Use it for everything that only looks, tries or tests: data, computations, \
+plots, models, the check of a change before you make it. It usually does not ask the user. Use Python only for \
+results that should stay in the kernel.
 
 The system confines the copy: no network, and no files written but in its temporary folder. What you define stays for \
-your next Branch call of this turn, then the copy is gone. It begins from the kernel as it is at your first call of a turn, \
-and again after you have run Python; the first line of a result says of when the variables are.
+your next Branch call of this turn, then the copy is gone. It starts from the kernel as it is at your first call of a turn, \
+and again after you have run Python; the first line of a result says when the variables were copied.
 
-You get back what Python gives back: what was printed and displayed, the value of the last expression, a short traceback, \
+You get the same as from Python: printed and displayed output, the value of the last expression, a short traceback, \
 pictures that you can see. Top-level `await`, magics and `!command` work; `input()` is refused. Connections, GPUs and, \
 once the kernel has used it, most of polars do not work there: the result then says what to do."""
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 INTERRUPTED = (
-    "The user interrupted this code, to have the kernel for themselves. What it did before that stays done. "
+    "The user interrupted this code to use the kernel. Its effects up to then remain. "
     "Do not run it again as it is: do less at a time, or ask."
 )
 
@@ -163,21 +163,21 @@ Run Python code in the user's live IPython namespace: their variables, data and 
 own names, and what your code defines or changes stays, for them and for your next call. Use it to look at data, \
 compute, plot, try things out and check your work on the real objects instead of loading them again.
 
-You get back, in order, what the code printed, what it displayed and the value of its last expression (as its \
+You get, in order, printed and displayed output and the value of the last expression (its \
 repr; end with `;` to leave it out), then a short traceback if it failed. Figures of matplotlib and other \
 pictures come back as images that you can see, charts and widgets too if the user's page draws them; `plt.show()` is \
 not needed. Long output is cut in the middle, so \
 print what you need: shapes, heads, summaries.
 
-It is ordinary IPython: top-level `await`, `name?` and magics work. Your code is no cell of the notebook: the \
-user does not see it there, and `In`, `Out` and `_` stay theirs. `input()` has nobody to ask, and exiting the \
-kernel is refused. Shell commands belong into Bash and changes of files into Edit and Write, where the user can \
-judge them."""
+It is ordinary IPython: top-level `await`, `name?` and magics work. Your code is not a cell of the notebook: the \
+user does not see it there, and `In`, `Out` and `_` stay theirs. `input()` and exiting the \
+kernel are refused. Run shell commands with Bash and change files with Edit and Write, so that the user can \
+review them."""
 
 
 BESIDE_BRANCH = """\
-Use it for what is to stay: definitions, results and changes that the user or your next cells need. Looking at data, trying \
-things out and testing belong into Branch, which changes nothing and seldom asks the user."""
+Use it for definitions, results and changes that should stay for the user or your next cells. Look at data, try things \
+out and test in Branch, which changes nothing and seldom asks the user."""
 
 
 def _description(*, beside_branch: bool) -> str:

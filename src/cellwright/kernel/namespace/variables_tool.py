@@ -41,12 +41,12 @@ DEFAULT_LIMIT = 50
 
 DESCRIPTION = """\
 See the variables of the user's kernel: names, types, shapes, dtypes, nulls, memory and first values of data frames, \
-arrays, tables, models, dictionaries and other objects. Nothing is run, computed or used up by it: lazy frames, dask \
-arrays, queries and iterators stay what they are, and a huge object costs no more than a small one.
+arrays, tables, models, dictionaries and other objects. It runs, computes and consumes nothing: lazy frames, dask \
+arrays, queries and iterators stay untouched, and a huge object costs no more than a small one.
 
-Without names it lists the variables, those that were defined last first; functions, classes and modules only with \
-include "all". With names it describes each in full. A name may go into the value: df.columns, config["db"].host, \
-rows[0]. What only code can tell (a property, a computation) ask of Python."""
+Without names it lists the variables, newest first; functions, classes and modules only with \
+include "all". With names it describes each in full. A name may be a path into the value: df.columns, config["db"].host, \
+rows[0]. Use Python for properties and computations."""
 
 
 class VariablesOutput(ToolOutput):
@@ -65,7 +65,7 @@ class VariablesInput(ToolInput):
             Meta(
                 min_length=1,
                 max_length=50,
-                description='Variables to describe, or what stands in them: "df", "df.columns", "config[\'db\']".',
+                description='Variables to describe, or parts of them: "df", "df.columns", "config[\'db\']".',
             ),
         ]
         | None
@@ -84,9 +84,9 @@ class VariablesInput(ToolInput):
         ]
         | None
     ) = None
-    order: Annotated[Literal["newest", "name"], Meta(description="What comes first in a list.")] = "newest"
+    order: Annotated[Literal["newest", "name"], Meta(description="Order of a list.")] = "newest"
     offset: Annotated[int, Meta(ge=0, description="How many to skip.")] = 0
-    limit: Annotated[int, Meta(ge=1, le=500, description="How many to tell of at most.")] = DEFAULT_LIMIT
+    limit: Annotated[int, Meta(ge=1, le=500, description="Maximum number of variables.")] = DEFAULT_LIMIT
 
 
 EXAMPLES: tuple[dict[str, Any], ...] = (

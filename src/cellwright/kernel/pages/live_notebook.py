@@ -217,7 +217,7 @@ class LiveNotebook:
                 done = done and (change.cell_type is None or after is None or after.cell_type == change.cell_type)
         if not done:
             raise ToolError(
-                f"Cell {changed.id} of {self._path.name} does not hold what was written to it: someone else changed it "
+                f"Cell {changed.id} of {self._path.name} does not hold the written text: someone else changed it "
                 "at the same time. Read it again.",
                 code=ErrorCode.FILE_ACCESS_ERROR,
             )

@@ -101,7 +101,7 @@ class KernelNotebooks:
         if self._front_end.headless:
             how = "no front end is there to be asked (nbclient, papermill), and whoever runs it writes the file when it ends"
         else:
-            how = "its front end has not connected to this kernel, so what it holds cannot be seen and would be lost"
+            how = "its front end has not connected to this kernel, so its unsaved contents cannot be seen and would be lost"
         return (
             f"{path.name} is the notebook that is running: {how}. Nothing was changed. Say in your answer what should be "
             f"changed. (The user can allow changes of the file with `%%claude --notebook {path.name}`.)"

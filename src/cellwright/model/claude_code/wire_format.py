@@ -53,7 +53,7 @@ def system_text(request: Request) -> str:
     if request.output_format is not None:
         schema = json.dumps(request.output_format.get("schema", request.output_format), ensure_ascii=False)
         parts.append(
-            "When you have done what is asked, answer with one JSON value that fits this JSON schema. Write nothing before "
+            "When you are done, answer with one JSON value that fits this JSON schema. Write nothing before "
             f"it, nothing behind it, and no fence around it:\n{schema}"
         )
     return "\n\n".join(parts)

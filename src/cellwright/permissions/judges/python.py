@@ -385,7 +385,7 @@ def _judge_use(book: RuleBook, use: CodeEffect, tool_input: Mapping[str, Any]) -
             # the kernel starts it, and nothing confines that
             decision = judge_command(replace(book, sandbox=NO_SANDBOX), {"command": use.text, "cwd": folder})
             if use.expanded and decision.behavior == "allow" and not _allows_all(book):
-                return Decision("ask", "What it runs shows only when it runs.")
+                return Decision("ask", "Its command is known only when it runs.")
             return decision
         case "delete":
             if target := critical_delete(f"rm -rf {shlex.quote(use.text)}", (), book.folders, folder):

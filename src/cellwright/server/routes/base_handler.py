@@ -166,4 +166,4 @@ class NoSuchRoute(CellwrightRoute):
 
     async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler does
         await super().prepare()
-        raise RouteError(404, "NOT_FOUND", f"There is no {self.request.path} here. openapi.json names what there is.")
+        raise RouteError(404, "NOT_FOUND", f"{self.request.path} was not found. openapi.json lists the routes.")

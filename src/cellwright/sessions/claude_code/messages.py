@@ -108,7 +108,7 @@ def _picture(block: Mapping[str, Any]) -> dict[str, Any]:
             return made
     return {
         "type": "text",
-        "text": f"(Here stood {'an image' if kind == 'image' else 'a document'} that was not kept.)",
+        "text": f"(Omitted: {'an image' if kind == 'image' else 'a document'}.)",
     }
 
 

@@ -98,7 +98,7 @@ def parent_gone(path: Path, point: ForkPoint, why: str) -> CellwrightError:
     message = (
         f"The session {path.stem} continues the session {point.session}, {why}. The conversation before the fork is not in "
         f"its own transcript, so it cannot be resumed. Restore {path.with_name(f'{point.session}.jsonl')} from a copy; "
-        f"what was said since the fork stays in {path}."
+        f"the messages since the fork are in {path}."
     )
     return CellwrightError(ErrorCode.SESSION_CORRUPTED, message, details={"path": str(path), "parent": point.session})
 

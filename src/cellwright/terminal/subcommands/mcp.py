@@ -74,12 +74,12 @@ def _parser() -> argparse.ArgumentParser:
     add_json.add_argument("entry", metavar="JSON")
     remove = command("remove", _remove, "remove a server")
     remove.add_argument(
-        "-s", "--scope", choices=SCOPES, default=None, help="where; needed if it stands in several places"
+        "-s", "--scope", choices=SCOPES, default=None, help="where; needed if it is configured in several places"
     )
     remove.add_argument("name", metavar="NAME")
     listed = command("list", _list, "the servers with where they are configured, and what waits for you")
     listed.add_argument("--json", action="store_true", help="as JSON, for programs")
-    get = command("get", _get, "one server; the exit code is 1 where there is none")
+    get = command("get", _get, "one server; the exit code is 1 if it is not found")
     get.add_argument("name", metavar="NAME")
     approve = command("approve", _approve, "let a server of this project's .mcp.json run, as it is now")
     approve.add_argument("name", metavar="NAME")
@@ -210,7 +210,9 @@ def _remove(options: argparse.Namespace) -> int:
     if not there:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"MCP server {options.name} was not found.")
     if len(there) > 1:
-        message = f"{options.name} stands in several places: say --scope {' or '.join(there)}. Nothing was changed."
+        message = (
+            f"{options.name} is configured in several places: give --scope {' or '.join(there)}. Nothing was changed."
+        )
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     (place,) = there.values()
     remove_server(place, options.name)

@@ -62,7 +62,7 @@ def _accept(found: Trust, *, redirects: bool) -> int:
         accept(found, taken)
         print(f"{found.folder} is trusted as it is now:\n{_listed(taken)}")
     elif not left:
-        print(f"{found.folder} brings nothing along that is not trusted.")
+        print(f"{found.folder} contains nothing untrusted.")
     if left:
         print(
             "Not taken over, because it decides where the conversation goes or who gives the key (--redirects accepts it):\n"
@@ -75,8 +75,8 @@ def _as_text(found: Trust) -> str:
     if found.refused:
         return refusal_text(found.folder)
     if not found.waiting:
-        return f"{found.folder} {'is trusted' if found.trusted else 'brings nothing along that needs trust'}."
-    state = "is trusted, but for what is new or changed" if found.trusted else "is not trusted. It contains"
+        return f"{found.folder} {'is trusted' if found.trusted else 'contains nothing that needs trust'}."
+    state = "is trusted, except for new or changed files" if found.trusted else "is not trusted. It contains"
     return f"{found.folder} {state}:\n{_listed(found.waiting)}"
 
 

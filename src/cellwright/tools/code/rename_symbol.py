@@ -167,7 +167,7 @@ class _Renamer:
         if "." not in input.symbol:
             found = [each for each in found if each.qualified == each.name] or found
         if not found:
-            message = f"{input.symbol} is not defined in the project. FindDefinitions tells what is."
+            message = f"{input.symbol} is not defined in the project. Use FindDefinitions to see its symbols."
             raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
         places = {(each.file.path, each.qualified) for each in found}
         if len(places) > 1:
@@ -181,7 +181,7 @@ class _Renamer:
             others = [each for each in others if each.file.language in related and not each.declared]
             if any(each.file.path != symbol.file.path for each in others):
                 message = (
-                    f"Other files define {symbol.name}, too, and uses in {symbol.file.language} are not told apart."
+                    f"Other files define {symbol.name}, too; uses in {symbol.file.language} cannot be distinguished."
                 )
                 raise ToolError(f"{message} Use FindReferences and ApplyPatch.", code=ErrorCode.INVALID_PARAMETERS)
         return symbol
@@ -311,8 +311,8 @@ def _chosen(input: RenameSymbolInput, renaming: Renaming, sources: Mapping[str, 
         lines = [f"{place}: {_line_of(sources[use.path], use)}" for place, use in unclear.items()]
         more = [f"and {len(lines) - PLACES_NAMED} more"] if len(lines) > PLACES_NAMED else []
         raise ToolError(
-            f"{counted(len(renaming.sure), 'place')} surely mean {input.symbol}; of these it cannot be told. Look, then "
-            "call again with `also`: those that mean it, or [] for none. Nothing was renamed.\n"
+            f"{counted(len(renaming.sure), 'place')} certainly mean {input.symbol}; the following are unclear. Look at "
+            "them, then call again with `also`: the ones that mean it, or [] for none. Nothing was renamed.\n"
             + "\n".join([*lines[:PLACES_NAMED], *more]),
             code=ErrorCode.INVALID_PARAMETERS,
             details={"unclear": list(unclear)},

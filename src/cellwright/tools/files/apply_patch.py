@@ -26,8 +26,8 @@ DESCRIPTION = """\
 Apply a unified diff (as of `git diff`) to one or many files: edit, create, delete, rename, chmod. All of it or nothing.
 - Names are relative to the working directory, or absolute; a/ and b/ before them are taken off. Several hunks per file, in \
 the file's order, with three lines of context each.
-- A hunk may be elsewhere than its line number says. In a file that was read, white space may differ (the result tells); in \
-one that was not, every line must be exact. A hunk that fits in several places is refused.
+- A hunk may be elsewhere than its line number says. In a file that was read, white space may differ (the result says so); \
+in one that was not, every line must be exact. A hunk that fits in several places is refused.
 - Create: `--- /dev/null`. Delete: `+++ /dev/null`, with all lines. Rename: git's `rename from` and `rename to` lines."""
 
 

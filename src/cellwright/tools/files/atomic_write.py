@@ -242,12 +242,12 @@ def _undo(steps: Sequence[_Step], cause: BaseException) -> None:
             elif step.write.replacing is None:
                 os.unlink(step.name, dir_fd=step.folder.descriptor)
             else:
-                raise OSError("what it held could not be kept")
+                raise OSError("its contents could not be kept")
         except OSError as error:
             lost.append(f"{step.write.path} ({error})")
     if lost:
         raise NotTakenBack(
-            f"Writing failed ({cause}), and so did taking back what was written before: {', '.join(lost)}. The other "
-            "files are unchanged. It is tried again before the next change of a file.",
+            f"Writing failed ({cause}), and so did restoring the files written before: {', '.join(lost)}. The other "
+            "files are unchanged. Restoring is tried again before the next change of a file.",
             code=ErrorCode.FILE_ACCESS_ERROR,
         ) from cause

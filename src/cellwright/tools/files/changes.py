@@ -122,7 +122,7 @@ class Change(Struct, frozen=True, kw_only=True):
         if state.is_unsaved(self.path):
             way_out = "Ask the user to save it (then read it again) or to close it."
             if self.path.suffix.lower() == ".ipynb":
-                way_out = "Change its cells with NotebookEdit, which works on what is open."
+                way_out = "Change its cells with NotebookEdit, which edits the open document."
             raise ToolError(
                 f"{self.display_path} "
                 f"is open in the user's editor with unsaved changes, which would be lost; nothing was written. "

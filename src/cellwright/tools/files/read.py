@@ -436,7 +436,7 @@ def _notes(page: TextPage, display_path: str, request: ReadRequest) -> list[str]
         lines = [f"line {number} is longer ({length:,} characters)" for number, length in page.cut.items()]
         more = f", and {len(lines) - LINES_NAMED} more lines" if len(lines) > LINES_NAMED else ""
         notes.append(
-            f"[Cut to what is shown of a line: {', '.join(lines[:LINES_NAMED])}{more}. "
+            f"[Long lines are cut: {', '.join(lines[:LINES_NAMED])}{more}. "
             "Look into it with Grep (-o) or Bash (cut -c).]"
         )
     if page.first < 0:

@@ -75,7 +75,7 @@ def kernel_tools(names: Sequence[str], *, by_id: bool) -> tuple[KernelTool, ...]
     """Those of these names. `by_id`: the kernels are a Jupyter Server's, which have ids besides their notebooks; else each
     notebook has one that is started for it, and the folder one of its own.
     """
-    without = "It may be left out where there is only one." if by_id else "Without it a kernel of the folder's own is."
+    without = "It may be omitted if there is only one." if by_id else "Without it a kernel of the folder's own is."
     of_notebook = {"type": "string", "description": f"The notebook whose kernel is meant, by its path. {without}"}
     of_kernel = {"type": "string", "description": "The kernel that is meant, by its id, in place of notebook_path."}
     which = {"notebook_path": of_notebook, **({"kernel_id": of_kernel} if by_id else {})}
@@ -124,7 +124,7 @@ _LOOK: dict[str, Any] = {
         "items": {"type": "string", "minLength": 1, "maxLength": 300},
         "minItems": 1,
         "maxItems": 50,
-        "description": 'Variables to describe, or what stands in them: "df", "df.columns".',
+        "description": 'Variables to describe, or parts of them: "df", "df.columns".',
     },
     "pattern": {"type": "string", "minLength": 1, "description": "Only variables whose names fit this, as df_*."},
     "include": {
@@ -133,9 +133,9 @@ _LOOK: dict[str, Any] = {
         "description": "Without names: data alone (the default), or functions, classes and modules as well.",
     },
     "detail": {"type": "string", "enum": ["list", "full"], "description": "A line for each, or all that is known."},
-    "order": {"type": "string", "enum": ["newest", "name"], "description": "What comes first in a list."},
+    "order": {"type": "string", "enum": ["newest", "name"], "description": "Order of a list."},
     "offset": {"type": "integer", "minimum": 0, "description": "How many to skip."},
-    "limit": {"type": "integer", "minimum": 1, "maximum": 500, "description": "How many to tell of at most."},
+    "limit": {"type": "integer", "minimum": 1, "maximum": 500, "description": "Maximum number of variables."},
 }
 _CODE: dict[str, Any] = {
     "code": {"type": "string", "description": "The Python code to run."},

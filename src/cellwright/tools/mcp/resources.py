@@ -39,7 +39,7 @@ def resource_tools(connections: Connections) -> tuple[Tool, ...]:
 
     @tool(
         name="ListMcpResourcesTool",
-        description="List what MCP servers have to read: addresses with what they hold.",
+        description="List the resources of MCP servers: addresses with descriptions.",
         access=ToolAccess(),
         read_only=True,
         category="other",

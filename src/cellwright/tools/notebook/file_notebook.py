@@ -143,8 +143,8 @@ class FileNotebook:
             there = cell_id in ids and notebook.text(ids.index(cell_id))
             if each.after is not None and there != each.after.source:
                 raise ToolError(
-                    f"{self._path.name} was changed by someone else at the same time: cell {cell_id} does not hold what "
-                    "was written to it. Read it again.",
+                    f"{self._path.name} was changed by someone else at the same time: cell {cell_id} does not hold the "
+                    "written text. Read it again.",
                     code=ErrorCode.FILE_ACCESS_ERROR,
                 )
 

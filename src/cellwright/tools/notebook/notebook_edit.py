@@ -509,7 +509,7 @@ def _where_it_is(notebook: OpenNotebook) -> str:
         return f" [Saved in {notebook.where}: it is not open in JupyterLab.]"
     return (
         f" [Open in {notebook.where}: the user sees the change there and can undo it. It is not saved to disk; "
-        "the file still holds what was saved last.]"
+        "the file still has the last saved version.]"
     )
 
 

@@ -15,7 +15,7 @@ NEVER_ASKS = frozenset({"bypassPermissions", "dontAsk"})
 
 DESCRIPTION = """\
 Begin to plan: until the user approves of your plan you can read and search, and change nothing. For work with more \
-than one sensible way, or with changes in many places; not for what is clear and small."""
+than one sensible way, or with changes in many places; not for small, clear tasks."""
 
 
 class EnterPlanModeInput(ToolInput):

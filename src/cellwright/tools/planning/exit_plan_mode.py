@@ -106,7 +106,7 @@ def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> T
         if kept:
             sentences.append(kept)
         if edited:
-            sentences.append(f"What is to be done is the plan as edited:\n\n{plan}")
+            sentences.append(f"Carry out the plan as edited:\n\n{plan}")
         output = PlanOutput(
             plan_id=ctx.tool_use_id,
             status="approved",

@@ -16,9 +16,9 @@ from cellwright.events import TodosChanged
 from cellwright.tools.planning.todos import TodosOutput, describe_progress, todos_output
 
 DESCRIPTION = """\
-Keep the list of what is to be done, which the user sees. For work of three steps and more, or several things asked \
-for at once; not for what is done in one go. Each call replaces the whole list. Keep exactly one todo in_progress \
-while you work, mark it completed as soon as it is done (and only when it is wholly done), add what turns up."""
+Keep the to-do list, which the user sees. For work of three steps and more, or several \
+requests at once; not for one simple step. Each call replaces the whole list. Keep exactly one todo in_progress \
+while you work, mark it completed as soon as it is done (and only when it is wholly done), add new ones as they turn up."""
 
 MAX_TODOS = 100
 
@@ -36,11 +36,11 @@ class Todo(ToolInput):
     aliases: ClassVar = {"active_form": "activeForm"}
     ignored: ClassVar = ("id", "priority")  # of Claude Code's earlier TodoWrite
 
-    content: Annotated[str, Meta(min_length=1, max_length=500, description="What is to be done, as an order.")]
+    content: Annotated[str, Meta(min_length=1, max_length=500, description="The task, in the imperative.")]
     status: Annotated[Literal["pending", "in_progress", "completed"], Meta(description="How far it is.")]
     active_form: Annotated[
         str,
-        Meta(min_length=1, max_length=500, description="The same as what is being done: `Running the tests`."),
+        Meta(min_length=1, max_length=500, description="The same in progressive form: `Running the tests`."),
     ] = field(name="activeForm")
 
     @classmethod

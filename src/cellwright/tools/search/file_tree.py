@@ -54,7 +54,7 @@ class FileTreeInput(ToolInput):
         Meta(
             ge=1,
             le=MAX_DEPTH,
-            description=f"How many levels are shown, {TREE_DEPTH} by default; what is deeper is counted.",
+            description=f"How many levels are shown, {TREE_DEPTH} by default; deeper levels are counted.",
         ),
     ] = TREE_DEPTH
     ignore: Annotated[

@@ -36,7 +36,7 @@ Find files by name, newest first. Names are found whether hidden, git-ignored or
 searches only what git does not ignore.
 - `**/*.py`: in all folders below; `src/**/*.{ts,tsx}`: below src; a pattern without a slash (`*.toml`) matches in \
 all folders. Folders themselves are not found: use LS or FileTree to see them.
-- To search what is in files use Grep."""
+- To search file contents use Grep."""
 
 
 class GlobInput(ToolInput):

@@ -131,7 +131,7 @@ next call while it is inside the project; variables, functions and aliases are n
 - A command that takes longer than its timeout goes on in the background; so does one with `run_in_background`. Its output \
 is then in a file that Read can open, and TaskStop ends it. Do not use `&` or `nohup`.
 - Long output is cut in the middle; the whole is then in a file that Read can page.
-- The environment has no API keys or other secrets. What is left in the background ends with the kernel."""
+- The environment has no API keys or other secrets. Background processes end with the kernel."""
 
 _GIT = lazy_pattern(r"(?<![\w./-])git(?![\w-])")
 _NO_MEMORY = lazy_pattern(

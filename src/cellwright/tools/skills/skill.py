@@ -14,9 +14,8 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, Too
 from cellwright.tools.agents.agent import AgentInput, StartAgent
 
 DESCRIPTION = """\
-Load a skill: instructions for a kind of work, and files that go with them. The skills there are were listed with their \
-descriptions; load one before you begin with the work that it is for, and follow what it says. `args` is what it is to \
-be about."""
+Load a skill: instructions for a kind of work, and files that go with them. The available skills were listed with \
+their descriptions; load one before you start the work that it fits, and follow it. `args` are its arguments."""
 
 
 class SkillInput(ToolInput):

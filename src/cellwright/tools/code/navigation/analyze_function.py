@@ -18,8 +18,8 @@ from cellwright.tools.inputs import HERE, SYMBOL_NAMES
 SHOWN = 20
 
 DESCRIPTION = """\
-Tell of a function or method: signature, documentation, who calls it, what it calls, what it raises, which attributes it \
-reads and writes, and how complex it is."""
+Describe a function or method: signature, documentation, callers, calls, exceptions, attributes read and written, and \
+complexity."""
 
 _RAISES = lazy_pattern(r"\b(?:raise|throw(?:\s+new)?)\s+([A-Za-z_][\w.:]*)|\b(panic)!?\(")
 _ATTRIBUTE = lazy_pattern(

@@ -31,7 +31,7 @@ CALLEES = 30
 
 DESCRIPTION = """\
 Show a function, class or range of lines whole, by symbol (`name`, `Class.method`) or by path and lines; with the imports \
-of its file and the definitions of what it calls, if wanted."""
+of its file and the definitions it calls, if wanted."""
 
 
 class CodeContextInput(ToolInput):
@@ -45,7 +45,7 @@ class CodeContextInput(ToolInput):
     offset: Annotated[int, Meta(ge=1, description="The first line.")] = 1
     limit: Annotated[int, Meta(ge=1, description="Lines at most.")] = MAX_LINES
     imports: Annotated[bool, Meta(description="Its file's imports, too.")] = False
-    callees: Annotated[bool, Meta(description="The definitions of what it calls, too.")] = False
+    callees: Annotated[bool, Meta(description="Also the definitions it calls.")] = False
 
     @classmethod
     def canonical(cls, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class CodeMetricsInput(ToolInput):
     """The input of CodeMetrics."""
 
     path: Annotated[str, Meta(min_length=1, description="A file or folder.")] = HERE
-    sort: Annotated[Sort, Meta(description="What comes first; hot: complexity times commits, by file.")] = "cognitive"
+    sort: Annotated[Sort, Meta(description="Order; hot: complexity times commits, by file.")] = "cognitive"
     limit: Annotated[int, Meta(ge=1, le=100, description="Rows at most.")] = 20
 
 

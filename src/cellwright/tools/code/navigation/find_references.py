@@ -39,7 +39,7 @@ MAX_NAMED_FILES = 4_000
 
 DESCRIPTION = """\
 Find where a name is used, by name alone: calls, imports, writes and reads, each with its line; comments and strings are \
-left out. Methods of the same name are not told apart."""
+left out. Methods of the same name are not distinguished."""
 
 Kind = Literal["any", "definition", "call", "import", "write", "read", "text"]
 _DOCUMENTS = frozenset({"Markdown", "text", ""})

@@ -124,7 +124,7 @@ def _why_not(text: str, hunk: Hunk) -> str:
     """Explain why the lines of a hunk are nowhere after the hunk before it, judged by the text as it was."""
     lines = split_lines(text)
     if any(line.strip() for line in hunk.new) and _candidates(lines, hunk.new, EXACTLY, hunk.new_start - 1, 0):
-        return "what it adds is there already; it may have been applied before"
+        return "the lines it adds are already there; it may have been applied before"
     if _candidates(lines, hunk.old, EXACTLY, hunk.old_start - 1, 0):
         return "its lines are before those of the hunk before it. Put the hunks in the file's order"
     return "its lines are not in the file"

@@ -132,7 +132,7 @@ class TokenStore(Struct, frozen=True):
             make_private_folder(file.parent)
             write_atomic(file, json.dumps(content).encode(), PRIVATE_FILE)
         except OSError as error:
-            message = f"What came of signing in to {entry.name} cannot be kept in {file}: {error}."
+            message = f"The result of signing in to {entry.name} cannot be kept in {file}: {error}."
             raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from None
         return where
 

@@ -24,18 +24,17 @@ from cellwright.tools.planning.tasks.tasks import (
 from cellwright.tools.planning.todos import TodosOutput, todos_output
 
 DESCRIPTION = (
-    "Add a task to the list of what is to be done, which the user sees. For work of three steps and more. "
-    "Gives the task's id."
+    "Add a task to the to-do list, which the user sees. For work of three steps and more. Gives the task's id."
 )
 
 
 class TaskCreateInput(ToolInput):
     """The input of TaskCreate."""
 
-    subject: Annotated[
-        str, Meta(min_length=1, max_length=500, description="What is to be done, in one line, as an order.")
+    subject: Annotated[str, Meta(min_length=1, max_length=500, description="The task in one line, in the imperative.")]
+    description: Annotated[
+        str, Meta(min_length=1, max_length=5_000, description="Details, and when it counts as done.")
     ]
-    description: Annotated[str, Meta(min_length=1, max_length=5_000, description="What it takes and when it is done.")]
     active_form: ActiveForm | None = field(default=None, name="activeForm")
     metadata: Metadata = field(default_factory=dict)
 
@@ -84,7 +83,7 @@ def created_id(result: str) -> int | None:
 def add_task(tasks: Tasks, input: TaskCreateInput) -> Task:
     """Put a new task at the end of the list. Raises ToolError."""
     if len(tasks.by_id) >= MAX_TASKS:
-        raise ToolError(f"There are {MAX_TASKS} tasks already. Delete what is done with first.")
+        raise ToolError(f"There are {MAX_TASKS} tasks already. Delete finished ones first.")
     tasks.last_id += 1
     task = Task(str(tasks.last_id), input.subject, input.description, input.active_form or "")
     task.metadata.update(input.metadata)

@@ -9,7 +9,7 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, too
 from cellwright.tools.planning.tasks.tasks import LIMITS, TaskId, Tasks, TasksOf
 from cellwright.tools.planning.todos import TodosOutput, todos_output
 
-DESCRIPTION = "A task with its description, what it blocks and what it waits for. TaskList shows all ids."
+DESCRIPTION = "Return a task with its description, what it blocks and what blocks it. TaskList shows all ids."
 
 
 class TaskGetInput(ToolInput):

@@ -7,7 +7,7 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, too
 from cellwright.tools.planning.tasks.tasks import LIMITS, TasksOf
 from cellwright.tools.planning.todos import TodosOutput, todos_output
 
-DESCRIPTION = "All tasks with their ids, status, owner and what they wait for."
+DESCRIPTION = "Return all tasks with their ids, status, owner and blockers."
 
 
 class TaskListInput(ToolInput):

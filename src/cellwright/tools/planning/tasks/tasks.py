@@ -19,7 +19,7 @@ TaskId = Annotated[
     str, Meta(min_length=1, max_length=20, description="The task's id, as TaskCreate and TaskList give it.")
 ]
 ActiveForm = Annotated[
-    str, Meta(min_length=1, max_length=500, description="The subject as what is being done: `Fixing the parser`.")
+    str, Meta(min_length=1, max_length=500, description="The subject in progressive form: `Fixing the parser`.")
 ]
 Metadata = Annotated[dict[str, Any], Meta(description="Notes of your own, by key; null takes a key away.")]
 
