@@ -268,7 +268,7 @@ check-browser-side: labextension/node_modules/.installed labextension/typecheck/
 written: $(VENV)/.test  ## what is written down of the built-in tools: the schemas of their inputs, and the rest of their definitions; and what repeats the table of options
 	$(BIN)/python tests/house/test_input_schemas.py
 	PYTHONPATH=tests/shared $(BIN)/python tests/house/test_written_definitions.py
-	$(BIN)/python tests/config/settings/test_written_options.py
+	$(BIN)/python tests/config/settings/test_option_table.py
 	$(BIN)/python tests/docs/test_written_numbers.py
 	$(BIN)/python release/release.py --written
 

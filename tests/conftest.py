@@ -20,7 +20,7 @@ import hypothesis
 import pytest
 
 from cellwright.testing import MessagesServer
-from forked.forked_python import VARIABLE, forked_python
+from forked.forked_python import VARIABLE, forked_python, jupyter_packages
 
 # what tests start, hundreds of Python processes, reads compiled modules instead of compiling them each time
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -171,9 +171,13 @@ def without_iri_parsers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 def forked_pythons(without_iri_parsers: None) -> Iterator[None]:
     """Servers and kernels that tests start are forked from processes that have imported their libraries."""
     folder = Path(tempfile.mkdtemp(prefix="forked-"))  # a socket's path has 107 bytes at most
-    with forked_python(folder) as program, pytest.MonkeyPatch.context() as environ:
-        environ.setenv(VARIABLE, str(program))
-        yield
+    with pytest.MonkeyPatch.context() as environ:
+        packages = str(jupyter_packages(folder))
+        environ.syspath_prepend(packages)
+        environ.setenv("PYTHONPATH", packages, prepend=os.pathsep)
+        with forked_python(folder) as program:
+            environ.setenv(VARIABLE, str(program))
+            yield
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sqlite3
-import threading
-import tracemalloc
 from pathlib import Path
 
 import pytest
 from indexed_project import FILES, build_index, start_indexer
-from tree_sitter import Parser
 
 from cellwright.codebase.index_reader import MIN_SCORE, IndexJob, IndexStatus, reading, status_of
 from cellwright.codebase.index_request import BUSY
 from cellwright.codebase.indexer import HELPED_FILES
-from cellwright.codebase.parsing.facts import facts_of
-from cellwright.codebase.parsing.grammars import CPP, PIECE_BYTES, PYTHON, language_of, parse
-from cellwright.codebase.parsing.python_names import python_names
 from cellwright.codebase.store import index_path, lock_path
 from cellwright.sessions.transcripts.transcript_lock import acquire, is_held
 from eventual import eventually
@@ -160,45 +153,6 @@ def test_the_tables_of_words_are_made_anew_when_most_of_them_is_dead(root: Path)
         assert reader.lexical("load rows")[0].qualified == "load_rows"
     with sqlite3.connect(database) as connection:
         assert connection.execute("SELECT value FROM meta WHERE key = 'versions'").fetchone() == (len(FILES) + 1,)
-
-
-def test_what_was_parsed_is_not_kept_in_memory() -> None:
-    text = b"class Server:\n    def stop(self):\n        return self.stop()\n\n" * 900
-    tracemalloc.start()
-    try:
-        for find in (lambda text: facts_of(PYTHON, text), lambda text: python_names(text, "Server")):
-            find(text + b"# once")
-            gc.collect()
-            before = tracemalloc.get_traced_memory()[0]
-            for again in range(6):
-                find(text + b"# again" * again)
-            gc.collect()  # other threads of the tests allocate, too: six copies that are kept would be far above that
-            assert tracemalloc.get_traced_memory()[0] - before < 3 * len(text)
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_text_parsed_in_pieces_beside_other_threads_has_the_tree_that_it_has_parsed_whole() -> None:
-    method = b'    def stop(self):\n        """Stop\n\n        it, "now".\n        """\n        return self.stop()\n\n'
-    texts = [
-        (PYTHON, b"class Server:\n" + b"#" * shift + b"\n" + method * (2 * PIECE_BYTES // len(method)))
-        for shift in range(0, len(method), 7)
-    ]
-    texts += [
-        (PYTHON, texts[0][1] + b"def broken(:\n"),
-        (CPP, b"/* " + b"x" * PIECE_BYTES + b"\n */ int last() {}\n"),
-        (PYTHON, b"x = [" + b"f(1), " * PIECE_BYTES + b"]"),
-    ]
-    done = threading.Event()
-    other = threading.Thread(target=done.wait)
-    other.start()
-    try:
-        for grammar, text in texts:
-            whole = Parser(language_of(grammar)).parse(text).root_node
-            assert str(parse(grammar, text).root_node) == str(whole)
-    finally:
-        done.set()
-        other.join()
 
 
 def test_a_project_without_an_index_has_a_status(root: Path) -> None:

@@ -6,10 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-import pytest
-
 from cellwright.config.front_matter import read_front_matter, texts
-from cellwright.config.skills.find_skills import SkillPlace, find_skills
 from eventual import paces
 from row_tables import for_each_row
 
@@ -161,13 +158,3 @@ def test_quoted_texts_are_read_as_yaml_reads_them() -> None:
     for text in ("a: b", "# c", "it's", "[x]", "true", "1", "", " ", "a\\n", "é", "a,b", "{", "- a", "a\tb"):
         line = f'key: "{text}"'
         assert read_front_matter(f"---\n{line}\n---\n").values == yaml.safe_load(line), line
-
-
-@for_each_row("name", ["SKILL.md", "skill.md", "Skill.md"])
-def test_a_skills_file_may_be_written_in_any_case(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
-    users = tmp_path_factory.mktemp("users")
-    (users / "skills" / "tidy").mkdir(parents=True)
-    (users / "skills" / "tidy" / name).write_text("---\nname: tidy\ndescription: Tidy up.\n---\nBe tidy.\n", "utf-8")
-    (users / "skills" / "other.txt").write_text("no skill", "utf-8")
-    place = SkillPlace(cwd=users, project=users, users=users, managed=users / "none", built_in=False)
-    assert {skill.name: skill.description for skill in find_skills(place).values()} == {"tidy": "Tidy up."}

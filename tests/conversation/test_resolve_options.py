@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.credentials.api_key_helper import with_helpers_key
 from cellwright.config.settings.settings import load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.resolve_options import (
@@ -108,22 +107,6 @@ def test_bypassing_that_is_switched_off_is_refused(settled):
     with pytest.raises(CellwrightError, match="switched off") as caught:
         mode_of(RunOptions(mode="bypassPermissions"), settings, {"IS_SANDBOX": "1"})
     assert caught.value.code == ErrorCode.PERMISSION_DENIED
-
-
-def test_a_key_helper_runs_again_only_when_its_key_is_old(tmp_path):
-    command = f"echo x >> {tmp_path}/runs; echo key-$(wc -l < {tmp_path}/runs)"
-    environ = {"PATH": "/usr/bin:/bin"}
-    keys = [with_helpers_key(environ, command)["ANTHROPIC_API_KEY"] for _ in range(3)]
-    assert keys == ["key-1"] * 3
-    old = {**environ, "CLAUDE_CODE_API_KEY_HELPER_TTL_MS": "0"}
-    assert with_helpers_key(old, command)["ANTHROPIC_API_KEY"] == "key-2"
-
-
-@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"])
-def test_a_key_that_is_there_needs_no_helper(name):
-    environ = {name: "mine"}
-    assert with_helpers_key(environ, "exit 1") is environ
-    assert with_helpers_key({}, None) == {}
 
 
 def test_where_nobody_can_be_asked_the_question_is_told(tmp_path):

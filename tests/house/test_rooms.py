@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MAX_ENTRIES = 16
-MAX_ENTRIES_AT_THE_TOP = 29
+MAX_ENTRIES_AT_THE_TOP = 30
 SOURCES = ("src/cellwright/", "labextension/src/", "labextension/test/", "tests/")
 IN_DOCUMENTS = re.compile(
     r"`((?:src|tests|benchmarks|labextension|agent|checkpoints|codebase|commands|config|conversation|doctor|features|kernel|markdown|model"

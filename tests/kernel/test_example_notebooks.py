@@ -63,6 +63,8 @@ def shown(notebook: Any) -> list[Any]:
                 for kind, text in output.get("data", {}).items()
             }
             text = output.get("text", "").replace("Overwriting", "Writing")
+            if text and found and found[-1][0] == cell.id and found[-1][2]:
+                text = found.pop()[2] + text  # what is printed comes in as many pieces as the kernel is slow
             found.append((cell.id, data, text, dict(output.get("metadata", {}))))
     return found
 

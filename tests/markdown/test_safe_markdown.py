@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
-from tests.markdown.test_payloads import active_in
+from tests.markdown.test_active_content import active_in
 
 from cellwright.markdown.active_content import active_parts
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls

@@ -9,8 +9,6 @@ import pytest
 
 from cellwright.agent.context.context_usage import prompt_sections
 from cellwright.agent.tool import tool
-from cellwright.config.output_styles.output_style import BUILT_IN, find_styles
-from cellwright.config.skills.find_skills import SkillPlace
 from cellwright.conversation.prompts.system_prompt import system_blocks, system_sections
 from cellwright.sessions.transcripts.transcript_line import encode_json
 from cellwright.testing import MessagesServer, say, think, turn, use
@@ -49,19 +47,6 @@ def test_each_section_has_its_tokens() -> None:
     names = [section.name or "Introduction" for section in system_sections(tools)]
     assert [part.name for part in parts] == [*names, "Appended"]
     assert all(part.tokens > 0 for part in parts)
-
-
-def test_a_style_leaves_out_what_it_does_not_keep(tmp_path: Path) -> None:
-    place = SkillPlace(cwd=tmp_path, project=tmp_path, users=tmp_path / "users", managed=tmp_path / "managed")
-    styles = find_styles(place)
-    assert set(styles) == {"default", "explanatory", "learning", "concise", "proactive"}
-    assert len(list(BUILT_IN.glob("*.md"))) == len(styles) - 1
-    for name, style in styles.items():
-        found = {section.name for section in system_sections([], style)}
-        assert "How to work" in found, name
-        assert ("How to answer" in found) is (name == "default"), name
-        assert "Instructions" in found, name
-        assert "Calls" in found, name
 
 
 def test_a_tool_that_a_rule_takes_away_is_not_recommended(talk: Talk) -> None:

@@ -49,6 +49,20 @@ def hand(prompt: str, kind: str = "general-purpose", **more: Any) -> Any:
     return use("Agent", description="a task", prompt=prompt, subagent_type=kind, **more)
 
 
+def begin_slow_agent(talk: Talk) -> tuple[Gate, Any]:
+    """An agent that works in the background until the gate is opened."""
+    talk.begin()
+    gate = Gate()
+    talk.say(
+        "Go",
+        hand("slow task", run_in_background=True),
+        turn(hold(gate), say("never"), when="slow task"),
+        turn(say("It works."), when="works in the background"),
+    )
+    (working,) = talk.conversation.features.subagents.background
+    return gate, working
+
+
 def agent_id(result: ToolEnd) -> str:
     return str(result.structured["agent_id"])
 
@@ -478,15 +492,7 @@ def test_what_ends_while_claude_ends_is_told_in_the_same_run(talk: Talk) -> None
 
 
 def test_tasks_lists_and_stops_agents(talk: Talk) -> None:
-    talk.begin()
-    gate = Gate()
-    talk.say(
-        "Go",
-        hand("slow task", run_in_background=True),
-        turn(hold(gate), say("never"), when="slow task"),
-        turn(say("It works."), when="works in the background"),
-    )
-    (working,) = talk.conversation.features.subagents.background
+    gate, working = begin_slow_agent(talk)
 
     def page(text: str) -> str:
         call = CommandCall(talk.conversation, RunOptions(), text)
@@ -515,15 +521,7 @@ def test_an_unknown_agent_is_named_with_those_there_are(talk: Talk) -> None:
 
 
 def test_closing_the_conversation_ends_agents_in_the_background(talk: Talk) -> None:
-    talk.begin()
-    gate = Gate()
-    talk.say(
-        "Go",
-        hand("slow task", run_in_background=True),
-        turn(hold(gate), say("never"), when="slow task"),
-        turn(say("It works."), when="works in the background"),
-    )
-    (working,) = talk.conversation.features.subagents.background
+    gate, working = begin_slow_agent(talk)
     talk.conversation.close()
     assert working.task.cancelled()
     gate.open()

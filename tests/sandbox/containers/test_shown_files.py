@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from cellwright.agent.calls.confinement import Confinement, Container
-from cellwright.tools.process.child_processes import ChildProcesses, Command
-from cellwright.tools.process.environment import child_environment
-from cellwright.tools.process.runner import OutputHead, RunningProgram
+from cellwright.tools.process.child_processes import ChildProcesses
 from confined import sandbox_by, staging_sandbox
 from processes.container_images import archive
+from processes.containers_at_work import run
 from processes.marked_processes import wait_until_gone
 
 
@@ -31,25 +29,6 @@ def bounds(root: Path, files: Path, *, writes: bool = True, **more: object) -> C
     return Confinement(
         read=(str(root),), write=(str(root),) if writes else (), container=container, keeps_installed=writes
     )
-
-
-def run(
-    script: str, root: Path, children: ChildProcesses, confinement: Confinement, seconds: float = 60, **more: object
-) -> tuple[int, str]:
-    async def play() -> tuple[int, str]:
-        output = OutputHead(100_000)
-        command = Command(
-            arguments=["/usr/bin/bash", "-c", script],
-            cwd=root,
-            environ={**child_environment(os.environ), "OF_THIS_MACHINE": "seen"},
-            confinement=confinement,
-            **more,  # type: ignore[arg-type]
-        )
-        program = await RunningProgram.started(command, output=output.take, children=children)
-        await program.finish(seconds)
-        return program.exit_code, output.text()
-
-    return asyncio.run(play())
 
 
 def test_a_command_sees_the_files_and_the_project(image_files: Path, root: Path, children: ChildProcesses) -> None:

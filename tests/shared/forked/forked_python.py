@@ -64,6 +64,9 @@ KINDS = tuple(dict.fromkeys(LIBRARIES.values()))
 VARIABLE = "FORKED_PYTHON"
 """What names the program in the environment of the tests."""
 
+PROVISIONER = "kernels_with_socket_files"
+"""The package of `jupyter_packages`, and the name by which a kernelspec asks for what is in it."""
+
 SPENT = "spent"
 """The file of a folder that says what its processes have computed: seconds, a line each."""
 
@@ -166,7 +169,10 @@ def program_in(environ: Mapping[str, str]) -> str:
 
 
 def jupyter_place(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which Jupyter's own kernel, python3, runs the program of the tests; other kernels stay."""
+    """The environment in which Jupyter's own kernel, python3, runs the program of the tests; other kernels stay.
+
+    Its sockets are files, by what `jupyter_packages` has.
+    """
     program = Path(program_in(environ))
     there = program.parent / "jupyter"
     spec = there / "kernels" / "python3" / "kernel.json"
@@ -176,10 +182,22 @@ def jupyter_place(environ: Mapping[str, str]) -> dict[str, str]:
         own = KernelSpecManager().get_kernel_spec("python3")
         shutil.copytree(own.resource_dir, spec.parent)
         own.argv[0] = str(program)
+        own.metadata["kernel_provisioner"] = {"provisioner_name": PROVISIONER}
         spec.write_text(own.to_json(), "utf-8")
     if VARIABLE not in environ:
         return {}
     return {"JUPYTER_PATH": os.pathsep.join([str(there), *filter(None, [environ.get("JUPYTER_PATH")])])}
+
+
+def jupyter_packages(folder: Path) -> Path:
+    """Make a folder with the package that `jupyter_place` needs on the path of whatever starts kernels."""
+    facts = folder / "packages" / f"{PROVISIONER}-1.dist-info"
+    facts.mkdir(parents=True)
+    shutil.copy(Path(__file__).with_name("kernel_sockets.py"), facts.parent / f"{PROVISIONER}.py")
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PROVISIONER}\nVersion: 1\n", "utf-8")
+    points = f"[jupyter_client.kernel_provisioners]\n{PROVISIONER} = {PROVISIONER}:SocketFiles\n"
+    (facts / "entry_points.txt").write_text(points, "utf-8")
+    return facts.parent
 
 
 def spent_in(folder: Path) -> float:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-import pytest
 from request_parts import (
     ASK,
     HELLO,
@@ -68,25 +65,6 @@ def test_a_beta_adds_its_fields(client, beta, changes):
     api = client([say("Yes.")])
     assert "Extra inputs" in (message := api.error(api.body(**changes))) or "Input" in message
     assert api.post(api.body(**changes), **{"anthropic-beta": f"other-2026-01-01,{beta}"}).status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("raw", "message"),
-    [
-        (b'{"model":', "The request body is not valid JSON: Expecting value"),
-        (b"[]", "The request body is not valid JSON"),
-        (b'{"max_tokens": NaN}', "The request body is not valid JSON: NaN is not valid JSON"),
-        (b'{"model": "\\ud83d"}', "no low surrogate in string"),
-        (b"\xff", "The request body is not valid JSON"),
-    ],
-)
-def test_a_body_that_is_no_json_is_refused(client, raw, message):
-    assert message in client().error(raw)
-
-
-def test_a_paired_surrogate_is_json(client):
-    api = client([say("Yes.")])
-    assert api.post(json.dumps(api.body(system="😀")).encode()).status_code == 200
 
 
 def test_a_conversation_that_grows_is_checked_at_its_new_end(client):

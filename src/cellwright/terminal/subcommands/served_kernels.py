@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_KERNELS = 8
 START_SECONDS = 60.0
+MAX_STARTS = 3
+"""A kernel that ends before it answers is started anew: another process may have taken a port that was chosen for it."""
 NUDGE_SECONDS = 1.0
 ALIVE_SECONDS = 1.0
 MAX_SIGNALS = 40
@@ -155,6 +157,26 @@ class _OwnKernel:
             await self._manager.shutdown_kernel(now=True)
 
     async def _start(self) -> None:
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                for _ in range(MAX_STARTS):
+                    manager, client = await self._launch()
+                    reading = asyncio.create_task(self._read(client))
+                    self._tasks = [reading]
+                    if await self._answers(manager, client):
+                        break
+                    reading.cancel()
+                    await asyncio.wait({reading})
+                    client.stop_channels()
+                    await manager.shutdown_kernel(now=True)
+                else:
+                    raise KernelFailed(f"The kernel ended {MAX_STARTS} times before it answered.")
+                self._tasks.append(asyncio.create_task(self._watch(manager)))
+                await self._connect(client)
+        except TimeoutError as error:
+            raise KernelFailed(f"The kernel did not start within {START_SECONDS:g} s.") from error
+
+    async def _launch(self) -> tuple[AsyncKernelManager, AsyncKernelClient]:
         with importing:
             from jupyter_client.manager import AsyncKernelManager  # many servers never need one
 
@@ -171,18 +193,19 @@ class _OwnKernel:
         await manager.start_kernel(cwd=str(self._folder), env={**child_environment(self._environ), **own}, **streams)
         client = self._client = manager.client()
         client.start_channels(stdin=False, hb=False)
-        self._tasks = [asyncio.create_task(self._read(client)), asyncio.create_task(self._watch(manager))]
-        try:
-            async with asyncio.timeout(START_SECONDS):
-                await self._connect(client)
-        except TimeoutError as error:
-            raise KernelFailed(f"The kernel did not start within {START_SECONDS:g} s.") from error
+        return manager, client
 
-    async def _connect(self, client: AsyncKernelClient) -> None:
-        while not self._published.is_set():  # what is published before somebody listens is lost
+    async def _answers(self, manager: AsyncKernelManager, client: AsyncKernelClient) -> bool:
+        """Wait until the kernel publishes something, or has ended: what is published before somebody listens is lost."""
+        while not self._published.is_set():
+            if not await manager.is_alive():
+                return False
             client.kernel_info()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._published.wait(), NUDGE_SECONDS)
+        return True
+
+    async def _connect(self, client: AsyncKernelClient) -> None:
         loading = client.execute(_LOAD, silent=True, store_history=False)
         while (reply := await client.get_shell_msg(timeout=None))["parent_header"].get("msg_id") != loading:
             pass  # the answers to what was asked before

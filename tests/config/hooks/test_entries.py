@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hook_scenes import call_fields, command, fire, group, source, told
 from hypothesis import given
@@ -33,10 +32,7 @@ from cellwright.config.hooks.entries import (
 )
 from cellwright.config.hooks.hooks import hooks_from
 from cellwright.config.hooks.hooks_in_force import HooksInForce
-from cellwright.config.mcp import entries as mcp_entries
-from cellwright.config.mcp.entries import WrittenServer, described_entry, read_written
 from cellwright.config.trust.exact_text import bulleted, exact
-from cellwright.tools.mcp.server_entry import OAuthClient
 
 SECRETS = {"GITHUB_TOKEN": "ghp_" + "a1B2" * 9, "DB_PASSWORD": "wolf-1", "AWS_SECRET_ACCESS_KEY": "k" * 40}
 ENVIRON = {**os.environ, **SECRETS, "GREETING": "hello"}
@@ -212,38 +208,6 @@ def test_every_field_of_a_hook_is_shown_or_harmless(entry: HookEntry) -> None:
             assert other != value, f"no sample of {each.name}"
             changed = dataclasses.replace(entry, **{each.name: other})
             assert described_hook("PreToolUse", changed, {}) != before, each.name
-
-
-SERVERS = [
-    WrittenServer(transport="stdio", command="run", args=("a",), env={"A": "b"}),
-    WrittenServer(transport="http", url="https://x.example", headers={"A": "b"}, headers_helper="h"),
-]
-
-
-def as_json(server: WrittenServer) -> dict[str, Any]:
-    keys = {"headers_helper": "headersHelper", "transport": "type"}
-    given_ = {keys.get(name, name): value for name, value in json.loads(msgspec.json.encode(server)).items() if value}
-    if server.oauth is not None:
-        given_["oauth"] = {"clientId": server.oauth.client_id}
-    return given_
-
-
-@pytest.mark.parametrize("server", SERVERS, ids=["stdio", "http"])
-def test_every_field_of_a_server_is_shown_or_harmless(server: WrittenServer) -> None:
-    assert read_written(as_json(server), strict=True) == server
-    others: dict[str, Any] = {
-        **{"command": "other", "args": ("b",), "env": {"A": "c"}, "url": "https://y.example", "headers": {"B": "b"}},
-        **{"headers_helper": "other", "oauth": OAuthClient(client_id="me")},
-    }
-    before = described_entry(as_json(server))
-    unused = {"url", "headers", "headers_helper", "oauth"} if server.command else {"command", "args", "env"}
-    for name in set(server.__struct_fields__) - mcp_entries.NOT_SHOWN - unused:
-        changed = msgspec.structs.replace(server, **{name: others[name]})
-        assert described_entry(as_json(changed)) != before, name
-    for name in unused - {"oauth"}:
-        decoy = {**as_json(server), {"headers_helper": "headersHelper"}.get(name, name): "x"}
-        with pytest.raises(mcp_entries.BadEntry, match="and has `"):
-            read_written(decoy, strict=True)
 
 
 def strings(value: object) -> Iterator[str]:

@@ -195,6 +195,30 @@ def test_a_kernel_that_starts_runs_no_module_of_the_folder(project: Path) -> Non
     play(scene)
 
 
+TAKES_A_PORT = """
+import json, pathlib, socket, sys
+files = [each for each in sys.orig_argv if each.endswith(".json")]
+first = pathlib.Path(__file__).with_name("first")
+if "ipykernel_launcher" in sys.orig_argv and not first.exists():
+    first.touch()
+    taken = socket.create_server(("127.0.0.1", json.loads(pathlib.Path(files[0]).read_text())["shell_port"]))
+"""
+
+
+def test_a_kernel_whose_port_was_taken_is_started_anew(project: Path, tmp_path: Path) -> None:
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "sitecustomize.py").write_text(TAKES_A_PORT, "utf-8")
+
+    async def scene() -> None:
+        async with serving(project, PYTHONPATH=os.pathsep.join([str(modules), os.environ["PYTHONPATH"]])) as client:
+            looked = await client.call_tool("Variables", {})
+            assert not looked.is_error, text_of(looked)
+
+    play(scene)
+    assert (modules / "first").exists()
+
+
 def test_notebooks_are_resources_as_markdown(project: Path) -> None:
     async def scene() -> None:
         async with serving(project, "--tools", "Read") as client:

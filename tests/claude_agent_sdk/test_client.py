@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,6 @@ from eventual import eventually
 
 SERVER = Path(__file__).parents[1] / "shared" / "mcp_servers" / "plain_server.py"
 PLAIN = {"command": sys.executable, "args": [str(SERVER), "--answers"]}
-
-
-@pytest.fixture
-def server(
-    messages_server: Callable[..., MessagesServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> MessagesServer:
-    made = messages_server()
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", made.url)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", made.api_key)
-    monkeypatch.chdir(tmp_path)
-    return made
 
 
 async def answer(client: sdk.ClaudeSDKClient, prompt: str) -> sdk.ResultMessage:

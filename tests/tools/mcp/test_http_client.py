@@ -5,67 +5,30 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tools.mcp.connected_server import call, connected, run
+from tests.tools.mcp.connected_server import entry_of as entry_named
 
-from cellwright.agent.tool import ToolContext
 from cellwright.config.mcp.entries import ServerOrigin, described_entry, read_entries
 from cellwright.errors import ToolError
-from cellwright.tools.mcp.connection import ServerConnection
 from cellwright.tools.mcp.headers_helper import HelperAuth
 from cellwright.tools.mcp.http_client import MAX_BODY_BYTES
 from cellwright.tools.mcp.server_entry import ServerEntry
-from cellwright.tools.mcp.tools import server_tools
 from mcp_servers.hostile_http import HostileServer, hostile_server
 
-SOON = 120
+
+def entry_of(url: str, **more: Any) -> ServerEntry:
+    return entry_named("hostile", type="http", url=url, **more)
 
 
 @pytest.fixture
 def hostile() -> Iterator[HostileServer]:
     with hostile_server() as made:
         yield made
-
-
-def entry_of(url: str, **more: Any) -> ServerEntry:
-    origin = ServerOrigin(scope="user", label="a test", cwd=Path.cwd())
-    read = read_entries({"hostile": {"type": "http", "url": url, **more}}, origin, {})
-    assert not read.notices
-    return read.entries["hostile"]
-
-
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(SOON):
-            await scene
-
-    asyncio.run(bounded())
-
-
-@asynccontextmanager
-async def connected(entry: ServerEntry) -> AsyncIterator[ServerConnection]:
-    made = ServerConnection(
-        entry,
-        os.environ,
-        connect_seconds=SOON,
-        roots=list,
-        make_tools=lambda each: server_tools(each, os.environ),
-    )
-    made.start()
-    await made.settled.wait()
-    try:
-        yield made
-    finally:
-        await made.close()
-
-
-async def call(connection: ServerConnection, name: str) -> str:
-    result = await connection.call_tool(name, {}, ToolContext("id", lambda **_: None))
-    return str(result.content[0].text)
 
 
 @pytest.mark.parametrize(

@@ -8,29 +8,26 @@ import io
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
+from tests.tools.mcp.connected_server import SOON, connected, entry_of, run
 
 from cellwright.agent.tool import ToolContext
-from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.errors import ToolError
 from cellwright.model.images.png_checksums import has_right_checksums
 from cellwright.tools.mcp.connection import ServerConnection
 from cellwright.tools.mcp.results import image_or_words, result_of
 from cellwright.tools.mcp.schema import safe_schema
 from cellwright.tools.mcp.stdio_messages import Chatter, StdioMessages, Unreadable
-from cellwright.tools.mcp.tools import server_tools
 from cellwright.tools.mcp.transports import MESSAGE_SECONDS, REST_SECONDS
 from eventual import growth
 from forked.forked_python import program_in
 
 ODD = Path(__file__).parents[2] / "shared" / "mcp_servers" / "odd_server.py"
-SOON = 120
 
 UNDERSTOOD = {
     "content_text": "fine",
@@ -107,31 +104,9 @@ FAILED = {
 }
 
 
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(SOON):
-            await scene
-
-    asyncio.run(bounded())
-
-
-@asynccontextmanager
-async def server(*arguments: str, command: str = "", seconds: float = SOON) -> AsyncIterator[ServerConnection]:
-    origin = ServerOrigin(scope="user", label="a test", cwd=Path.cwd())
+def server(*arguments: str, command: str = "", seconds: float = SOON) -> AbstractAsyncContextManager[ServerConnection]:
     own = {"command": command or program_in(os.environ), "args": [str(ODD), *arguments]}
-    made = ServerConnection(
-        read_entries({"odd": own}, origin, {}).entries["odd"],
-        os.environ,
-        connect_seconds=seconds,
-        roots=list,
-        make_tools=lambda each: server_tools(each, os.environ),
-    )
-    made.start()
-    await made.settled.wait()
-    try:
-        yield made
-    finally:
-        await made.close()
+    return connected(entry_of("odd", **own), seconds=seconds)
 
 
 async def call(connection: ServerConnection, name: str) -> str:

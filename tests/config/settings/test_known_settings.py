@@ -1,4 +1,4 @@
-"""Who may say what of inline completion: anybody that it is off, its user alone what it may cost."""
+"""Who may say what about inline completion and its cost, and about secrets that go to Claude."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def said(tmp_path: Path) -> Any:
     return settings
 
 
-def test_it_may_be_used_and_costs_a_dollar_a_day_at_most(said: Any) -> None:
+def test_completion_may_be_used_and_costs_a_dollar_a_day_at_most(said: Any) -> None:
     settings = said()
     assert settings.inline_completion
     assert settings.inline_completion_budget == 1.0
@@ -62,3 +62,30 @@ def test_budgets_are_the_users_own_and_what_is_set_in_the_kernel_goes_before_the
     assert values == {"cellwright": {"dailyBudget": 4.0, "sessionBudget": 0.0}}
     with pytest.raises(TraitError, match="an amount in US dollars"):
         Claude(notebook_budget=-1)
+
+
+def write(file: Path, redacts: bool | None) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({} if redacts is None else {"cellwright": {"redactSecrets": redacts}}), "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("managed", "user", "local", "project", "redacts"),
+    [
+        (None, None, None, None, True),
+        (None, False, None, None, False),
+        (None, None, False, False, True),
+        (True, False, False, False, True),
+        (False, True, None, None, False),
+    ],
+)
+def test_where_redaction_counts(
+    tmp_path: Path, managed: bool | None, user: bool | None, local: bool | None, project: bool | None, redacts: bool
+) -> None:
+    home, folder = tmp_path / "home", tmp_path / "project"
+    write(tmp_path / "managed" / "managed-settings.json", managed)
+    write(home / ".claude" / "settings.json", user)
+    write(folder / ".claude" / "settings.json", project)
+    write(folder / ".claude" / "settings.local.json", local)
+    environ = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright")}
+    assert load_settings(folder, environ, managed=tmp_path / "managed").redact_secrets is redacts

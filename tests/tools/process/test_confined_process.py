@@ -175,7 +175,7 @@ from pathlib import Path
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 sys.path[1:1] = {[str(Path(__file__).parents[2] / "shared")]!r}
-from test_confined_children import run
+from test_confined_process import run
 from cellwright.tools.process.child_processes import child_processes
 print(run("printf %s $TMPDIR", Path({str(tmp_path)!r}), child_processes())[1], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -229,7 +229,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 sys.path[:1] = {paths!r}
 from confined import sandbox_by
-from test_confined_children import run
+from test_confined_process import run
 from cellwright.tools.process.child_processes import ChildProcesses
 children = ChildProcesses(find_sandbox=lambda: sandbox_by({mechanism!r}))
 how = {{}} if {mechanism!r} else {{"confinement": None, "memory_mb": 4000}}

@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import warnings
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypedDict
@@ -39,17 +38,6 @@ REFUSED: dict[str, Any] = {
     "resume_drops_turn": "x",
     "session_store": sdk.InMemorySessionStore(),
 }
-
-
-@pytest.fixture
-def server(
-    messages_server: Callable[..., MessagesServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> MessagesServer:
-    made = messages_server()
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", made.url)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", made.api_key)
-    monkeypatch.chdir(tmp_path)
-    return made
 
 
 async def result(prompt: str, **options: Any) -> sdk.ResultMessage:

@@ -10,19 +10,20 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
+from tests.tools.mcp.connected_server import SOON, call, run
+from tests.tools.mcp.connected_server import connected as connected_server
+from tests.tools.mcp.connected_server import entry_of as entry_named
 
-from cellwright.agent.tool import ToolContext
 from cellwright.commands.command import CommandCall
 from cellwright.commands.extensions.mcp import mcp_page
-from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
@@ -32,10 +33,11 @@ from cellwright.tools.mcp.oauth.provider import Challenge
 from cellwright.tools.mcp.oauth.sign_in import SignIn
 from cellwright.tools.mcp.oauth.token_store import Keyring, SignedIn, TokenStore
 from cellwright.tools.mcp.server_entry import ServerEntry
-from cellwright.tools.mcp.tools import server_tools
 from mcp_servers.sign_in_server import SignInServer, sign_in_server
 
-SOON = 120
+
+def entry_of(url: str, **more: Any) -> ServerEntry:
+    return entry_named("guarded", type="sse" if url.endswith("sse") else "http", url=url, **more)
 
 
 @pytest.fixture
@@ -70,21 +72,6 @@ def store(tmp_path: Path) -> TokenStore:
     return TokenStore(tmp_path / "sign-ins", lambda: None)
 
 
-def entry_of(url: str, **more: Any) -> ServerEntry:
-    origin = ServerOrigin(scope="user", label="a test", cwd=Path.cwd())
-    read = read_entries({"guarded": {"type": "sse" if url.endswith("sse") else "http", "url": url, **more}}, origin, {})
-    assert not read.notices
-    return read.entries["guarded"]
-
-
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(SOON):
-            await scene
-
-    asyncio.run(bounded())
-
-
 async def browse(link: str, *, on: bool = True) -> str:
     """Open the link as a browser that is sent on; where to. Not `on`: that page cannot be loaded there."""
     async with httpx2.AsyncClient(timeout=60) as browser:
@@ -104,27 +91,12 @@ async def sign_in(entry: ServerEntry, store: TokenStore, **more: Any) -> None:
     await way.done()
 
 
-@asynccontextmanager
-async def connected(entry: ServerEntry, store: TokenStore) -> AsyncIterator[ServerConnection]:
-    made = ServerConnection(
-        entry,
-        os.environ,
-        connect_seconds=SOON,
-        roots=list,
-        make_tools=lambda each: server_tools(each, os.environ),
-        tokens=store,
-    )
-    made.start()
-    await made.settled.wait()
-    try:
-        yield made
-    finally:
-        await made.close()
+def connected(entry: ServerEntry, store: TokenStore) -> AbstractAsyncContextManager[ServerConnection]:
+    return connected_server(entry, tokens=store)
 
 
 async def whisper(connection: ServerConnection) -> str:
-    result = await connection.call_tool("whisper", {}, ToolContext("id", lambda **_: None))
-    return str(result.content[0].text)
+    return await call(connection, "whisper")
 
 
 @pytest.mark.parametrize("sse", [False, True])

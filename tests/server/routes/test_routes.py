@@ -16,7 +16,7 @@ from cellwright.server.routes.routes import routes
 
 EXAMPLES = 12
 STARTS_RUNS = ("run", "run_in_kernel")
-"""They get bad examples here; test_openapi_runs.py has good ones."""
+"""They get bad examples here; test_runs.py has good ones."""
 
 
 def _shape(pattern: str) -> str:
