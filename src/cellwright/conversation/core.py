@@ -55,6 +55,7 @@ from cellwright.tools.notebook.open_notebook import OpenNotebooks
 if TYPE_CHECKING:
     from cellwright.checkpoints.undo import Undo
     from cellwright.config.hooks.mcp import CallMcpTool
+    from cellwright.conversation.kernel_copies import KernelParts
     from cellwright.doctor.check import Check
     from cellwright.tools.agents.agent import StartAgent
     from cellwright.tools.shell.task_stop import StopAgent
@@ -71,7 +72,7 @@ class Host(Struct, frozen=True, kw_only=True):
     `live_definitions` says of a name what this process itself has by it, `has_name` whether it has a variable, or a table
     with a column, of the name; `checks` gives what `/doctor` looks at besides
     the usual; `find_sandbox` says what can confine commands, and is asked with the first run; `notebook` is the file
-    that this process runs, if it runs one; `features` makes those that only this process has.
+    that this process runs, if it runs one; `kernel` is what features need of a kernel, if this is one.
     """
 
     cwd: Path
@@ -89,7 +90,7 @@ class Host(Struct, frozen=True, kw_only=True):
     checks: Callable[[], Sequence[Check]] = tuple
     find_sandbox: FindSandbox = look_for_sandbox
     notebook: Callable[[], Path | None] = lambda: None
-    features: Callable[[SettingsInForce], Sequence[Feature]] = lambda _in_force: ()
+    kernel: KernelParts | None = None
 
 
 class Core:

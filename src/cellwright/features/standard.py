@@ -36,6 +36,11 @@ from cellwright.tools.shell.user_commands import UserCommands
 
 if TYPE_CHECKING:
     from cellwright.conversation.core import Core
+    from cellwright.conversation.kernel_copies import KernelParts, Turn
+    from cellwright.features.branches.feature import KernelCopies
+    from cellwright.features.branches.preview import TurnPreview
+    from cellwright.features.branches.reruns import Stability
+    from cellwright.features.branches.variables import UndoneVariables
 
 
 class StandardFeatures:
@@ -64,7 +69,12 @@ class StandardFeatures:
         self.budgets = BudgetsInForce(lambda: in_force.settings, core.host.notebook)
         self.titles = Titles(core.model, in_force, core.redaction, lambda: self.budgets.day)
         self.numbers = TracedNumbers(lambda: in_force.settings.numbers, core.host)
-        self.of_host = core.host.features(in_force)
+        self.branches: KernelCopies | None = None
+        self.variables: UndoneVariables | None = None
+        self.preview: TurnPreview | None = None
+        self.stability: Stability | None = None
+        if core.host.kernel is not None:
+            self._add_kernels(core, core.host.kernel)
         self.mcp.add_source(lambda: plugin_servers(in_force))
         self.mcp.add_source(lambda: agents_servers(self.agents.found().agents.values(), cwd))
         core.complete(
@@ -88,7 +98,7 @@ class StandardFeatures:
                 UndoneTurns(core.checkpoints, core.undo, lambda *given: core.sessions.add_notices(*given)),
                 CodeContext(in_force),
                 Mentions(cwd),
-                *self.of_host,
+                *filter(None, (self.branches, self.variables, self.preview, self.stability)),
                 self.numbers,
             ),
             style=lambda: self.styles.chosen()[0],
@@ -96,3 +106,25 @@ class StandardFeatures:
             start_agent=self.subagents.start,
             stop_agent=self.subagents.stop_by_claude,
         )
+
+    def _add_kernels(self, core: Core, kernel: KernelParts) -> None:
+        # other processes need none of them
+        from cellwright.features.branches.reruns import Stability
+
+        self.stability = Stability(kernel.code)
+        if kernel.fork is None:
+            return
+        from cellwright.features.branches.feature import KernelCopies
+        from cellwright.features.branches.preview import TurnPreview
+        from cellwright.features.branches.variables import UndoneVariables
+
+        branches = self.branches = KernelCopies(core.in_force, kernel.fork)
+
+        def turn() -> Turn | None:
+            """The turn that runs, if it can be undone."""
+            if core.checkpoints.turn is None:
+                return None
+            return core.checkpoints.session_of(core.sessions.current).id, core.checkpoints.turn.turn.number
+
+        self.variables = UndoneVariables(kernel.variables, turn, lambda: branches.setting != "off")
+        self.preview = TurnPreview(core, kernel.preview)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from cellwright.conversation.features.feature import Feature
 
 if TYPE_CHECKING:
-    from cellwright.features.stability.copies import KernelCode
+    from cellwright.conversation.kernel_copies import KernelCode, Step
     from cellwright.features.stability.report import StabilityReport
     from cellwright.features.stability.rerun import Chooser, Confirm, Wish
-    from cellwright.features.stability.steps import Step
     from cellwright.sessions.session import Session
 
 
