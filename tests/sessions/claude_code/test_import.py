@@ -19,7 +19,7 @@ from cellwright.conversation.runs.run_request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice
 from cellwright.features.conversation import Conversation
-from cellwright.features.titles import title_of
+from cellwright.sessions.catalog.titles import title_of
 from cellwright.sessions.claude_code.entries import read_entries
 from cellwright.sessions.claude_code.import_session import claude_code_sessions, import_session, named
 from cellwright.sessions.claude_code.messages import messages_of
