@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.conversation.prompts.mentions import Mentions
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.run_options import RunOptions
@@ -50,6 +51,11 @@ class StandardFeatures:
         in_force, cwd = core.in_force, core.host.cwd
         self.tool_log = ToolLog(key=functools.cache(lambda: signing_key(state_folder() / "tool-log-key")))
         self.user_commands = UserCommands(cwd, lambda: in_force.environ)
+        self.checkpoints = Checkpoints(
+            roots=lambda: (cwd, *in_force.settings.additional_directories),
+            enabled=lambda: in_force.settings.file_checkpointing,
+            days=lambda: in_force.settings.cleanup_period_days,
+        )
         self.goal = Goal(lambda: core.sessions.current, in_force)
         self.memory = MemoryContext(in_force)
         self.styles = OutputStyles(in_force)
@@ -95,13 +101,14 @@ class StandardFeatures:
                 NotLoadedNews(in_force, core.hooks, self.skills, self.agents, self.mcp),
                 self.agents,
                 self.subagents,
-                UndoneTurns(core.checkpoints, core.undo, lambda *given: core.sessions.add_notices(*given)),
+                UndoneTurns(self.checkpoints, core),
                 CodeContext(in_force),
                 Mentions(cwd),
                 *filter(None, (self.branches, self.variables, self.preview, self.stability)),
                 self.numbers,
             ),
-            style=lambda: self.styles.chosen()[0],
+            kept=self.checkpoints,
+            style=self.styles.answer_style,
             load_skill=self.skills.load,
             start_agent=self.subagents.start,
             stop_agent=self.subagents.stop_by_claude,
@@ -122,9 +129,10 @@ class StandardFeatures:
 
         def turn() -> Turn | None:
             """The turn that runs, if it can be undone."""
-            if core.checkpoints.turn is None:
+            checkpoints = self.checkpoints
+            if checkpoints.turn is None:
                 return None
-            return core.checkpoints.session_of(core.sessions.current).id, core.checkpoints.turn.turn.number
+            return checkpoints.session_of(core.sessions.current).id, checkpoints.turn.turn.number
 
         self.variables = UndoneVariables(kernel.variables, turn, lambda: branches.setting != "off")
         self.preview = TurnPreview(core, kernel.preview)

@@ -198,7 +198,7 @@ class TurnPreview(Feature):
             preview.stage.tree,
             core.tools.file_state,
             core.tools.open_notebooks,
-            lambda: core.checkpoints.turn,
+            core.kept.recorded,
         )
         runs_code = any(item.kind == "code" for item in chosen)
         names = [] if runs_code else [item.name for item in chosen if item.kind == "variable"]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from cellwright.checkpoints.notebooks import RecordedNotebook
 from cellwright.errors import ToolError
 from cellwright.features.preview.staged_tree import FileChange, StagedTree
 from cellwright.text import counted, visible_line
@@ -33,7 +32,6 @@ from cellwright.tools.notebook.open_notebook import (
 )
 
 if TYPE_CHECKING:
-    from cellwright.checkpoints.turn_recorder import TurnRecorder
     from cellwright.conversation.kernel_copies import CellOutputsKept, Variable
 
 DETAIL_CHARS = 20_000
@@ -152,12 +150,12 @@ def _cell_changes(change: FileChange, outputs: CellOutputsKept) -> list[CellWord
 
 
 class Acceptance(Struct):
-    """Brings what is accepted of a preview into the project, kept like any other change of the turn that `turn` gives."""
+    """Brings what is accepted of a preview into the project, kept like any other change: `recorded` keeps a notebook's."""
 
     tree: StagedTree
     state: FileState
     notebooks: OpenNotebooks
-    turn: Callable[[], TurnRecorder | None]
+    recorded: Callable[[OpenNotebook], OpenNotebook]
 
     async def take(self, item: Item) -> str:
         """Make one change; gives why it could not be made, "" when it is."""
@@ -211,5 +209,5 @@ class Acceptance(Struct):
                 cell_id=change.cell_id,
                 outputs=change.outputs,
             )
-        await RecordedNotebook(notebook, self.turn).change([change])
+        await self.recorded(notebook).change([change])
         return ""
