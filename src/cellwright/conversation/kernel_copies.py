@@ -226,7 +226,7 @@ class PreviewKernel(Protocol):
 
 
 class KernelParts(Struct, frozen=True):
-    """What a kernel has for the features of its conversation. `fork` is None if its system cannot fork it.
+    """The parts of a kernel that features of its conversation need. `fork` is None if its system cannot fork it.
 
     `fork`, `variables` and `preview` make what they name, the same `fork` for all; `code` runs code again.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -37,11 +38,11 @@ from cellwright.tools.shell.user_commands import UserCommands
 
 if TYPE_CHECKING:
     from cellwright.conversation.core import Core
-    from cellwright.conversation.kernel_copies import KernelParts, Turn
+    from cellwright.conversation.kernel_copies import ForkedKernel, KernelParts, Turn
     from cellwright.features.branches.feature import KernelCopies
     from cellwright.features.branches.preview import TurnPreview
-    from cellwright.features.branches.reruns import Stability
     from cellwright.features.branches.variables import UndoneVariables
+    from cellwright.features.stability.feature import Stability
 
 
 class StandardFeatures:
@@ -78,9 +79,9 @@ class StandardFeatures:
         self.branches: KernelCopies | None = None
         self.variables: UndoneVariables | None = None
         self.preview: TurnPreview | None = None
-        self.stability: Stability | None = None
-        if core.host.kernel is not None:
-            self._add_kernels(core, core.host.kernel)
+        self._kernel = core.host.kernel
+        if self._kernel is not None and self._kernel.fork is not None:
+            self._add_forked(core, self._kernel, self._kernel.fork)
         self.mcp.add_source(lambda: plugin_servers(in_force))
         self.mcp.add_source(lambda: agents_servers(self.agents.found().agents.values(), cwd))
         core.complete(
@@ -104,7 +105,7 @@ class StandardFeatures:
                 UndoneTurns(self.checkpoints, core),
                 CodeContext(in_force),
                 Mentions(cwd),
-                *filter(None, (self.branches, self.variables, self.preview, self.stability)),
+                *filter(None, (self.branches, self.variables, self.preview)),
                 self.numbers,
             ),
             kept=self.checkpoints,
@@ -114,18 +115,20 @@ class StandardFeatures:
             stop_agent=self.subagents.stop_by_claude,
         )
 
-    def _add_kernels(self, core: Core, kernel: KernelParts) -> None:
-        # other processes need none of them
-        from cellwright.features.branches.reruns import Stability
+    @functools.cached_property
+    def stability(self) -> Stability | None:
+        """The tests of answers on perturbed data; None if this is no kernel."""
+        from cellwright.features.stability.feature import Stability  # few answers are tested
 
-        self.stability = Stability(kernel.code)
-        if kernel.fork is None:
-            return
+        return None if self._kernel is None else Stability(self._kernel.code)
+
+    def _add_forked(self, core: Core, kernel: KernelParts, fork: Callable[[], ForkedKernel]) -> None:
+        # other processes need none of them
         from cellwright.features.branches.feature import KernelCopies
         from cellwright.features.branches.preview import TurnPreview
         from cellwright.features.branches.variables import UndoneVariables
 
-        branches = self.branches = KernelCopies(core.in_force, kernel.fork)
+        branches = self.branches = KernelCopies(core.in_force, fork)
 
         def turn() -> Turn | None:
             """The turn that runs, if it can be undone."""

@@ -29,7 +29,7 @@ class PromptSection(Struct, frozen=True):
 
 
 class AnswerStyle(Struct, frozen=True):
-    """How to answer. `keeps_coding`: the section on working on code stays beside it."""
+    """The section on how to answer. `keeps_coding`: the section on working on code stays beside it."""
 
     section: PromptSection
     keeps_coding: bool
