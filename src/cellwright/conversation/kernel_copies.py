@@ -21,9 +21,6 @@ NO_BRANCH_LEFT = (
     "one and memory is not short. /branches run CALL runs the code of a call in your kernel."
 )
 
-Turn = tuple[str, int]
-"""A session's id and the number of a turn in it, as checkpoints count."""
-
 STAY = "Variables stay as they are."
 
 

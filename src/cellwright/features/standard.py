@@ -38,10 +38,10 @@ from cellwright.tools.shell.user_commands import UserCommands
 
 if TYPE_CHECKING:
     from cellwright.conversation.core import Core
-    from cellwright.conversation.kernel_copies import ForkedKernel, KernelParts, Turn
+    from cellwright.conversation.kernel_copies import ForkedKernel, KernelParts
     from cellwright.features.branches.feature import KernelCopies
     from cellwright.features.branches.preview import TurnPreview
-    from cellwright.features.branches.variables import UndoneVariables
+    from cellwright.features.branches.variables import Turn, UndoneVariables
     from cellwright.features.stability.feature import Stability
 
 

@@ -9,8 +9,11 @@ from collections.abc import Callable, Sequence
 
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.conversation.features.feature import Feature, RunInfo
-from cellwright.conversation.kernel_copies import STAY, KernelVariables, Turn, VariablesPlan
+from cellwright.conversation.kernel_copies import STAY, KernelVariables, VariablesPlan
 from cellwright.sessions.session import Session
+
+Turn = tuple[str, int]
+"""A session's id and the number of a turn in it, as checkpoints count."""
 
 NO_COPY = "Variables stay as they are: the copy of the kernel from before a turn's code is kept until the next prompt."
 
