@@ -76,6 +76,7 @@ HELD: frozenset[str] = frozenset(
         "files that quote one tool's name",
         "tools whose name more than 3 files quote",
         "test files named after no module or room",
+        "imports of features by those who host them",
     }
 )
 """The rows whose goal was reached: `--check` fails if one of them is lost, and names those that could stand here."""
@@ -83,9 +84,8 @@ HELD: frozenset[str] = frozenset(
 NO_WORSE: Mapping[str, int] = {
     "record types that carry one option": 7,
     "files in which it stands": 17,
-    "circles of modules, types counted": 3,
-    "imports of features by those who host them": 57,
     "rooms without tests of their name": 3,
+    "circles of modules, types counted": 2,
 }
 """How far rows have come whose goal is not reached: `--check` fails if one of them goes back."""
 

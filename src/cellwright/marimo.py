@@ -21,8 +21,8 @@ from msgspec import Struct
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.prompt import Prompt
 from cellwright.conversation.runs.kinds import TrustCheck
+from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import Result
-from cellwright.conversation.runs.run_request import RunSurface
 from cellwright.events import Event, TextDelta, ToolStart
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript

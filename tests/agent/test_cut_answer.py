@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.agent.plain_tools import change, look
 
-from cellwright.agent.context.compaction import CompactionSettings
+from cellwright.agent.agent_setup import CompactionSettings
 from cellwright.agent.tool import tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.errors import ErrorCode

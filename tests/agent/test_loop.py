@@ -11,8 +11,8 @@ import pytest
 from msgspec import to_builtins
 from tests.agent.plain_tools import change, fail, look
 
+from cellwright.agent.agent_setup import CompactionSettings
 from cellwright.agent.calls.approval import Allow, Deny
-from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ToolError

@@ -16,7 +16,8 @@ import os, signal, sys
 from pathlib import Path
 from cellwright.features.conversation import Conversation
 from cellwright.conversation.core import Host
-from cellwright.conversation.runs.run_request import RunRequest, RunSurface
+from cellwright.conversation.runs.run import RunSurface
+from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.conversation.runs.run_options import RunOptions
 real = os.replace
 def killing(source, target, **named):

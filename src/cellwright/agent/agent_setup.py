@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.file_blocks import EndProposals
-from cellwright.agent.context.compaction import AT_80_PERCENT, CompactionSettings
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.prompt import ContextItem
@@ -19,6 +19,7 @@ from cellwright.agent.structured_output.typed_answer import AnswerType
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecords
 from cellwright.events import Event
+from cellwright.model.models import limits
 from cellwright.model.provider import Provider, RequestOptions
 from cellwright.redaction.redaction import Redaction
 
@@ -98,6 +99,31 @@ class ModelSettings(RequestOptions):
 
 
 USUAL_MODEL_SETTINGS = ModelSettings()
+
+
+class CompactionSettings(Struct, frozen=True, kw_only=True):
+    """When a conversation is summed up by itself: at the part `share` of the model's window, or of `window` tokens if that
+    is less. `own_api`: by the API's own compaction where it is there. `clear_tool_results`: before that, the API leaves old
+    results of tools out where they are many (context editing).
+    """
+
+    automatic: bool = True
+    share: float = 0.8
+    window: int | None = None
+    own_api: bool = False
+    clear_tool_results: bool = False
+
+    def limit(self, model: str) -> int:
+        """The tokens at which a conversation with `model` is summed up."""
+        window = limits(model).context_window
+        return round(self.share * min(window, self.window or window))
+
+    def results_cleared_at(self, model: str) -> int | None:
+        """The tokens from which on the API leaves old results of tools out in requests to `model`; None: it keeps them."""
+        return self.limit(model) // 2 if self.clear_tool_results else None
+
+
+AT_80_PERCENT = CompactionSettings()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,8 +12,10 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace as variant
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent import run_errors
@@ -30,7 +32,7 @@ from cellwright.agent.spending.run_model import RunModel
 from cellwright.agent.spending.run_spending import Spending
 from cellwright.agent.steering import ReadySteering, Steering, Submit
 from cellwright.agent.structured_output.run_answer import RunAnswer
-from cellwright.agent.subagent import Nesting, Subagent, Within
+from cellwright.agent.subagent import Nesting, Subagent
 from cellwright.agent.tool import TOOL_SEARCH, Progress, ToolContext
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import ContextAttached, Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
@@ -62,6 +64,13 @@ class _Stop(Exception):
         super().__init__(stop_reason)
         self.stop_reason = stop_reason
         self.error = error
+
+
+class Within(Struct, frozen=True):
+    """The run that a subagent works for, and which of its agents it is."""
+
+    run: AgentRun
+    subagent: Subagent
 
 
 class AgentRun:
@@ -116,6 +125,15 @@ class AgentRun:
     def depth(self) -> int:
         """The level of the agent; Claude itself has 0."""
         return 0 if self.within is None else self.within.run.depth + 1
+
+    @property
+    def agent_now(self) -> AgentSetup:
+        """The agent, with the policy in the mode that the session is in now."""
+        return variant(self.agent, policy=self.agent.policy.in_mode(self.calls.gate.mode))
+
+    def notify(self, message: str, kind: str) -> None:
+        """Tell the hooks of something that the user may want to hear of."""
+        self.hooks.notify(message, kind)
 
     def nested(self, agent: AgentSetup, session: Session, emit: Emit, subagent: Subagent) -> AgentRun:
         """A run of another agent, which works for one of this run's calls."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace as variant
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from cellwright.events import (
     Answered,
     Asked,
     Call,
+    Emit,
     Event,
     Json,
     Notice,
@@ -30,7 +31,6 @@ from cellwright.text import dollars, visible_line
 
 if TYPE_CHECKING:
     from cellwright.agent.agent_setup import AgentSetup
-    from cellwright.agent.loop import AgentRun
     from cellwright.agent.prompt import FullPrompt
     from cellwright.sessions.session import Session
 
@@ -53,17 +53,37 @@ class Subagent(Struct, frozen=True, kw_only=True):
     background: bool = False
 
 
+class InnerRun(Protocol):
+    """The run of an agent that works for another (`AgentRun`)."""
+
+    async def to_the_end(self, prompt: FullPrompt) -> RunEnd: ...
+
+
+class OuterRun(Protocol):
+    """The run within which other agents may work (`AgentRun`)."""
+
+    session: Session
+    ended: bool
+
+    @property
+    def agent_now(self) -> AgentSetup: ...
+    @property
+    def depth(self) -> int: ...
+    def emit(self, event: Event) -> None: ...
+    def notify(self, message: str, kind: str) -> None: ...
+    def nested(self, agent: AgentSetup, session: Session, emit: Emit, subagent: Subagent) -> InnerRun: ...
+
+
 class Nesting(Struct, frozen=True):
     """A call's way to have other agents work within the run it is part of."""
 
-    run: AgentRun
+    run: OuterRun
     tool_use_id: str
 
     @property
     def agent(self) -> AgentSetup:
         """The agent whose call it is, with the policy in the mode that the session is in now."""
-        agent = self.run.agent
-        return variant(agent, policy=agent.policy.in_mode(self.run.calls.gate.mode))
+        return self.run.agent_now
 
     @property
     def session(self) -> Session:
@@ -118,13 +138,6 @@ class Nesting(Struct, frozen=True):
             return await can_use_tool(replace(use, id=self.tool_use_id, preview=_asked_by(subagent, use.preview)))
 
         return ask
-
-
-class Within(Struct, frozen=True):
-    """The run that a subagent works for, and which of its agents it is."""
-
-    run: AgentRun
-    subagent: Subagent
 
 
 def _asked_by(subagent: Subagent, preview: Preview) -> Preview:

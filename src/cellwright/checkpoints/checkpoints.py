@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from cellwright.agent.prompt import ContextItems, PromptContext, text_context
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
+from cellwright.checkpoints.notebooks import RecordedNotebook, RecordedNotebooks
 from cellwright.checkpoints.turn_recorder import TurnRecorder
 from cellwright.checkpoints.undo_notes import describe_undos
 from cellwright.sessions.file_changes import drop_outcomes_older_than, untold_changes
@@ -20,6 +21,7 @@ from cellwright.sessions.session import Session
 from cellwright.text import visible_line
 from cellwright.tools.files.originals import OriginalsOnly, UpcomingChange, drop_older_than
 from cellwright.tools.files.writing.recovery import recover_changes
+from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ SECONDS_PER_DAY = 86_400
 
 
 class Checkpoints:
-    """Keeps what the turns of one conversation change, unless it is not `enabled()`; a `Keeper` of its tools.
+    """Keeps what the turns of one conversation change, unless it is not `enabled()`; the `KeptChanges` of its tools.
 
     `roots` are the folders it works in, its own first. What is older than `days()` is dropped.
     """
@@ -130,6 +132,14 @@ class Checkpoints:
     def after_program(self) -> None:
         if self.turn is not None:
             self.turn.after_program()
+
+    def recorded(self, notebook: OpenNotebook) -> OpenNotebook:
+        """`notebook`, whose cells the turn keeps before they change."""
+        return RecordedNotebook(notebook, lambda: self.turn)
+
+    def recorded_notebooks(self, notebooks: OpenNotebooks) -> OpenNotebooks:
+        """`notebooks`, each as `recorded`."""
+        return RecordedNotebooks(notebooks, lambda: self.turn)
 
     def _tidy(self) -> None:
         if self._tidied:

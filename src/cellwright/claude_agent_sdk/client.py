@@ -36,9 +36,7 @@ from cellwright.claude_agent_sdk.types import (
 from cellwright.commands.command import command_name
 from cellwright.commands.registry import COMMANDS, is_answered_here
 from cellwright.commands.support.session_facts import SERVER_STATUS, session_facts
-from cellwright.config.mcp.entries import ServerOrigin
-from cellwright.conversation.runs.run import Run
-from cellwright.conversation.runs.run_request import RunSurface
+from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, TurnChanged
 from cellwright.features.conversation import Conversation
@@ -198,8 +196,7 @@ class ClaudeSDKClient:
         strict, entries = bool(self._given.get("strict_mcp_config")), servers(self._given)
         if strict or entries:
             read = given_servers(entries, conversation.cwd, conversation.in_force.environment) if entries else {}
-            origin = ServerOrigin(scope="flag", label="mcp_servers", cwd=conversation.cwd)
-            conversation.features.mcp.add_source(lambda: ((read, origin),), only=strict)
+            conversation.features.mcp.add_named([("mcp_servers", read)], only=strict)
 
     async def disconnect(self) -> None:
         """End what goes on, and the conversation; its session stays on disk."""

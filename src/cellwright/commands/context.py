@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from cellwright.agent.context.compaction import CompactionSettings
+from cellwright.agent.agent_setup import CompactionSettings
 from cellwright.agent.context.context_usage import (
     NAMES,
     ContextContents,

@@ -17,10 +17,11 @@ from cellwright.checkpoints.undo import Undo, UndoPlan
 from cellwright.checkpoints.undo_notes import bounded, names_of
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.settings.settings_in_force import TrustQuestion
+from cellwright.conversation.kernel_copies import VariablesPlan
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Changed, change_words
-from cellwright.features.branches.variables import NO_COPY, UndoneVariables, VariablesPlan
+from cellwright.features.branches.variables import NO_COPY
 from cellwright.features.conversation import Conversation
 from cellwright.sessions.session import Session
 from cellwright.text import counted, visible
@@ -83,16 +84,11 @@ def left_out(plan: UndoPlan, cwd: Path, variables: VariablesPlan = NO_VARIABLES)
     return files_and_cells + [(f"`{change.name}`", change.refused) for change in variables.left]
 
 
-def variables_of(conversation: Conversation) -> UndoneVariables | None:
-    """The variables that a turn changed, where a kernel can be copied."""
-    return next((each for each in conversation.features.of_host if isinstance(each, UndoneVariables)), None)
-
-
 async def plan_variables(
     conversation: Conversation, plan: UndoPlan, session: Session, *, force: bool = False
 ) -> VariablesPlan:
     """Plan what becomes of the variables that the turns of `plan` changed."""
-    variables = variables_of(conversation)
+    variables = conversation.features.variables
     if variables is None or plan.redo_of is not None or not plan.code:
         return NO_VARIABLES
     found = await variables.plan([(session.id, turn.number) for turn in plan.turns], force=force)
@@ -103,7 +99,7 @@ async def plan_variables(
 
 
 async def _apply_variables(conversation: Conversation, plan: VariablesPlan) -> list[str]:
-    variables = variables_of(conversation)
+    variables = conversation.features.variables
     return await variables.apply(plan) if variables is not None and plan.coming_back else []
 
 
@@ -223,14 +219,14 @@ def _from_turn(history: History, number: int) -> list[CheckpointTurn]:
 
 def _turn_of_variables(conversation: Conversation, taking: Undo) -> CheckpointTurn | None:
     """The turn whose variables can be brought back, if it is one of the session."""
-    variables = variables_of(conversation)
+    variables = conversation.features.variables
     if variables is None or variables.turn is None or variables.turn[0] != taking.session.id:
         return None
     return taking.journal.history.turn(variables.turn[1])
 
 
 async def _plan_of(conversation: Conversation, taking: Undo, turn: CheckpointTurn) -> VariablesPlan:
-    variables = variables_of(conversation)
+    variables = conversation.features.variables
     found = None if variables is None else await variables.plan([(taking.session.id, turn.number)], force=False)
     return NO_VARIABLES if found is None else found
 
@@ -271,7 +267,7 @@ def turns_to_undo(conversation: Conversation) -> list[int]:
         return []
     going_on = checkpoints.turn.turn if checkpoints.turn is not None else None
     session = checkpoints.session_of(conversation.sessions.current)
-    variables = variables_of(conversation)
+    variables = conversation.features.variables
     last = None if variables is None else variables.turn
     return [
         turn.number
@@ -400,7 +396,7 @@ def _from(plan: UndoPlan, taking: Undo) -> list[CheckpointTurn]:
 def _nothing_to_undo(text: str, history: History, conversation: Conversation | None) -> CommandPage:
     effects = [(turn, effect) for turn in reversed(history.only_effects()) for effect in turn.effects]
     sections = [Section(text)]
-    variables = None if conversation is None else variables_of(conversation)
+    variables = None if conversation is None else conversation.features.variables
     if variables is not None and any(effect.startswith(_CHANGES_VARIABLES) for _, effect in effects):
         sections.append(Section("Variables", text=variables.why_not or NO_COPY))
     return CommandPage([*sections, *_effects(effects), *([_turns(history)] if history.turns else [])])

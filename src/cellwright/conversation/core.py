@@ -20,9 +20,7 @@ from cellwright.agent.prompt import ContextItem, ContextProvider
 from cellwright.agent.spending.run_spending import USUAL_LIMITS, RunLimits
 from cellwright.agent.thread import AgentThread, CallerJobs
 from cellwright.agent.tool import Tool
-from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.hooks.hooks_in_force import HooksInForce
-from cellwright.config.output_styles.output_style import OutputStyle
 from cellwright.config.settings.layers import SCOPES, Scope
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.settings.settings_in_force import SettingsInForce
@@ -31,7 +29,7 @@ from cellwright.conversation.features.feature import Feature, RunInfo
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompts.after_compaction import after_summary
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.prompts.system_prompt import AnswerStyle, system_blocks
 from cellwright.conversation.resolve_options import (
     compaction_settings,
     model_of,
@@ -45,7 +43,7 @@ from cellwright.conversation.runs.user_choices import Choices, with_choices
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.tools.built_in_tools import never_unsaved, no_live_definition
 from cellwright.conversation.tools.thinking_time import ThinkingTime
-from cellwright.conversation.tools.toolset import ConversationTools, ToolMaker
+from cellwright.conversation.tools.toolset import ConversationTools, KeptChanges, ToolMaker
 from cellwright.events import Event
 from cellwright.model.provider import Provider
 from cellwright.redaction.redaction import Redaction, secret_values
@@ -53,8 +51,8 @@ from cellwright.sessions.session import Session
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 
 if TYPE_CHECKING:
-    from cellwright.checkpoints.undo import Undo
     from cellwright.config.hooks.mcp import CallMcpTool
+    from cellwright.conversation.kernel_copies import KernelParts
     from cellwright.doctor.check import Check
     from cellwright.tools.agents.agent import StartAgent
     from cellwright.tools.shell.task_stop import StopAgent
@@ -71,7 +69,7 @@ class Host(Struct, frozen=True, kw_only=True):
     `live_definitions` says of a name what this process itself has by it, `has_name` whether it has a variable, or a table
     with a column, of the name; `checks` gives what `/doctor` looks at besides
     the usual; `find_sandbox` says what can confine commands, and is asked with the first run; `notebook` is the file
-    that this process runs, if it runs one; `features` makes those that only this process has.
+    that this process runs, if it runs one; `kernel` is what features need of a kernel, if this is one.
     """
 
     cwd: Path
@@ -89,7 +87,7 @@ class Host(Struct, frozen=True, kw_only=True):
     checks: Callable[[], Sequence[Check]] = tuple
     find_sandbox: FindSandbox = look_for_sandbox
     notebook: Callable[[], Path | None] = lambda: None
-    features: Callable[[SettingsInForce], Sequence[Feature]] = lambda _in_force: ()
+    kernel: KernelParts | None = None
 
 
 class Core:
@@ -97,7 +95,8 @@ class Core:
 
     tools: ConversationTools
     sessions: ConversationSessions
-    style: Callable[[], OutputStyle]
+    kept: KeptChanges
+    style: Callable[[], AnswerStyle]
 
     def __init__(
         self,
@@ -121,11 +120,6 @@ class Core:
         )
         self.model = ModelConnection(self.in_force, provider)
         self.redaction = Redaction(lambda: {**secret_values(self.in_force.environment), **self.model.keys})
-        self.checkpoints = Checkpoints(
-            roots=lambda: (host.cwd, *self.in_force.settings.additional_directories),
-            enabled=lambda: self.in_force.settings.file_checkpointing,
-            days=lambda: self.in_force.settings.cleanup_period_days,
-        )
         self.sandbox = SandboxLookup(host.find_sandbox)
         self.thinking_time = ThinkingTime(self.sandbox)
         self.hooks = HooksInForce(self.in_force, call_mcp_tool)
@@ -138,19 +132,20 @@ class Core:
         self,
         features: Sequence[Feature],
         *,
-        style: Callable[[], OutputStyle],
+        kept: KeptChanges,
+        style: Callable[[], AnswerStyle],
         load_skill: LoadSkill,
         start_agent: StartAgent,
         stop_agent: StopAgent,
     ) -> None:
         """Take the features, in the order in which they are asked, and what of them is a tool's or the system prompt's."""
         host = self.host
-        self.features, self.style = features, style
+        self.features, self.kept, self.style = features, kept, style
         self.tools = ConversationTools(
             self.in_force,
             self.hooks,
             self.model,
-            self.checkpoints,
+            kept,
             is_unsaved=host.is_unsaved,
             open_notebooks=host.open_notebooks,
             more=host.more_tools,
@@ -174,18 +169,6 @@ class Core:
     def project_confinement(self) -> Confinement | None:
         """The bounds of programs that the project brings along; may wait for the sandbox to be found."""
         return PolicyInForce(self.in_force, RunOptions(), self.sandbox.abilities).confinement_for_project_code()
-
-    def undo(self, session: Session) -> Undo:
-        """The turns of `session`, to be undone. Raises OSError when what was kept of them cannot be read."""
-        from cellwright.checkpoints.undo import Undo  # few runs undo something
-
-        return Undo(
-            journal=self.checkpoints.journal(session),
-            session=session,
-            file_state=self.tools.file_state,
-            notebooks=self.tools.open_notebooks,
-            cwd=self.in_force.cwd,
-        )
 
     def listed(self, agent: AgentSetup) -> str:
         """The lists that `agent` receives with where it works: of skills, and of agents."""

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.agent.recording.recorded_edits import Edit, apply_edit
-from cellwright.checkpoints.checkpoints import Checkpoints
-from cellwright.checkpoints.notebooks import RecordedNotebook, RecordedNotebooks
-from cellwright.checkpoints.turn_recorder import TurnRecorder
+from cellwright.conversation.tools.toolset import KeptChanges
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import UpcomingChange
@@ -183,13 +181,6 @@ def _drift(display_path: str, cell_id: str, what: str) -> ToolError:
     return ToolError(message, code=ErrorCode.FILE_ACCESS_ERROR)
 
 
-def replay_place(cwd: Path, state: FileState, notebooks: OpenNotebooks, checkpoints: Checkpoints) -> ReplayedEdits:
+def replay_place(cwd: Path, state: FileState, notebooks: OpenNotebooks, kept: KeptChanges) -> ReplayedEdits:
     """The place of the runs in `cwd` that share `state` and `notebooks`."""
-
-    def turn() -> TurnRecorder | None:
-        return checkpoints.turn
-
-    def on_disk(path: Path) -> OpenNotebook:
-        return RecordedNotebook(FileNotebook(path), turn)
-
-    return ReplayedEdits(cwd, state, RecordedNotebooks(notebooks, turn), on_disk)
+    return ReplayedEdits(cwd, state, kept.recorded_notebooks(notebooks), lambda path: kept.recorded(FileNotebook(path)))

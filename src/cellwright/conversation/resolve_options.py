@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
-from cellwright.agent.agent_setup import USUAL_MODEL_SETTINGS, ModelSettings
+from cellwright.agent.agent_setup import USUAL_MODEL_SETTINGS, CompactionSettings, ModelSettings
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, ToolUse
 from cellwright.agent.calls.tool_results import output_folder
-from cellwright.agent.context.compaction import CompactionSettings
 from cellwright.config.settings.admin_allow_lists import mode_is_allowed, model_is_allowed, nearest_mode, origin_of
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import TrustQuestion

@@ -22,9 +22,9 @@ from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.conversation.core import Core, Host
 from cellwright.conversation.features.context import checked
 from cellwright.conversation.observers import Observers
-from cellwright.conversation.runs.run import Run
+from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.conversation.runs.starting_run import RunTask
 from cellwright.errors import CellwrightError, ErrorCode, fault
 from cellwright.events import ContextCompacted, Emit
@@ -60,7 +60,7 @@ class Conversation:
         self.host = host
         self.cwd, self.checks, self.thread, self.jobs = host.cwd, host.checks, core.thread, core.jobs
         self.choices, self.in_force, self.model = core.choices, core.in_force, core.model
-        self.redaction, self.checkpoints, self.sandbox = core.redaction, core.checkpoints, core.sandbox
+        self.redaction, self.checkpoints, self.sandbox = core.redaction, self.features.checkpoints, core.sandbox
         self.thinking_time, self.observers, self.runs = core.thinking_time, core.observers, core.queue
         self.tools, self.sessions = core.tools, core.sessions
         self._lock = threading.Lock()
@@ -134,7 +134,7 @@ class Conversation:
         """The tools that `options` name, for another program to call. Raises as `ServedCalls`."""
         from cellwright.conversation.runs.served_calls import ServedCalls  # few conversations serve others
 
-        return ServedCalls(self._core, self.features.tool_log, options, notify)
+        return ServedCalls(self._core, self.features.tool_log, self.features.checkpoints.end_cut_off, options, notify)
 
     def set_up(self, trigger: str) -> HookResult:
         """Run the Setup and SessionStart hooks without a prompt; gives what they say. Raises as `HooksInForce.set_up`."""

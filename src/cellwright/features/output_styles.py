@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cellwright.config.output_styles.output_style import DEFAULT, DEFAULT_STYLE, OutputStyle, find_styles
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.prompts.system_prompt import USUAL_STYLE, AnswerStyle, PromptSection
 
 
 class OutputStyles(Feature):
@@ -37,3 +38,14 @@ class OutputStyles(Feature):
             return styles[name], ""
         known = ", ".join(style.name for style in styles.values())
         return DEFAULT_STYLE, f"Output style {self.named!r} was not found; the styles are {known}. The default is used."
+
+    def answer_style(self) -> AnswerStyle:
+        """The style that a session begins with now, as the system prompt has it."""
+        return as_answer_style(self.chosen()[0])
+
+
+def as_answer_style(style: OutputStyle) -> AnswerStyle:
+    """The section of the system prompt that `style` is."""
+    if style.name == DEFAULT:
+        return USUAL_STYLE
+    return AnswerStyle(PromptSection(f"Output style: {style.name}", style.text), keeps_coding=style.keeps_coding)

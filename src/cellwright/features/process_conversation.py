@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from cellwright.conversation.runs.kinds import TrustCheck
-    from cellwright.conversation.runs.run_request import RunSurface
+    from cellwright.conversation.runs.run import RunSurface
     from cellwright.features.conversation import Conversation
 
 

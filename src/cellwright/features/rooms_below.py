@@ -5,7 +5,7 @@ Each answers the seam's questions with what its room does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,26 +22,20 @@ from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.shell.user_commands import UserCommands
 
 if TYPE_CHECKING:
-    from cellwright.checkpoints.undo import Undo
+    from cellwright.conversation.core import Core
     from cellwright.conversation.runs.run import Run
 
 
 class UndoneTurns(Feature):
     """Checkpoints: turns are kept so that they can be undone, and Claude knows what was."""
 
-    def __init__(
-        self,
-        checkpoints: Checkpoints,
-        undo: Callable[[Session], Undo],
-        add_notices: Callable[[Session, Sequence[str]], None],
-    ) -> None:
+    def __init__(self, checkpoints: Checkpoints, core: Core) -> None:
         self._checkpoints = checkpoints
-        self._undo = undo
-        self._add_notices = add_notices
+        self._core = core
 
     def begin(self, run: RunInfo) -> None:
         if run.kind.keeps:
-            self._add_notices(run.session, self._checkpoints.end_cut_off(run.session))
+            self._core.sessions.add_notices(run.session, self._checkpoints.end_cut_off(run.session))
 
     def agent(self, agent: AgentSetup, options: RunOptions) -> AgentSetup:
         return replace(agent, checkpoints=self._checkpoints)
@@ -50,8 +44,19 @@ class UndoneTurns(Feature):
         return self._checkpoints.undo_context
 
     async def before_run(self, session: Session) -> None:
-        if self._checkpoints.is_cut_off(session):
-            await self._undo(session).finish_cut_off()
+        if not self._checkpoints.is_cut_off(session):
+            return
+        from cellwright.checkpoints.undo import Undo  # few undos are cut off
+
+        tools = self._core.tools
+        undo = Undo(
+            journal=self._checkpoints.journal(session),
+            session=session,
+            file_state=tools.file_state,
+            notebooks=tools.open_notebooks,
+            cwd=self._core.in_force.cwd,
+        )
+        await undo.finish_cut_off()
 
 
 class OwnCommands(Feature):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.conversation.prompts.mentions import Mentions
 from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
 from cellwright.conversation.runs.run_options import RunOptions
@@ -36,6 +38,11 @@ from cellwright.tools.shell.user_commands import UserCommands
 
 if TYPE_CHECKING:
     from cellwright.conversation.core import Core
+    from cellwright.conversation.kernel_copies import ForkedKernel, KernelParts
+    from cellwright.features.branches.feature import KernelCopies
+    from cellwright.features.branches.preview import TurnPreview
+    from cellwright.features.branches.variables import Turn, UndoneVariables
+    from cellwright.features.stability.feature import Stability
 
 
 class StandardFeatures:
@@ -45,6 +52,11 @@ class StandardFeatures:
         in_force, cwd = core.in_force, core.host.cwd
         self.tool_log = ToolLog(key=functools.cache(lambda: signing_key(state_folder() / "tool-log-key")))
         self.user_commands = UserCommands(cwd, lambda: in_force.environ)
+        self.checkpoints = Checkpoints(
+            roots=lambda: (cwd, *in_force.settings.additional_directories),
+            enabled=lambda: in_force.settings.file_checkpointing,
+            days=lambda: in_force.settings.cleanup_period_days,
+        )
         self.goal = Goal(lambda: core.sessions.current, in_force)
         self.memory = MemoryContext(in_force)
         self.styles = OutputStyles(in_force)
@@ -64,7 +76,12 @@ class StandardFeatures:
         self.budgets = BudgetsInForce(lambda: in_force.settings, core.host.notebook)
         self.titles = Titles(core.model, in_force, core.redaction, lambda: self.budgets.day)
         self.numbers = TracedNumbers(lambda: in_force.settings.numbers, core.host)
-        self.of_host = core.host.features(in_force)
+        self.branches: KernelCopies | None = None
+        self.variables: UndoneVariables | None = None
+        self.preview: TurnPreview | None = None
+        self._kernel = core.host.kernel
+        if self._kernel is not None and self._kernel.fork is not None:
+            self._add_forked(core, self._kernel, self._kernel.fork)
         self.mcp.add_source(lambda: plugin_servers(in_force))
         self.mcp.add_source(lambda: agents_servers(self.agents.found().agents.values(), cwd))
         core.complete(
@@ -85,14 +102,40 @@ class StandardFeatures:
                 NotLoadedNews(in_force, core.hooks, self.skills, self.agents, self.mcp),
                 self.agents,
                 self.subagents,
-                UndoneTurns(core.checkpoints, core.undo, lambda *given: core.sessions.add_notices(*given)),
+                UndoneTurns(self.checkpoints, core),
                 CodeContext(in_force),
                 Mentions(cwd),
-                *self.of_host,
+                *filter(None, (self.branches, self.variables, self.preview)),
                 self.numbers,
             ),
-            style=lambda: self.styles.chosen()[0],
+            kept=self.checkpoints,
+            style=self.styles.answer_style,
             load_skill=self.skills.load,
             start_agent=self.subagents.start,
             stop_agent=self.subagents.stop_by_claude,
         )
+
+    @functools.cached_property
+    def stability(self) -> Stability | None:
+        """The tests of answers on perturbed data; None if this is no kernel."""
+        from cellwright.features.stability.feature import Stability  # few answers are tested
+
+        return None if self._kernel is None else Stability(self._kernel.code)
+
+    def _add_forked(self, core: Core, kernel: KernelParts, fork: Callable[[], ForkedKernel]) -> None:
+        # other processes need none of them
+        from cellwright.features.branches.feature import KernelCopies
+        from cellwright.features.branches.preview import TurnPreview
+        from cellwright.features.branches.variables import UndoneVariables
+
+        branches = self.branches = KernelCopies(core.in_force, fork)
+
+        def turn() -> Turn | None:
+            """The turn that runs, if it can be undone."""
+            checkpoints = self.checkpoints
+            if checkpoints.turn is None:
+                return None
+            return checkpoints.session_of(core.sessions.current).id, checkpoints.turn.turn.number
+
+        self.variables = UndoneVariables(kernel.variables, turn, lambda: branches.setting != "off")
+        self.preview = TurnPreview(core, kernel.preview)

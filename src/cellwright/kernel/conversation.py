@@ -19,16 +19,13 @@ from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.core import Host
-from cellwright.conversation.features.feature import Feature
+from cellwright.conversation.kernel_copies import KernelParts
 from cellwright.conversation.runs.kinds import Recorded, TrustCheck
+from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions, result_of
-from cellwright.conversation.runs.run_request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Emit, Event, Notice, RunEnd
-from cellwright.features.branches.feature import KernelCopies
-from cellwright.features.branches.preview import TurnPreview
-from cellwright.features.branches.reruns import Stability
-from cellwright.features.branches.variables import KernelVariables, Turn, UndoneVariables
 from cellwright.features.conversation import END_TIMEOUT_SECONDS, Conversation
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
@@ -75,9 +72,9 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.agent.prompt import ContextProvider
+    from cellwright.conversation.kernel_copies import KernelCode, KernelVariables
     from cellwright.conversation.runs.run import Run
     from cellwright.doctor.check import Check
-    from cellwright.features.stability.copies import KernelCode
     from cellwright.kernel.branches.kernel_branches import KernelBranches
     from cellwright.kernel.execute.preview_kernel import KernelOfPreview
     from cellwright.kernel.magic.config import Claude
@@ -114,9 +111,6 @@ class NotebookConversation:
         self._in_kernel = self._kernel is not None
         self.notebooks = KernelNotebooks(pages, functools.partial(kernel_remarks, shell, cells), self._provenance)
         self._jobs = CallerJobs(work_between_cells(self._kernel) if self._in_kernel else None)
-        self.branches: KernelCopies | None = None
-        """The branches of this kernel; None if its system cannot fork it."""
-        self._variables: UndoneVariables | None = None
         self._snapshots: KernelBranches | None = None
         self.conversation = Conversation(
             Host(
@@ -130,7 +124,7 @@ class NotebookConversation:
                 has_name=has_name(shell),
                 checks=self._checks,
                 notebook=self._notebook,
-                features=self._features,
+                kernel=self._parts() if self._in_kernel else None,
             ),
             jobs=self._jobs,
         )
@@ -289,6 +283,7 @@ class NotebookConversation:
             raise PageError("failed", str(error)) from error
 
     def _kernel_tools(self, in_force: SettingsInForce) -> Sequence[Tool]:
+        features = self.conversation.features
         return kernel_tools(
             self.shell,
             self._jobs,
@@ -298,8 +293,8 @@ class NotebookConversation:
             in_kernel=self._in_kernel,
             on_stuck=self._on_stuck,
             own_cell=lambda: front_end_of(self.shell).cell_id,
-            branches=self.branches,
-            before_code=None if self._variables is None else self._variables.before_code,
+            branches=features.branches,
+            before_code=None if features.variables is None else features.variables.before_code,
         )
 
     def _checks(self) -> Sequence[Check]:
@@ -307,18 +302,16 @@ class NotebookConversation:
 
         return kernel_checks(self._kernel, self.pages)
 
-    def _features(self, in_force: SettingsInForce) -> Sequence[Feature]:
-        if self._in_kernel and sys.platform == "linux":
-            self.branches = KernelCopies(in_force, self._forked_once)
-            self._variables = UndoneVariables(self._undone_variables, self._turn, self._keeps_variables)
-            preview = TurnPreview(lambda: self.conversation, self._preview_kernel)
-            return (self.branches, self._variables, preview, Stability(self._reruns))
-        return (Stability(self._reruns),) if self._in_kernel else ()
+    def _parts(self) -> KernelParts:
+        fork = self._forked_once if sys.platform == "linux" else None
+        return KernelParts(self._reruns, fork, self._undone_variables, self._preview_kernel)
 
     def _reruns(self) -> KernelCode:
         from cellwright.kernel.branches.reruns import KernelReruns  # few answers are tested
 
-        return KernelReruns(self.conversation, self.branches, self.shell, self.cells, self.notebooks)
+        return KernelReruns(
+            self.conversation, self.conversation.features.branches, self.shell, self.cells, self.notebooks
+        )
 
     def _undone_variables(self) -> KernelVariables:
         from cellwright.kernel.branches.undo import UndoneInKernel  # few kernels are forked
@@ -334,7 +327,7 @@ class NotebookConversation:
             in_kernel=self._in_kernel,
             own_cell=lambda: front_end_of(self.shell).cell_id,
         )
-        branches, variables = self.branches, self._variables
+        branches, variables = self.conversation.features.branches, self.conversation.features.variables
         assert branches is not None
         return KernelOfPreview(
             self._fork(),
@@ -344,16 +337,6 @@ class NotebookConversation:
             before_code=None if variables is None else variables.before_code,
             redacts=self.conversation.in_force.settings.redact_secrets,
         )
-
-    def _turn(self) -> Turn | None:
-        """The turn that runs, if it can be undone."""
-        checkpoints = self.conversation.checkpoints
-        if checkpoints.turn is None:
-            return None
-        return checkpoints.session_of(self.conversation.sessions.current).id, checkpoints.turn.turn.number
-
-    def _keeps_variables(self) -> bool:
-        return self.branches is not None and self.branches.setting != "off"
 
     def _forked_once(self) -> KernelBranches:
         """The snapshots of a turn: branches and undo share them."""

@@ -16,7 +16,7 @@ from cellwright.tools.notebook.open_notebook import OpenNotebooks
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.features.branches.feature import KernelCopies
+    from cellwright.kernel.execute.branch_tool import Branches
     from cellwright.kernel.namespace.cell_log import CellLog
 
 
@@ -30,7 +30,7 @@ def kernel_tools(
     in_kernel: bool,
     on_stuck: Callable[[str], None] | None,
     own_cell: Callable[[], str | None],
-    branches: KernelCopies | None = None,
+    branches: Branches | None = None,
     before_code: Callable[[str], Awaitable[None]] | None = None,
 ) -> tuple[Tool, ...]:
     """The tools whose code runs in `shell`. `cells` is the log of what ran there; `branches` are those of the conversation,

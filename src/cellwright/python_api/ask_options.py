@@ -13,13 +13,10 @@ from msgspec.structs import replace
 from cellwright.agent.calls.permission_callback import permission_callback
 from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
 from cellwright.agent.tool import Tool
-from cellwright.config.agents.agent_definition import AgentDefinition, NoAgent, given_definition
-from cellwright.config.mcp.entries import ServerOrigin, read_entries
-from cellwright.config.mcp.find_servers import read_json
 from cellwright.config.settings.option_table import BY_NAME, OPTIONS, TEXT, Option
-from cellwright.conversation.runs.run_options import RunOptions, options_of
+from cellwright.conversation.runs.run_options import RunOptions, given_agents, options_of
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.features.mcp.discovery import ARGUMENT
+from cellwright.features.mcp.discovery import bad_servers, named_servers, server_file
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
@@ -164,7 +161,7 @@ def run_options(
 ) -> RunOptions:
     """The options of a run, from those that were given and checked. Raises TypeError and CellwrightError."""
     given = {name: value for name, value in options.items() if name in BY_NAME and name not in ("tools", "schema")}
-    for name, take in (("hooks", _hooks), ("agents", given_agents)):
+    for name, take in (("hooks", _hooks), ("agents", agents_of)):
         if name in given:
             given[name] = take(given[name])
     tools = list(options.get("tools", ()))
@@ -209,36 +206,21 @@ def _hook(event: str, entry: Any, matcher: type[Any]) -> Any:
     return entry
 
 
-def given_agents(given: Mapping[str, Any]) -> dict[str, AgentDefinition]:
+def agents_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The agents that are given as definitions. Raises CellwrightError INVALID_PARAMETERS for one that cannot be used."""
-    found: dict[str, AgentDefinition] = {}
-    for name, each in given.items():
-        try:
-            found[name] = given_definition(str(name), each)
-        except NoAgent as problem:
-            message = f"agents[{name!r}] cannot be used: {problem}. Nothing was sent."
-            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message) from None
-    return found
+
+    def bad(name: str, problem: str) -> CellwrightError:
+        message = f"agents[{name!r}] cannot be used: {problem}. Nothing was sent."
+        return CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+    return given_agents(given, bad)
 
 
 def given_servers(given: Mapping[str, Any] | str | Path, cwd: Path, environ: Mapping[str, str]) -> Mapping[str, Any]:
     """The entries of MCP servers. Raises CellwrightError INVALID_PARAMETERS for one that cannot be used."""
-    problems: list[str] = []
-    if isinstance(given, str | Path):
-        file = Path(given).expanduser().absolute()
-        content = read_json(file, problems)
-        if content is None:
-            raise _bad_servers(problems[0] if problems else f"there is no file {file}")
-        given = content
-    entries = given.get("mcpServers", given)
+    content = server_file(Path(given).expanduser().absolute()) if isinstance(given, str | Path) else given
+    entries = content.get("mcpServers", content)
     for name, entry in entries.items() if isinstance(entries, Mapping) else ():
         if _is_in_process(entry):
-            raise _bad_servers(f"{name} is a server in a program's process, which a file cannot name")
-    read = read_entries(entries, ServerOrigin(scope="flag", label=ARGUMENT, cwd=cwd), environ)
-    if not isinstance(entries, Mapping) or set(entries) - set(read.entries):
-        raise _bad_servers(read.notices[0].removeprefix(f"{ARGUMENT}: ").removesuffix(" It is left out."))
-    return entries
-
-
-def _bad_servers(what: str) -> CellwrightError:
-    return CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{ARGUMENT}: {what.removesuffix('.')}. Nothing was sent.")
+            raise bad_servers(f"{name} is a server in a program's process, which a file cannot name")
+    return named_servers(entries, cwd, environ)

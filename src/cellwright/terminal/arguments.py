@@ -10,9 +10,9 @@ import json
 import re
 import select
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from cellwright.config.settings.option_table import FORMATS, OPTIONS, Kind, Option
 from cellwright.errors import CellwrightError, ErrorCode
@@ -20,9 +20,6 @@ from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS, is_claude, tra
 from cellwright.terminal.exit_codes import MEANINGS
 from cellwright.terminal.subcommands.subcommand_names import refuse_command_words
 from cellwright.version import VERSION, documented
-
-if TYPE_CHECKING:
-    from cellwright.config.agents.agent_definition import AgentDefinition
 
 DESCRIPTION = """\
 Claude at work in this folder: it reads and edits files, runs commands and answers. It asks before it changes anything;
@@ -319,18 +316,14 @@ def _servers(given: str) -> tuple[dict[str, Any], str]:
     return servers, "--mcp-config" if name == "--settings" else name
 
 
-def _agents(given: str) -> dict[str, AgentDefinition]:
+def _agents(given: str) -> Mapping[str, Any]:
     """The agents that are given as JSON or in a file, by their names."""
-    from cellwright.config.agents.agent_definition import NoAgent, given_definition  # most commands name none
+    from cellwright.conversation.runs.run_options import given_agents  # most commands name none
 
-    values, _ = _settings(given)
-    found: dict[str, AgentDefinition] = {}
-    for name, each in values.items():
-        try:
-            found[name] = given_definition(name, each)
-        except NoAgent as problem:
-            raise argparse.ArgumentTypeError(f"the agent {name!r} cannot be used: {problem}") from None
-    return found
+    def bad(name: str, problem: str) -> argparse.ArgumentTypeError:
+        return argparse.ArgumentTypeError(f"the agent {name!r} cannot be used: {problem}")
+
+    return given_agents(_settings(given)[0], bad)
 
 
 def _object(text: str, name: str, otherwise: str) -> dict[str, Any]:

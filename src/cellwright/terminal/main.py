@@ -126,7 +126,6 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
         from cellwright.terminal.interactive.interact import interact
         from cellwright.terminal.terminal_conversation import (
             TerminalCommand,
-            given_servers,
             inline_settings,
             refuse_trust,
             setting_scopes,
@@ -153,7 +152,9 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
             plugin_folders=[existing_folder(each) for each in options.plugin_dir],
         )
     )
-    conversation.features.mcp.add_source(lambda: given_servers(options, cwd), only=options.strict_mcp_config)
+    # of two with one name the last counts
+    named = [(label, servers) for servers, label in reversed(options.mcp_servers)]
+    conversation.features.mcp.add_named(named, only=options.strict_mcp_config)
     conversation.features.agents.of_run = options.agents  # `/agents` and @agent- know them before the first prompt
     try:
         refuse_trust(options, conversation)

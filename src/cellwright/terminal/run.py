@@ -17,8 +17,7 @@ from msgspec import Struct, field
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse, keep_rules
 from cellwright.agent.thread import AgentTask
-from cellwright.conversation.runs.run import Run
-from cellwright.conversation.runs.run_request import RunSurface
+from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd, Steered
 from cellwright.terminal.exit_codes import OutputLost

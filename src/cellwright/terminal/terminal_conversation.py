@@ -24,17 +24,15 @@ from cellwright.agent.recording.replay_modes import process_replay_mode
 from cellwright.agent.steering import SteeringText
 from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
 from cellwright.commands.command import OWN_COMMAND, CommandCall, CommandPage, command_name
-from cellwright.config.mcp.entries import ServerOrigin
-from cellwright.config.mcp.find_servers import GivenServers
 from cellwright.config.settings.layers import SCOPES, Layer, Scope
 from cellwright.config.settings.option_table import OPTIONS, nested
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.trust.trust import refusal_text
 from cellwright.conversation.resolve_options import model_of
 from cellwright.conversation.runs import kinds
-from cellwright.conversation.runs.run import Run
+from cellwright.conversation.runs.run import Run, ignore_run
 from cellwright.conversation.runs.run_options import RunOptions, options_of
-from cellwright.conversation.runs.run_request import RunRequest, ignore_run
+from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
 from cellwright.features.conversation import Conversation
@@ -448,13 +446,6 @@ def inline_settings(options: argparse.Namespace, cwd: Path) -> tuple[InlineSetti
             said = [str(each) for each in value] if isinstance(value, list) else value
             found.append((layer, nested({option.setting: said})))
     return tuple(found)
-
-
-def given_servers(options: argparse.Namespace, cwd: Path) -> tuple[GivenServers, ...]:
-    """The MCP servers of `--mcp-config`; of two with one name the last counts."""
-    return tuple(
-        (servers, ServerOrigin(scope="flag", label=name, cwd=cwd)) for servers, name in reversed(options.mcp_servers)
-    )
 
 
 def setting_scopes(options: argparse.Namespace) -> tuple[Scope, ...]:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.agent.plain_tools import look
 
 import cellwright
-from cellwright.agent.context.compaction import CompactionSettings
+from cellwright.agent.agent_setup import CompactionSettings
 from cellwright.agent.context.context_usage import context_tokens
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.spending.run_spending import Budget, SharedBudgets

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.agent.context.test_compaction import dig
 
-from cellwright.agent.context.compaction import CompactionSettings
+from cellwright.agent.agent_setup import CompactionSettings
 from cellwright.events import TurnEnd
 from cellwright.model.anthropic import AnthropicProvider
 from cellwright.model.credentials import choose_transport

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.agent.context.test_compaction import SMALL, dig, digging
 
-from cellwright.agent.context.compaction import CompactionSettings
+from cellwright.agent.agent_setup import CompactionSettings
 from cellwright.agent.loop import run_agent
 from cellwright.agent.spending.run_spending import Budget, CountedFile, SharedBudgets
 from cellwright.agent.spending.spending_file import MAX_BYTES, SpendingFile

@@ -7,6 +7,7 @@ from pathlib import Path
 from cellwright.config.output_styles.output_style import BUILT_IN, find_styles
 from cellwright.config.skills.find_skills import SkillPlace
 from cellwright.conversation.prompts.system_prompt import system_sections
+from cellwright.features.output_styles import as_answer_style
 
 
 def test_a_style_leaves_out_what_it_does_not_keep(tmp_path: Path) -> None:
@@ -15,7 +16,7 @@ def test_a_style_leaves_out_what_it_does_not_keep(tmp_path: Path) -> None:
     assert set(styles) == {"default", "explanatory", "learning", "concise", "proactive"}
     assert len(list(BUILT_IN.glob("*.md"))) == len(styles) - 1
     for name, style in styles.items():
-        found = {section.name for section in system_sections([], style)}
+        found = {section.name for section in system_sections([], as_answer_style(style))}
         assert "How to work" in found, name
         assert ("How to answer" in found) is (name == "default"), name
         assert "Instructions" in found, name

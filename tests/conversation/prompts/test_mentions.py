@@ -18,8 +18,9 @@ from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
 from cellwright.conversation.core import Host
 from cellwright.conversation.prompts.mentions import find_mentions
+from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
 from cellwright.features.conversation import Conversation
 from cellwright.markdown.code_ranges import without_code

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cellwright.features.stability.steps import Frame, Step, best_frame, best_label, needed_cells, with_hook, with_seed
+from cellwright.conversation.kernel_copies import Step
+from cellwright.features.stability.steps import Frame, best_frame, best_label, needed_cells, with_hook, with_seed
 
 DF = Frame("df", 100, ("age", "income", "churn"))
 X = Frame("X", 100)

@@ -160,7 +160,7 @@ import asyncio, threading
 notebook = get_ipython().find_cell_magic("claude").__self__.extension.conversation()
 held, goes_on = threading.Event(), threading.Event()
 async def hold():
-    async with notebook.branches.use("agent", None) as used:
+    async with notebook.conversation.features.branches.use("agent", None) as used:
         held.set()
         await asyncio.to_thread(goes_on.wait)
         return used.branch.alive

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cellwright.features.branches.variables import VariablesPlan
+from cellwright.conversation.kernel_copies import VariablesPlan
 from cellwright.kernel.branches.undo import ComparedNames, _Plan, compare
 from cellwright.kernel.branches.undo_values import (
     CannotReturn,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run
 
-from cellwright.commands.completion import best, file_mention, path_score, score
+from cellwright.commands.completion import Completion, agent_items, best, commands, file_mention, path_score, score
 from cellwright.commands.registry import COMMANDS
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.prompts.mentions import find_mentions
@@ -23,6 +23,7 @@ from cellwright.features.skills import Skills
 from cellwright.kernel.chat.completions import (
     CELLS_SECONDS,
     Completions,
+    Items,
     completions,
 )
 from cellwright.tools.notebook.file_notebook import FileNotebook
@@ -91,19 +92,22 @@ def shell() -> Iterator[InteractiveShell]:
         yield made
 
 
-def skills_of(project: Path) -> Skills:
-    return Skills(SettingsInForce(project, {"HOME": str(project)}))
+def of_features(project: Path) -> tuple[Callable[[str], Items], Callable[[str], Items]]:
+    in_force = SettingsInForce(project, {"HOME": str(project)})
+    skills, agents = Skills(in_force), Agents(in_force)
 
+    async def of_commands(text: str) -> list[Completion]:
+        return commands(text, skills.all(), {})
 
-def agents_of(project: Path) -> Agents:
-    return Agents(SettingsInForce(project, {"HOME": str(project)}))
+    async def of_agents(text: str) -> list[Completion]:
+        return agent_items(agents, text)
+
+    return of_commands, of_agents
 
 
 @pytest.fixture
 def room(shell: InteractiveShell, project: Path) -> Completions:
-    return completions(
-        shell, Own(project / "prices.ipynb"), project, skills_of(project), agents_of(project), lambda: True
-    )
+    return completions(shell, Own(project / "prices.ipynb"), project, lambda: True, *of_features(project))
 
 
 def ask(room: Completions, kind: str, text: str) -> list[dict[str, Any]]:
@@ -120,9 +124,7 @@ def inserts(items: list[dict[str, Any]]) -> list[str]:
 def test_ignored_files_are_offered_where_the_settings_say_so(
     shell: InteractiveShell, project: Path, respects: bool
 ) -> None:
-    room = completions(
-        shell, Own(project / "no.ipynb"), project, skills_of(project), agents_of(project), lambda: respects
-    )
+    room = completions(shell, Own(project / "no.ipynb"), project, lambda: respects, *of_features(project))
     found = "".join(inserts(ask(room, "mention", "index")))
     assert ("node/index.js" in found) is not respects
 
@@ -208,9 +210,7 @@ class OwnSlow(Own):
 
 
 def test_a_slow_page_is_waited_for_where_nothing_but_its_cells_is_meant(shell: InteractiveShell, project: Path) -> None:
-    room = completions(
-        shell, OwnSlow(project / "prices.ipynb"), project, skills_of(project), agents_of(project), lambda: True
-    )
+    room = completions(shell, OwnSlow(project / "prices.ipynb"), project, lambda: True, *of_features(project))
     assert inserts(ask(room, "mention", "cell:7")) == ["@cell:load-it"]
     assert inserts(ask(room, "mention", "app"))[0] == "@src/app.py"
 
@@ -249,9 +249,7 @@ def test_options_of_the_magic(room: Completions) -> None:
 
 
 def test_a_folder_that_cannot_be_listed_leaves_the_cells(shell: InteractiveShell, project: Path) -> None:
-    room = completions(
-        shell, Own(project / "prices.ipynb"), project / "gone", skills_of(project), agents_of(project), lambda: True
-    )
+    room = completions(shell, Own(project / "prices.ipynb"), project / "gone", lambda: True, *of_features(project))
     items = ask(room, "mention", "")
     assert inserts(items)[:3] == ["@cell:intro", "@cell:load-it", "@cell:plot"]
     assert {item["kind"] for item in items} == {"cell", "agent"}
@@ -277,7 +275,7 @@ class Silent(NothingOpen):
 
 def test_a_page_that_does_not_answer_leaves_the_files(shell: InteractiveShell, project: Path) -> None:
     assert "@notes.md" in inserts(
-        ask(completions(shell, Silent(), project, skills_of(project), agents_of(project), lambda: True), "mention", "")
+        ask(completions(shell, Silent(), project, lambda: True, *of_features(project)), "mention", "")
     )
 
 

@@ -14,12 +14,13 @@ import pytest
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest, RunSurface
+from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice
 from cellwright.features.conversation import Conversation
-from cellwright.features.titles import title_of
+from cellwright.sessions.catalog.titles import title_of
 from cellwright.sessions.claude_code.entries import read_entries
 from cellwright.sessions.claude_code.import_session import claude_code_sessions, import_session, named
 from cellwright.sessions.claude_code.messages import messages_of

@@ -20,7 +20,7 @@ from cellwright.redaction.redaction import JsonRedaction, RedactedText, Redactio
 from cellwright.text import strings_in
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.tool_calls import Outcome
+    from cellwright.agent.calls.tool_results import Outcome
 
 SEARCHED: frozenset[Category] = frozenset({"kernel", "shell", "notebooks"})
 """Categories of tools whose results are searched."""

@@ -23,7 +23,7 @@ from cellwright.agent.calls.parallel_calls import ParallelCalls, start_at_once
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, Verdict
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_output import json_of
-from cellwright.agent.calls.tool_results import EDITORS, RunningCall, bounded, edit_note
+from cellwright.agent.calls.tool_results import EDITORS, Outcome, RunningCall, bounded, edit_note
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
 from cellwright.agent.thread import tell_waiting, time_limit
 from cellwright.agent.tool import Content, Progress, Tool, ToolContext, ToolResult
@@ -68,19 +68,6 @@ class MayStart(Protocol):
     """Waits until a call may run, of which is known now whether it only `reads`."""
 
     async def __call__(self, *, reads: bool) -> None: ...
-
-
-class Outcome(Struct, frozen=True):
-    """The outcome of a call: what the model reads and what the views show."""
-
-    content: Content
-    status: ToolStatus
-    error: Mapping[str, Any] | None = None
-    display: Mapping[str, Any] | None = None
-    duration_ms: float = 0.0
-    structured: Any = None
-    refused: tuple[str, ...] = ()
-    """The needs of a call that was tried in bounds, which these refused."""
 
 
 class CallsSoFar(Struct):

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.agent.tool import Content, Tool, ToolLimits
-from cellwright.events import ToolProgress
+from cellwright.events import ToolProgress, ToolStatus
 from cellwright.sessions.state_dir import PRIVATE_FOLDER
 from cellwright.text import plain
 from cellwright.this_process.temporary_files import new_file, process_folder
@@ -25,6 +25,19 @@ EDITORS = ("The user", "A hook")
 
 LONGEST_BYTES = 200_000_000
 """More of a result than this is not kept."""
+
+
+class Outcome(Struct, frozen=True):
+    """The outcome of a call: what the model reads and what the views show."""
+
+    content: Content
+    status: ToolStatus
+    error: Mapping[str, Any] | None = None
+    display: Mapping[str, Any] | None = None
+    duration_ms: float = 0.0
+    structured: Any = None
+    refused: tuple[str, ...] = ()
+    """The needs of a call that was tried in bounds, which these refused."""
 
 
 def output_folder() -> Path:

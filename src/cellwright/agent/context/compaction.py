@@ -77,31 +77,6 @@ def _no_other(_error: ApiError) -> None:
     """There is no other model."""
 
 
-class CompactionSettings(Struct, frozen=True, kw_only=True):
-    """When a conversation is summed up by itself: at the part `share` of the model's window, or of `window` tokens if that
-    is less. `own_api`: by the API's own compaction where it is there. `clear_tool_results`: before that, the API leaves old
-    results of tools out where they are many (context editing).
-    """
-
-    automatic: bool = True
-    share: float = 0.8
-    window: int | None = None
-    own_api: bool = False
-    clear_tool_results: bool = False
-
-    def limit(self, model: str) -> int:
-        """The tokens at which a conversation with `model` is summed up."""
-        window = limits(model).context_window
-        return round(self.share * min(window, self.window or window))
-
-    def results_cleared_at(self, model: str) -> int | None:
-        """The tokens from which on the API leaves old results of tools out in requests to `model`; None: it keeps them."""
-        return self.limit(model) // 2 if self.clear_tool_results else None
-
-
-AT_80_PERCENT = CompactionSettings()
-
-
 class _Summary(Struct, frozen=True):
     """The model's own work: the message that stands for all before it, its text, and what it cost."""
 

@@ -19,7 +19,7 @@ from cellwright.model.pricing import worst_case_usd
 from cellwright.text import replace_surrogates
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.tool_calls import Outcome
+    from cellwright.agent.calls.tool_results import Outcome
     from cellwright.agent.subagent import Subagent
     from cellwright.agent.tool import Tool
     from cellwright.sessions.session import Session

@@ -23,7 +23,7 @@ USAGE = (
 
 async def branches_page(call: CommandCall) -> CommandPage:
     """Show the branches, end some, or run the code of a call in the kernel itself."""
-    branches = next((each for each in call.conversation.features.of_host if isinstance(each, KernelCopies)), None)
+    branches = call.conversation.features.branches
     if branches is None:
         text = "Only a notebook's kernel on Linux has branches; here Claude's code runs with Python, which asks you."
         return CommandPage([Section("Branches", text=text)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cellwright.agent.context.compaction import CompactionSettings
+from cellwright.agent.agent_setup import CompactionSettings
 from cellwright.agent.context.summary import compacted_line
 from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.commands.model_and_mode import choose

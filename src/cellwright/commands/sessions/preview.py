@@ -23,7 +23,7 @@ USAGE = (
 
 async def preview_page(call: CommandCall) -> CommandPage:
     """Show the preview that waits, accept parts of it, or drop it."""
-    feature = next((each for each in call.conversation.features.of_host if isinstance(each, TurnPreview)), None)
+    feature = call.conversation.features.preview
     if feature is None or (preview := feature.open) is None:
         text = "No preview waits. `%%claude --branch` and a prompt make one, in a notebook's kernel on Linux."
         return CommandPage([Section("Preview", text=text)])

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.config.settings.settings_in_force import TrustQuestion
+from cellwright.conversation.kernel_copies import CannotRerun, Step
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Notice
-from cellwright.features.branches.reruns import Stability
 from cellwright.features.conversation import Conversation
-from cellwright.features.stability.copies import CannotRerun
 from cellwright.features.stability.report import StabilityReport
 from cellwright.features.stability.rerun import (
     MOST_RESAMPLES,
@@ -24,7 +23,6 @@ from cellwright.features.stability.rerun import (
     Choice,
     Wish,
 )
-from cellwright.features.stability.steps import Step
 
 STABILITY = "[FRAME] [label=COLUMN] [by=COLUMN] [n=50] [seconds=60] [seed=1] [yes]"
 USAGE = "/stability FRAME label=COLUMN n=50, all optional; label=none permutes nothing, by=COLUMN keeps groups together"
@@ -45,7 +43,7 @@ async def stability_report(
     conversation: Conversation, wish: Wish, ask_user: CanUseTool | None, emit: Emit, *, yes: bool = False
 ) -> StabilityReport:
     """Test the numbers that `wish` is about; `yes` answers all questions. Raises CannotRerun, and CellwrightError."""
-    feature = next((each for each in conversation.features.of_host if isinstance(each, Stability)), None)
+    feature = conversation.features.stability
     if feature is None:
         raise CannotRerun("Only a notebook's kernel has the data to resample; here Claude's code runs elsewhere.")
     session = conversation.sessions.current

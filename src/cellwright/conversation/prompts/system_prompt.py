@@ -12,7 +12,6 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.agent.tool import Category, Tool, ToolLimits
-from cellwright.config.output_styles.output_style import DEFAULT, DEFAULT_STYLE, OutputStyle
 
 _USUAL = ToolLimits()
 
@@ -27,6 +26,13 @@ class PromptSection(Struct, frozen=True):
     def markdown(self) -> str:
         """The section as Claude reads it."""
         return f"# {self.name}\n{self.text}\n" if self.name else f"{self.text}\n"
+
+
+class AnswerStyle(Struct, frozen=True):
+    """The section on how to answer. `keeps_coding`: the section on working on code stays beside it."""
+
+    section: PromptSection
+    keeps_coding: bool
 
 
 IDENTITY = """\
@@ -68,6 +74,8 @@ HOW_TO_ANSWER = """\
 was just shown.
 - Code goes into fenced blocks with their language. Headings and tables only where they help in a cell or a terminal."""
 
+USUAL_STYLE = AnswerStyle(PromptSection("How to answer", HOW_TO_ANSWER), keeps_coding=True)
+
 CATEGORIES: dict[Category, str] = {
     "files": "Files",
     "search": "Search",
@@ -84,7 +92,7 @@ CATEGORIES: dict[Category, str] = {
 """The categories of tools in the order in which they are told, and what they are called."""
 
 
-def system_sections(tools: Sequence[Tool], style: OutputStyle = DEFAULT_STYLE) -> list[PromptSection]:
+def system_sections(tools: Sequence[Tool], style: AnswerStyle = USUAL_STYLE) -> list[PromptSection]:
     """The sections for a session with `tools` and `style`, in their order.
 
     A style other than the default has its own way of answering; one that does not keep what is said of work on code, its
@@ -93,7 +101,7 @@ def system_sections(tools: Sequence[Tool], style: OutputStyle = DEFAULT_STYLE) -
     return [section for section in _sections(tools, style) if section.text]
 
 
-def _sections(tools: Sequence[Tool], style: OutputStyle) -> Iterator[PromptSection]:
+def _sections(tools: Sequence[Tool], style: AnswerStyle) -> Iterator[PromptSection]:
     yield PromptSection("", IDENTITY)
     if style.keeps_coding:
         yield PromptSection("How to work", HOW_TO_WORK)
@@ -103,10 +111,7 @@ def _sections(tools: Sequence[Tool], style: OutputStyle) -> Iterator[PromptSecti
         has_branches = any(tool.access.kind == "branch" for tool in tools)
         yield PromptSection("The notebook", NOTEBOOK + BRANCHES if has_branches else NOTEBOOK)
     yield PromptSection("Instructions", INSTRUCTIONS)
-    if style.name == DEFAULT:
-        yield PromptSection("How to answer", HOW_TO_ANSWER)
-    else:
-        yield PromptSection(f"Output style: {style.name}", style.text)
+    yield style.section
 
 
 def _tools(tools: Sequence[Tool]) -> str:
@@ -140,7 +145,7 @@ def _by_category(tools: Sequence[Tool]) -> Iterator[str]:
 def system_blocks(
     tools: Sequence[Tool] = (),
     *,
-    style: OutputStyle = DEFAULT_STYLE,
+    style: AnswerStyle = USUAL_STYLE,
     append: str = "",
     instead: str | None = None,
 ) -> list[dict[str, Any]]:

@@ -10,8 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cellwright.agent.agent_setup import AgentSetup, OtherTools
-from cellwright.agent.context.compaction import CompactionSettings
+from cellwright.agent.agent_setup import AgentSetup, CompactionSettings, OtherTools
 from cellwright.agent.prompt import FullPrompt
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.steering import Steering

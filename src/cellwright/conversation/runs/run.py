@@ -1,4 +1,4 @@
-"""One run of a conversation: its state, what it has cost, its end."""
+"""One run of a conversation: where it shows itself, its state, what it has cost, its end."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
+from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.steering import Steering
 from cellwright.agent.thread import AgentTask
-from cellwright.conversation.runs.run_request import CellAction, RunSurface
+from cellwright.conversation.runs.run_request import CellAction
 from cellwright.errors import CellwrightError
 from cellwright.events import Answered, Asked, Emit, Event, RunEnd, SubagentEvent, TurnEnd, UserPrompt
 
@@ -41,6 +44,29 @@ class EventBus:
                 failure = failure or error
         if failure is not None:
             raise failure
+
+
+def unseen(_event: Event) -> None:
+    """Ignore the event: nobody looks, or those who do observe the conversation."""
+
+
+def ignore_run(_run: Run) -> None:
+    """Ignore the run: nobody needs to know which one it is that shows itself."""
+
+
+class RunSurface(Struct, frozen=True):
+    """The place a run's events go to and whoever answers its questions; what it holds is called on the agent's thread.
+
+    `can_use_tool` is asked what the policy does not decide; without one the answer is no. `ask_user` reaches a person,
+    never a program: what a folder brings along is trusted only so; None where nobody can be asked. `belongs_to` is told
+    the run before its first event, where it was asked for; what it subscribes to the run's bus is told of each event before
+    `emit` and before those who look on.
+    """
+
+    emit: Emit = unseen
+    can_use_tool: CanUseTool | None = None
+    ask_user: CanUseTool | None = None
+    belongs_to: Callable[[Run], object] = ignore_run
 
 
 @dataclass(eq=False, repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,19 @@ class RunOptions(CommonOptions, frozen=True, kw_only=True):
     def has_servers(self) -> bool:
         """True where a run has tools of MCP servers: those of the settings with the built-in tools, its own always."""
         return self.builtin_tools or bool(self.mcp_servers)
+
+
+def given_agents(given: Mapping[str, Any], bad: Callable[[str, str], Exception]) -> dict[str, AgentDefinition]:
+    """The agents that are given as definitions; raises what `bad` makes of the name and the fault of one."""
+    from cellwright.config.agents.agent_definition import NoAgent, given_definition  # few runs bring agents along
+
+    found: dict[str, AgentDefinition] = {}
+    for name, each in given.items():
+        try:
+            found[str(name)] = given_definition(str(name), each)
+        except NoAgent as problem:
+            raise bad(str(name), str(problem)) from None
+    return found
 
 
 EVERY_TOOL = (None, ("default",))

@@ -1,22 +1,15 @@
-"""The request that starts a run of a conversation, and the surface where the run shows itself."""
+"""The request that starts a run of a conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct, field
 
-from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import ContextProvider, Prompt
 from cellwright.conversation.runs.kinds import LIVE, RunKind, TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.events import Emit, Event
 from cellwright.sessions.session import Session
-
-if TYPE_CHECKING:
-    from cellwright.conversation.runs.run import Run
-
 
 CellActionName = Literal["fix", "edit", "explain", "document"]
 
@@ -57,26 +50,3 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     kind: RunKind = LIVE
     trust_checks: tuple[TrustCheck, ...] = ()
     cell_action: CellAction | None = None
-
-
-def unseen(_event: Event) -> None:
-    """Ignore the event: nobody looks, or those who do observe the conversation."""
-
-
-def ignore_run(_run: Run) -> None:
-    """Ignore the run: nobody needs to know which one it is that shows itself."""
-
-
-class RunSurface(Struct, frozen=True):
-    """The place a run's events go to and whoever answers its questions; what it holds is called on the agent's thread.
-
-    `can_use_tool` is asked what the policy does not decide; without one the answer is no. `ask_user` reaches a person,
-    never a program: what a folder brings along is trusted only so; None where nobody can be asked. `belongs_to` is told
-    the run before its first event, where it was asked for; what it subscribes to the run's bus is told of each event before
-    `emit` and before those who look on.
-    """
-
-    emit: Emit = unseen
-    can_use_tool: CanUseTool | None = None
-    ask_user: CanUseTool | None = None
-    belongs_to: Callable[[Run], object] = ignore_run

@@ -58,7 +58,14 @@ class ServedCalls:
     CellwrightError where the folder or the settings let nothing run; tools that the settings do not allow are not there.
     """
 
-    def __init__(self, core: Core, tool_log: ToolLog, options: RunOptions, notify: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        tool_log: ToolLog,
+        end_cut_off: Callable[[Session], Sequence[str]],
+        options: RunOptions,
+        notify: Callable[[str], None],
+    ) -> None:
         there = core.tools.of(RunOptions())
         chosen = {choice: [each.name for each in there if is_chosen(each, choice)] for choice in options.tool_names}
         if missing := [choice for choice, names in chosen.items() if not names]:
@@ -78,7 +85,7 @@ class ServedCalls:
             if question.required:
                 raise CellwrightError(ErrorCode.PERMISSION_DENIED, unasked_text(question))
             notify(unasked_text(question))
-        for text in core.checkpoints.end_cut_off(self._session):
+        for text in end_cut_off(self._session):
             notify(text)
         settings = core.in_force.settings
         tool_log.keep_in(settings.tool_log, settings.project)

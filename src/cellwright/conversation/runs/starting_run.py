@@ -275,7 +275,7 @@ class RunTask(Struct, frozen=True):
         from cellwright.conversation.replayed_edits import replay_place  # few runs are played
 
         core = self.core
-        return replay_place(core.in_force.cwd, core.tools.file_state, core.tools.open_notebooks, core.checkpoints)
+        return replay_place(core.in_force.cwd, core.tools.file_state, core.tools.open_notebooks, core.kept)
 
     def on_request_sent(self, agent: AgentSetup) -> None:
         """A request of the run's agent has left."""

@@ -7,14 +7,12 @@ import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from cellwright.agent.calls.written_tools import written_tools
 from cellwright.agent.tool import GROUPS, TOOL_ALIASES, TOOL_SEARCH, Tool, is_chosen
-from cellwright.checkpoints.checkpoints import Checkpoints
-from cellwright.checkpoints.notebooks import RecordedNotebooks
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.admin_allow_lists import tool_is_allowed
 from cellwright.config.settings.settings import load_settings
@@ -31,8 +29,9 @@ from cellwright.conversation.tools.built_in_tools import (
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.rules.rule import RULE_NAMES
 from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.originals import BackupStore
 from cellwright.tools.later_tool import whole_tool
-from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
+from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
     from cellwright.tools.agents.agent import StartAgent
@@ -94,6 +93,13 @@ def tools_may_be_deferred(environ: Mapping[str, str]) -> bool:
     return may_defer(environ, is_own_platform=is_own_platform(environ))
 
 
+class KeptChanges(BackupStore, Protocol):
+    """Keeps what tools change of files and of cells, so that it can be undone."""
+
+    def recorded(self, notebook: OpenNotebook) -> OpenNotebook: ...
+    def recorded_notebooks(self, notebooks: OpenNotebooks) -> OpenNotebooks: ...
+
+
 class ConversationTools:
     """Makes the tools of runs, once a session. `more` makes this process's own; the rest is as in `ToolEnvironment`."""
 
@@ -102,7 +108,7 @@ class ConversationTools:
         in_force: SettingsInForce,
         hooks: HooksInForce,
         model: ModelConnection,
-        checkpoints: Checkpoints,
+        kept: KeptChanges,
         *,
         is_unsaved: Callable[[Path], bool] = never_unsaved,
         open_notebooks: OpenNotebooks | None = None,
@@ -121,7 +127,7 @@ class ConversationTools:
         self._in_force = in_force
         self._hooks = hooks
         self._model = model
-        self._checkpoints = checkpoints
+        self._kept = kept
         self._is_unsaved = is_unsaved
         self._more = more
         self._load_skill = load_skill
@@ -132,7 +138,7 @@ class ConversationTools:
         self._made: tuple[Tool, ...] | None = None
         self._path: dict[str, str] = {}
         """The PATH that plugins make; of the tools' environment, and so changed in its place."""
-        self.file_state = FileState(is_unsaved, checkpoints)
+        self.file_state = FileState(is_unsaved, kept)
         """Claude's knowledge of files."""
 
     def forget(self) -> None:
@@ -171,7 +177,7 @@ class ConversationTools:
         with self._making:  # made twice, they would not share what was read
             made = self._made
             if made is None:
-                self.file_state = FileState(self._is_unsaved, self._checkpoints)
+                self.file_state = FileState(self._is_unsaved, self._kept)
                 more = () if self._more is None else self._more(self._in_force)
                 made, self.notices = all_tools(self._workplace(self.file_state), more)
                 self._made = made
@@ -187,7 +193,7 @@ class ConversationTools:
             environ=environ,
             side_request=SideRequest(lambda: self._model.provider, small_model(environ)),
             is_unsaved=self._is_unsaved,
-            open_notebooks=RecordedNotebooks(self.open_notebooks, lambda: self._checkpoints.turn),
+            open_notebooks=self._kept.recorded_notebooks(self.open_notebooks),
             file_state=file_state,
             more_roots=lambda: self.add_dirs,
             load_skill=self._load_skill,

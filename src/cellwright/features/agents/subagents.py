@@ -560,7 +560,7 @@ class Subagents(Feature):
             if worktree is not None:
                 left = await self._leave_worktree(worktree, nesting)
             if subagent.background:
-                nesting.run.hooks.notify(f"The agent {subagent.type} has ended.", "agent_completed")
+                nesting.run.notify(f"The agent {subagent.type} has ended.", "agent_completed")
                 with suppress(CellwrightError):
                     main.settle()  # its cost, where the run it began in is over
         result = _result(end, session.id, subagent.type, calls)

@@ -10,14 +10,21 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
-
-from msgspec import Struct
+from typing import TYPE_CHECKING
 
 from cellwright.agent.calls.written_tools import access_of
 from cellwright.config.settings.option_table import BRANCHES
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.kernel_copies import (
+    NO_BRANCH_LEFT,
+    BranchInUse,
+    ForkedKernel,
+    ListedBranch,
+    OneBranch,
+    Snapshot,
+    UsedBranch,
+)
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd, SubagentEvent, ToolStart
 
@@ -31,75 +38,8 @@ FIRST_USE = (
     "/branches shows the copies."
 )
 
-NO_BRANCH_LEFT = (
-    "There is no branch to take a variable from: that of Claude's last turn is kept until your next prompt, if the turn had "
-    "one and memory is not short. /branches run CALL runs the code of a call in your kernel."
-)
-
 CHANGES_THE_KERNEL = frozenset({"python", "cells"})
 """Kinds of access whose calls change the kernel itself."""
-
-
-class Snapshot(Protocol):
-    """A copy of the kernel that waits: when it was taken (seconds since the epoch), and where among the user's cells.
-
-    `by_value` is why there is none, a sentence: branches are given the variables that their code names.
-    """
-
-    @property
-    def at(self) -> float: ...
-    @property
-    def cell(self) -> str: ...
-    @property
-    def by_value(self) -> str: ...
-
-
-class OneBranch(Protocol):
-    """A branch: a process with the variables of its snapshot, in which code runs."""
-
-    @property
-    def taken(self) -> Snapshot: ...
-    @property
-    def alive(self) -> bool: ...
-    async def ask(
-        self, function: str, arguments: object, descriptors: Sequence[int] = (), *, timeout: float
-    ) -> Any: ...
-
-
-class ListedBranch(Protocol):
-    """A branch in a list: whose it is, since when (seconds since the epoch), its own bytes, whether code runs in it."""
-
-    @property
-    def owner(self) -> str: ...
-    @property
-    def since(self) -> float: ...
-    @property
-    def memory(self) -> int: ...
-    @property
-    def running(self) -> bool: ...
-
-
-class ForkedKernel(Protocol):
-    """A kernel that can be forked (`kernel/branches`)."""
-
-    async def snapshot(self, *, or_by_value: bool = False) -> Snapshot: ...
-    async def branch(self, owner: str, confinement: Confinement | None) -> OneBranch: ...
-    def listing(self) -> Sequence[ListedBranch]: ...
-    async def end(self, owner: str) -> None: ...
-    async def turn_ended(self, resting: str = "") -> None: ...
-    async def take(self, owner: str, name: str, new_name: str) -> str: ...
-    async def close(self) -> None: ...
-
-
-class BranchInUse(Exception):
-    """Somebody is at work in a branch, which a new snapshot would end."""
-
-
-class UsedBranch(Struct, frozen=True):
-    """A branch that a call has for itself. `words` say of when its variables are, and whether it is new."""
-
-    branch: OneBranch
-    words: str
 
 
 class KernelCopies(Feature):

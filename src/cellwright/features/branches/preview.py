@@ -27,9 +27,10 @@ from cellwright.sessions.state_dir import PRIVATE_FILE
 from cellwright.tools.files.atomic_write import write_atomically
 
 if TYPE_CHECKING:
+    from cellwright.conversation.core import Core
+    from cellwright.conversation.kernel_copies import PreviewKernel
     from cellwright.conversation.runs.run import Run
-    from cellwright.features.conversation import Conversation
-    from cellwright.features.preview.open_preview import OpenPreview, PreviewKernel
+    from cellwright.features.preview.open_preview import OpenPreview
     from cellwright.features.preview.staged_tree import StagedTree
 
 ABOUT = """\
@@ -43,13 +44,13 @@ after the preview.
 
 
 class TurnPreview(Feature):
-    """The previews of one conversation, which is given when it is made. `kernel` makes the copy of the kernel of each."""
+    """The previews of one conversation. `kernel` makes the copy of the kernel of each."""
 
     in_dry_runs = False
     previews = True
 
-    def __init__(self, conversation: Callable[[], Conversation], kernel: Callable[[], PreviewKernel]) -> None:
-        self._conversation = conversation
+    def __init__(self, core: Core, kernel: Callable[[], PreviewKernel]) -> None:
+        self._core = core
         self._make_kernel = kernel
         self._runs: list[Run] = []
         self._now: OpenPreview | None = None
@@ -84,7 +85,7 @@ class TurnPreview(Feature):
             stage = Stage(
                 kernel_tools=kernel.tools,
                 looking=kernel.looking,
-                files=self._conversation().tools.in_folder,
+                files=self._core.tools.in_folder,
                 still=kernel.still,
                 can_ask=agent.can_use_tool is not None,
             )
@@ -115,7 +116,7 @@ class TurnPreview(Feature):
         return False
 
     def _refusal(self, preview: OpenPreview) -> str:
-        inside = self._conversation().in_force.settings.sandbox.container.container
+        inside = self._core.in_force.settings.sandbox.container.container
         if inside is not None:
             return f"Commands run in the container {inside.name} (`sandbox.container`), which has no copy of the files."
         return preview.kernel.refusal()
@@ -123,10 +124,10 @@ class TurnPreview(Feature):
     async def _copied(self, preview: OpenPreview, run: RunInfo) -> str:
         from cellwright.features.preview.staged_tree import StagedTree, TreeTooLarge
 
-        conversation = self._conversation()
-        policy = conversation.agent(run.options).policy
+        core = self._core
+        policy = core.agent(run.options, core.model.chosen(run.options.provider)).policy
         try:
-            tree = await asyncio.to_thread(StagedTree.make, conversation.cwd, policy.may_read)
+            tree = await asyncio.to_thread(StagedTree.make, core.host.cwd, policy.may_read)
         except TreeTooLarge as error:
             return f"{error} Start in the folder that matters."
         except OSError as error:
@@ -139,7 +140,7 @@ class TurnPreview(Feature):
         """Notebooks begin as their users see them, unsaved changes included."""
         from cellwright.tools.notebook.live_source import notebook_bytes  # few turns are previews
 
-        notebooks = self._conversation().tools.open_notebooks
+        notebooks = self._core.tools.open_notebooks
         await notebooks.settled()
         for name in [each for each in tree.copied if each.endswith(".ipynb")]:
             if (notebook := notebooks.at(tree.project / name)) is not None:
@@ -190,14 +191,14 @@ class TurnPreview(Feature):
         """Bring the items of `numbers` to the user's own and drop the rest; gives what is said, and code still to be run."""
         from cellwright.features.preview.changes import Acceptance
 
-        conversation = self._conversation()
+        core = self._core
         assert preview.stage.tree is not None
         chosen = [item for item in preview.items if item.number in numbers]
         acceptance = Acceptance(
             preview.stage.tree,
-            conversation.tools.file_state,
-            conversation.tools.open_notebooks,
-            lambda: conversation.checkpoints.turn,
+            core.tools.file_state,
+            core.tools.open_notebooks,
+            core.kept.recorded,
         )
         runs_code = any(item.kind == "code" for item in chosen)
         names = [] if runs_code else [item.name for item in chosen if item.kind == "variable"]

@@ -6,63 +6,16 @@ A copy of the kernel from before the turn's first code has them. It lives until 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
-
-from msgspec import Struct
 
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.kernel_copies import STAY, KernelVariables, VariablesPlan
 from cellwright.sessions.session import Session
 
 Turn = tuple[str, int]
 """A session's id and the number of a turn in it, as checkpoints count."""
 
-STAY = "Variables stay as they are."
-
 NO_COPY = "Variables stay as they are: the copy of the kernel from before a turn's code is kept until the next prompt."
-
-
-class VariableChange(Struct, frozen=True):
-    """A variable that an undo changes. `text` says how; `refused` why it stays ("": it does not).
-
-    `conflict`: it stays only because the user's own cells changed it since.
-    """
-
-    name: str
-    text: str
-    refused: str = ""
-    conflict: bool = False
-
-
-class VariablesPlan(Struct, frozen=True):
-    """The variables that an undo changes; `note` says why it leaves them alone, as a sentence."""
-
-    changes: tuple[VariableChange, ...] = ()
-    note: str = ""
-
-    @property
-    def coming_back(self) -> list[VariableChange]:
-        return [change for change in self.changes if not change.refused]
-
-    @property
-    def left(self) -> list[VariableChange]:
-        return [change for change in self.changes if change.refused]
-
-    @property
-    def conflicts(self) -> bool:
-        return any(change.conflict for change in self.changes)
-
-
-class KernelVariables(Protocol):
-    """The variables of a kernel that can be forked (`kernel/branches/undo.py`)."""
-
-    @property
-    def why_not(self) -> str: ...
-    async def before_code(self, source: str) -> None: ...
-    async def begin(self) -> None: ...
-    async def plan(self, *, force: bool) -> VariablesPlan: ...
-    async def apply(self, plan: VariablesPlan) -> list[str]: ...
-    async def close(self) -> None: ...
 
 
 class UndoneVariables(Feature):

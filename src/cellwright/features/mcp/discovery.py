@@ -5,21 +5,25 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellwright.config.agents.agent_definition import AgentDefinition
 from cellwright.config.mcp.approvals import approve, approved_digests, approved_scripts
-from cellwright.config.mcp.entries import ServerOrigin, described_entry, secrets_named
-from cellwright.config.mcp.find_servers import FoundServers, GivenServers, McpPlace, find_servers, watched_mcp_files
+from cellwright.config.mcp.entries import ServerOrigin, described_entry, read_entries, secrets_named
+from cellwright.config.mcp.find_servers import (
+    FoundServers,
+    GivenServers,
+    McpPlace,
+    find_servers,
+    read_json,
+    watched_mcp_files,
+)
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.config.trust.exact_text import exact
 from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.scripts import changed as changed_files
-from cellwright.errors import CellwrightError
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.tools.mcp.server_entry import ServerScope
-
-if TYPE_CHECKING:
-    pass
 
 ARGUMENT = "mcp_servers"
 """The option of `ask` and `Agent` that names servers for a run."""
@@ -45,6 +49,28 @@ def agents_servers(agents: Iterable[AgentDefinition], cwd: Path) -> Iterable[Giv
             yield agent.own_servers, ServerOrigin(scope=scope, label=label, cwd=cwd, agent=agent.name)
 
 
+def server_file(file: Path) -> Any:
+    """The content of a file that names servers. Raises CellwrightError INVALID_PARAMETERS if it cannot be read."""
+    problems: list[str] = []
+    content = read_json(file, problems)
+    if content is None:
+        raise bad_servers(problems[0] if problems else f"there is no file {file}")
+    return content
+
+
+def named_servers(entries: Any, cwd: Path, environ: Mapping[str, str]) -> Mapping[str, Any]:
+    """Check the entries of servers that are named for a run. Raises CellwrightError INVALID_PARAMETERS for a wrong one."""
+    read = read_entries(entries, ServerOrigin(scope="flag", label=ARGUMENT, cwd=cwd), environ)
+    if not isinstance(entries, Mapping) or set(entries) - set(read.entries):
+        raise bad_servers(read.notices[0].removeprefix(f"{ARGUMENT}: ").removesuffix(" It is left out."))
+    return entries
+
+
+def bad_servers(what: str) -> CellwrightError:
+    """The error of servers that are named for a run and cannot be used."""
+    return CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{ARGUMENT}: {what.removesuffix('.')}. Nothing was sent.")
+
+
 class ServerDiscovery:
     """Finds the servers that are configured, and asks about those of a project; a check of trust."""
 
@@ -63,6 +89,12 @@ class ServerDiscovery:
         self._given.append(give)
         self._only_given = self._only_given or only
         self._signature = None
+
+    def add_named(self, named: Iterable[tuple[str, Mapping[str, Any]]], *, only: bool) -> None:
+        """Have the entries count that a program or the command line names, each with what names them; `only` as above."""
+        cwd = self._in_force.cwd
+        given = [(entries, ServerOrigin(scope="flag", label=label, cwd=cwd)) for label, entries in named]
+        self.add_source(lambda: given, only=only)
 
     def use_for_run(self, entries: Mapping[str, Any], *, only: bool) -> None:
         """Have `entries` count besides those of files until the next run names its own; `only`: in their place."""
@@ -100,7 +132,7 @@ class ServerDiscovery:
                 continue
             entry = pending.entry
             before = approved_digests(self._folder).get(name)
-            secrets = secrets_named(pending.raw, self._in_force.environment)
+            secrets = self.secrets_of(name)
             changed = " It has changed since you said yes to it." if before else ""
             return TrustQuestion(
                 about="server",
@@ -126,6 +158,10 @@ class ServerDiscovery:
         if then:
             lines += [f"{exact(path)} changed since you trusted it" for path in changed_files(then, now)]
         return lines
+
+    def secrets_of(self, name: str) -> list[str]:
+        """The user's secrets that a server which waits for the user would be given, by the names of their variables."""
+        return secrets_named(self._found.pending[name].raw, self._in_force.environment)
 
     def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
         """The user has answered. Raises CellwrightError FILE_ACCESS_ERROR when a yes cannot be kept."""

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from cellwright.agent.calls.written_tools import access_of
 from cellwright.events import UnknownName
-from cellwright.features.numbers.written import HIDDEN, prose_of
+from cellwright.markdown.prose import HIDDEN, prose_of
 from cellwright.sessions.turns import begins_turn
 from cellwright.text import lazy_pattern, strings_in
 

@@ -30,7 +30,7 @@ from cellwright.features.numbers.places import (
     value_at,
 )
 from cellwright.features.numbers.sources import Source
-from cellwright.features.numbers.written import prose_of
+from cellwright.markdown.prose import prose_of
 from cellwright.tools.notebook.open_notebook import Cell
 
 VERSION = 1

@@ -11,7 +11,8 @@ from cellwright.features.numbers.derive import Derivation, ShortLines, Term, der
 from cellwright.features.numbers.match import FEW_NUMBERS, Match, look_up
 from cellwright.features.numbers.sources import Source, place, words
 from cellwright.features.numbers.typed import numbers_of_json, path_words
-from cellwright.features.numbers.written import WrittenNumber, prose_of, written_numbers
+from cellwright.features.numbers.written import WrittenNumber, written_numbers
+from cellwright.markdown.prose import prose_of
 from cellwright.text import lazy_pattern
 
 MARKED_DIGITS = 3

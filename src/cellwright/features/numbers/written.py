@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
 
+from cellwright.markdown.prose import HIDDEN, prose_of
 from cellwright.text import lazy_pattern
 
 Form = Literal["plain", "percent", "points"]
 
-HIDDEN = "\0"
-"""Stands for each character of what is no prose: code, formulas, addresses, file names."""
-LINE_CHARS = 4_000
 MOST_NUMBERS = 2_000
 SMALL = 13
 """Whole numbers below are never marked: there are too many of them, and most count what the reader sees."""
@@ -101,20 +98,6 @@ _HEDGE = lazy_pattern(
     re.IGNORECASE,
 )
 _RANGE = lazy_pattern(r"\s?(?:[-–—−]|to\b|bis\b)\s?")
-_FILE_ENDING = lazy_pattern(
-    r"\.(?:csv|tsv|txt|md|rst|py|pyi|ipynb|json|jsonl|ya?ml|toml|cfg|ini|parquet|feather|arrow|h5|hdf5|nc|npy|npz|pkl|pickle|xlsx?|"
-    r"db|sqlite|sql|png|jpe?g|gif|svg|pdf|html?|css|js|ts|tsx|sh|zip|gz|tar|log|r|jl|ipynb_checkpoints)\b",
-    re.IGNORECASE,
-)
-_ADDRESS = lazy_pattern(r"(?:https?|ftp|file|s3|gs)://[^\s\0)>\]]{1,2000}|\bwww\.[^\s\0)>\]]{1,2000}")
-_TAG = lazy_pattern(
-    r"</?[A-Za-z][^<>\n]{0,1000}>"
-    r"|<[A-Za-z][\w-]{0,30}"  # over several lines, so with what attributes look like
-    r"(?:\s{1,200}[\w:-]{1,60}(?:=(?:\"[^\"<>]{0,1000}\"|'[^'<>]{0,1000}'|[^\s\"'<>]{1,200}))?){1,30}\s{0,200}/?>"
-)
-_FENCE = lazy_pattern(r" {0,3}(?:> ?){0,4}(`{3,40}|~{3,40})")
-_FORMULA_SIGNS = frozenset("\\^_={")
-_PATH_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./\\~")
 
 
 class WrittenNumber(Struct, frozen=True):
@@ -141,147 +124,6 @@ class WrittenNumber(Struct, frozen=True):
     @property
     def quiet(self) -> bool:
         return self.why != ""
-
-
-def prose_of(text: str) -> str:
-    """Return `text`, as long as it is, with all that is no prose hidden, each character by HIDDEN.
-
-    >>> prose_of("See `x = 3` and https://a.b/7 now").replace(HIDDEN, "_")
-    'See _______ and _____________ now'
-    """
-    lines = text.split("\n")
-    fence = ""
-    for number, line in enumerate(lines):
-        opened = _FENCE.match(line)
-        if fence:
-            closes = opened is not None and opened[1].startswith(fence) and not line[opened.end() :].strip()
-            lines[number] = HIDDEN * len(line)
-            fence = "" if closes else fence
-        elif opened is not None and "`" not in line[opened.end() :]:
-            fence = opened[1]
-            lines[number] = HIDDEN * len(line)
-        elif len(line) > LINE_CHARS:
-            lines[number] = line[:LINE_CHARS] + HIDDEN * (len(line) - LINE_CHARS)
-    prose = _without_pairs(_without_comments("\n".join(lines)))
-    prose = _TAG.sub(_hide_lines, prose)
-    prose = _ADDRESS.sub(_hide, prose)  # it would take a quote or a bracket of a tag along
-    prose = _without_link_targets(prose)
-    return _without_file_names(prose)
-
-
-def _hide(match: re.Match[str]) -> str:
-    return HIDDEN * len(match[0])
-
-
-def _hide_lines(match: re.Match[str]) -> str:
-    return "".join("\n" if char == "\n" else HIDDEN for char in match[0])
-
-
-def _without_comments(text: str) -> str:
-    parts, at = [], 0
-    while (start := text.find("<!--", at)) >= 0:
-        end = text.find("-->", start)
-        end = len(text) if end < 0 else end + 3
-        parts += [text[at:start], "".join("\n" if char == "\n" else HIDDEN for char in text[start:end])]
-        at = end
-    return "".join([*parts, text[at:]])
-
-
-def _without_pairs(text: str) -> str:
-    """Return `text` without inline code and formulas."""
-    parts: list[str] = []
-    for paragraph in text.split("\n\n"):
-        hidden = _hide_between(paragraph, _code_spans(paragraph))
-        hidden = _hide_between(hidden, _formulas(hidden))
-        parts.append(hidden)
-    return "\n\n".join(parts)
-
-
-def _hide_between(text: str, spans: Iterator[tuple[int, int]]) -> str:
-    parts, at = [], 0
-    for start, end in spans:
-        parts += [text[at:start], "".join("\n" if char == "\n" else HIDDEN for char in text[start:end])]
-        at = end
-    return "".join([*parts, text[at:]]) if parts else text
-
-
-def _code_spans(text: str) -> Iterator[tuple[int, int]]:
-    ticks = list(re.finditer("`{1,200}", text))
-    closers: dict[int, list[int]] = {}  # of each length, the last first
-    for index in range(len(ticks) - 1, -1, -1):
-        closers.setdefault(len(ticks[index][0]), []).append(index)
-    index = 0
-    while index < len(ticks):
-        same = closers[len(ticks[index][0])]
-        while same and same[-1] <= index:
-            same.pop()
-        if same:
-            yield ticks[index].start(), ticks[same[-1]].end()
-            index = same[-1]
-        index += 1
-
-
-def _formulas(text: str) -> Iterator[tuple[int, int]]:
-    at = 0
-    while at < len(text):
-        start = _first_of(text, at)
-        if start < 0:
-            return
-        if text.startswith("\\", start):
-            closing = "\\)" if text[start + 1] == "(" else "\\]"
-            end = text.find(closing, start + 2, start + LINE_CHARS)
-            width = 2
-        elif text.startswith("$$", start):
-            end, width = text.find("$$", start + 2, start + LINE_CHARS), 2
-        else:
-            end, width = text.find("$", start + 1, start + 400), 1
-            inside = text[start + 1 : end] if end > 0 else ""
-            spaced = not inside or inside[0].isspace() or inside[-1].isspace() or "\n" in inside
-            if spaced or not _FORMULA_SIGNS.intersection(inside) or text[end + 1 : end + 2].isdigit():
-                at = start + 1
-                continue
-        if end < 0:
-            at = start + width
-            continue
-        yield start, end + width
-        at = end + width
-
-
-_OPENINGS = lazy_pattern(r"\$|\\[(\[]")
-
-
-def _first_of(text: str, at: int) -> int:
-    found = _OPENINGS.search(text, at)
-    return found.start() if found else -1
-
-
-def _without_link_targets(text: str) -> str:
-    def spans() -> Iterator[tuple[int, int]]:
-        at = 0
-        while (start := text.find("](", at)) >= 0:
-            end = text.find(")", start, start + 2_000)
-            line_end = text.find("\n", start, start + 2_000)
-            if end < 0 or 0 <= line_end < end:
-                at = start + 2
-                continue
-            yield start + 1, end + 1
-            at = end + 1
-
-    return _hide_between(text, spans())
-
-
-def _without_file_names(text: str) -> str:
-    def spans() -> Iterator[tuple[int, int]]:
-        last = 0
-        for ending in _FILE_ENDING.finditer(text):
-            start = ending.start()
-            while start > max(last, ending.start() - 200) and text[start - 1] in _PATH_CHARS:
-                start -= 1
-            if start < ending.start():
-                yield start, ending.end()
-                last = ending.end()
-
-    return _hide_between(text, spans())
 
 
 def written_numbers(text: str) -> list[WrittenNumber]:

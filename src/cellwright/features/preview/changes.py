@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from cellwright.checkpoints.notebooks import RecordedNotebook
 from cellwright.errors import ToolError
 from cellwright.features.preview.staged_tree import FileChange, StagedTree
 from cellwright.text import counted, visible_line
@@ -19,9 +17,8 @@ from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import UpcomingChange
 from cellwright.tools.files.writing.open_folder import FileChanged
-from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.file_notebook import FileNotebook, cells_of
 from cellwright.tools.notebook.open_notebook import (
-    Cell,
     CellChange,
     CellConflict,
     CellPosition,
@@ -35,7 +32,7 @@ from cellwright.tools.notebook.open_notebook import (
 )
 
 if TYPE_CHECKING:
-    from cellwright.checkpoints.turn_recorder import TurnRecorder
+    from cellwright.conversation.kernel_copies import CellOutputsKept, Variable
 
 DETAIL_CHARS = 20_000
 
@@ -57,23 +54,6 @@ class Item(Struct, frozen=True):
     name: str = ""
     needed: bool = False
     """Of code: some of its variables come over in no other way."""
-
-
-class Variable(Protocol):
-    """A variable that the preview's code has changed (`kernel/branches/changed_variables.py`)."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def why_not(self) -> str: ...
-
-
-class CellOutputsKept(Protocol):
-    """The outputs that the preview's own runs of cells gave, by notebook and cell: of these sources, made passive."""
-
-    def get(self, key: tuple[str, str]) -> tuple[str, tuple[Mapping[str, Any], ...]] | None: ...
 
 
 def items_of(
@@ -118,21 +98,6 @@ def _file_words(change: FileChange, *, conflict: bool) -> tuple[str, str]:
         return f"{change.name} ({what}, {len(change.after or b''):,} bytes)", "(not text)"
     diff = diff_texts(texts[0], texts[1], change.name)
     return f"{change.name} ({what}, {diff.counts})", diff.text
-
-
-def cells_of(data: bytes) -> list[Cell]:
-    """The cells of a notebook's file, without outputs. Raises ValueError, KeyError, TypeError and AttributeError."""
-    cells = json.loads(data).get("cells", [])
-    return [
-        Cell(
-            id=str(cell.get("id") or f"cell-{position}"),
-            cell_type=str(cell["cell_type"]),
-            source=cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"]),
-            position=position,
-            execution_count=cell.get("execution_count"),
-        )
-        for position, cell in enumerate(cells)
-    ]
 
 
 CellWords = tuple[str, str, CellChange, tuple[str, ...]]
@@ -185,12 +150,12 @@ def _cell_changes(change: FileChange, outputs: CellOutputsKept) -> list[CellWord
 
 
 class Acceptance(Struct):
-    """Brings what is accepted of a preview into the project, kept like any other change of the turn that `turn` gives."""
+    """Brings what is accepted of a preview into the project, kept like any other change: `recorded` keeps a notebook's."""
 
     tree: StagedTree
     state: FileState
     notebooks: OpenNotebooks
-    turn: Callable[[], TurnRecorder | None]
+    recorded: Callable[[OpenNotebook], OpenNotebook]
 
     async def take(self, item: Item) -> str:
         """Make one change; gives why it could not be made, "" when it is."""
@@ -244,5 +209,5 @@ class Acceptance(Struct):
                 cell_id=change.cell_id,
                 outputs=change.outputs,
             )
-        await RecordedNotebook(notebook, self.turn).change([change])
+        await self.recorded(notebook).change([change])
         return ""

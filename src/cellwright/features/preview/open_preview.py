@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from msgspec import Meta, field
@@ -19,8 +18,7 @@ from cellwright.sessions.session import Session
 from cellwright.text import counted, lazy_pattern
 
 if TYPE_CHECKING:
-    from cellwright.features.preview.changes import CellOutputsKept, Variable
-    from cellwright.features.preview.staged_tree import StagedTree
+    from cellwright.conversation.kernel_copies import PreviewKernel
 
 QUESTION = "Which changes do you accept?"
 ALL, NONE = "All", "None"
@@ -58,27 +56,6 @@ class AnsweredPreviewInput(AcceptPreviewInput):
         default_factory=dict
     )
     annotations: Annotated[Mapping[str, Any], Meta(description="Remarks.")] = field(default_factory=dict)
-
-
-class PreviewKernel(Protocol):
-    """The copy of the kernel that a preview works in (`kernel/execute/preview_kernel.py`)."""
-
-    @property
-    def tools(self) -> Mapping[str, Tool]: ...
-    @property
-    def looking(self) -> Tool: ...
-    @property
-    def outputs(self) -> CellOutputsKept: ...
-    @property
-    def codes(self) -> Sequence[str]: ...
-    @property
-    def problem(self) -> str: ...
-    def refusal(self) -> str: ...
-    def still(self) -> AbstractAsyncContextManager[None]: ...
-    async def begin(self, tree: StagedTree) -> str: ...
-    async def variables(self) -> Sequence[Variable]: ...
-    async def take(self, names: Sequence[str]) -> Mapping[str, str]: ...
-    async def close(self) -> None: ...
 
 
 class OpenPreview:

@@ -144,6 +144,10 @@ class StagedTree(Struct):
         real = os.path.realpath(place)
         return self._holds(real) or real == os.path.realpath(self.project / self.name_of(Path(place)))
 
+    def refusal(self, place: Path) -> str:
+        """Say why a place in the copy is not followed; "" if it may be."""
+        return "" if self.is_own(place) else leads_out(self.name_of(place))
+
     def stray_link(self) -> str:
         """The first link that code in the preview has made out of the copy, by its path below the project; "" if none."""
         links = (name for name, entry in _walk(self.root) if entry.is_symlink())

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cellwright.conversation.kernel_copies import CannotRerun, Copies, KernelCode, Ran, Step
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Number
 from cellwright.features.numbers.places import lines_of
@@ -24,7 +25,6 @@ from cellwright.features.numbers.seen import SeenNumbers
 from cellwright.features.numbers.sources import Source
 from cellwright.features.numbers.trace import trace
 from cellwright.features.stability import perturb
-from cellwright.features.stability.copies import CannotRerun, Copies, KernelCode, Ran
 from cellwright.features.stability.follow import Followed, Texts, follow
 from cellwright.features.stability.report import StabilityReport
 from cellwright.features.stability.spreads import (
@@ -37,7 +37,6 @@ from cellwright.features.stability.spreads import (
 )
 from cellwright.features.stability.steps import (
     Frame,
-    Step,
     best_frame,
     best_label,
     loaded_names,

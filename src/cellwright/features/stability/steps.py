@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from cellwright.conversation.kernel_copies import Step
 from cellwright.features.stability.perturb import HOOK
 
 SEED_ARGUMENTS = frozenset({"random_state", "seed", "random_seed", "rng"})
@@ -26,14 +27,6 @@ LABEL_NAMES = (
     "y_train",
 )
 """Names that a label often has."""
-
-
-class Step(Struct, frozen=True):
-    """Code that ran as one piece: a call of Claude's, or a cell, whose `id` it has; `name` is for a reader."""
-
-    id: str
-    name: str
-    code: str
 
 
 class Frame(Struct, frozen=True):

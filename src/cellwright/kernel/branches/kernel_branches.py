@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
+from cellwright.conversation.kernel_copies import NO_BRANCH_LEFT
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.features.branches.feature import NO_BRANCH_LEFT
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch, Patience
 from cellwright.kernel.branches.forked.branch_process import BranchOrder

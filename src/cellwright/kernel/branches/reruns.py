@@ -7,14 +7,13 @@ import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, cast
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Protocol, cast
 
 from cellwright.agent.calls.approval import Decision
+from cellwright.conversation.kernel_copies import BranchInUse, CannotRerun, Copies, Ran, Step
 from cellwright.conversation.runs.policy_in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.features.branches.feature import BranchInUse
-from cellwright.features.stability.copies import CannotRerun, Copies, Ran
-from cellwright.features.stability.steps import Step
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.execute.python_tool import kernel_folder
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.agent.calls.confinement import Confinement
-    from cellwright.features.branches.feature import KernelCopies
+    from cellwright.conversation.kernel_copies import ForkedKernel
     from cellwright.features.conversation import Conversation
     from cellwright.kernel.branches.kernel_branches import KernelBranches
     from cellwright.kernel.namespace.cell_log import CellLog
@@ -35,13 +34,21 @@ SWITCHED_OFF = "Branches of the kernel are switched off (cellwright.branches)."
 IN_USE = "A branch of the kernel is in use, which a new copy of it would end."
 
 
+class BranchesBetweenTurns(Protocol):
+    """The conversation's branches, as a command of the user's has them."""
+
+    @property
+    def setting(self) -> str: ...
+    def between_turns(self) -> AbstractAsyncContextManager[ForkedKernel]: ...
+
+
 class KernelReruns:
     """For one notebook's kernel. All of it on the agent's loop."""
 
     def __init__(
         self,
         conversation: Conversation,
-        branches: KernelCopies | None,
+        branches: BranchesBetweenTurns | None,
         shell: InteractiveShell,
         cells: CellLog,
         notebooks: OpenNotebooks,

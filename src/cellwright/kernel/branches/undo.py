@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from msgspec import Struct, structs
 
-from cellwright.features.branches.variables import STAY, VariableChange, VariablesPlan
+from cellwright.conversation.kernel_copies import STAY, VariableChange, VariablesPlan
 from cellwright.kernel.branches.forked.shared_pages import is_shared
 from cellwright.kernel.branches.forker import control_pair
 from cellwright.kernel.branches.snapshot import NoBranch

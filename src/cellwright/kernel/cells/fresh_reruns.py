@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from cellwright.conversation.kernel_copies import CannotRerun, Ran
 from cellwright.errors import ToolError
-from cellwright.features.stability.copies import CannotRerun, Ran
 from cellwright.kernel.cells.fresh_kernel import FreshCell, own_confinement, run_fresh
 from cellwright.kernel.cells.notebook_verify import named_kernel
 from cellwright.kernel.execute.rerun_output import ran_with

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from cellwright.commands.completion import (
     MAX_ITEMS,
     Completion,
     ProjectFiles,
-    ServerPrompts,
     agent_items,
     best,
     commands,
@@ -32,9 +31,7 @@ from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.features.agents.feature import Agents
     from cellwright.features.conversation import Conversation
-    from cellwright.features.skills import Skills
 
 MAX_QUERY = 300
 CELLS_SECONDS = 1.0
@@ -52,18 +49,29 @@ CELL = "cell:"
 def kernel_completions(shell: InteractiveShell, notebooks: OpenNotebooks, conversation: Conversation) -> Completions:
     """Build the completions for the kernel of `shell` and its conversation."""
 
+    features = conversation.features
+
     def respects_ignore_files() -> bool:
         return conversation.in_force.settings.respect_gitignore
+
+    async def of_commands(text: str) -> list[Completion]:
+        skills = await asyncio.to_thread(features.skills.all)
+        return commands(text, skills, features.mcp.prompts())
+
+    async def of_agents(text: str) -> list[Completion]:
+        return await asyncio.to_thread(agent_items, features.agents, text)
 
     return completions(
         shell,
         notebooks,
         conversation.cwd,
-        conversation.features.skills,
-        conversation.features.agents,
         respects_ignore_files,
-        conversation.features.mcp.prompts,
+        of_commands,
+        of_agents,
     )
+
+
+Items = Awaitable[list[Completion]]
 
 
 class Completions(Struct, frozen=True):
@@ -72,9 +80,8 @@ class Completions(Struct, frozen=True):
     shell: InteractiveShell
     notebooks: OpenNotebooks
     files: ProjectFiles
-    skills: Skills
-    agents: Agents
-    server_prompts: Callable[[], ServerPrompts] = dict
+    commands: Callable[[str], Items]
+    agents: Callable[[str], Items]
 
     async def complete(self, _panel: object, params: Mapping[str, Any]) -> dict[str, list[Completion]]:
         """Serves `complete`. Raises CellwrightError INVALID_PARAMETERS."""
@@ -84,7 +91,7 @@ class Completions(Struct, frozen=True):
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         match kind:
             case "command":
-                return {"items": commands(text, await asyncio.to_thread(self.skills.all), self.server_prompts())}
+                return {"items": await self.commands(text)}
             case "variable":
                 return {"items": variables(self.shell, text)}
             case "mention":
@@ -98,7 +105,7 @@ class Completions(Struct, frozen=True):
         if text.startswith(CELL):
             return cell_items(await self._cells(CELLS_ALONE_SECONDS), text.removeprefix(CELL), MAX_ITEMS)
         cells, files, agents = await asyncio.gather(
-            self._cells(CELLS_SECONDS), found_files(self.files, text), asyncio.to_thread(agent_items, self.agents, text)
+            self._cells(CELLS_SECONDS), found_files(self.files, text), self.agents(text)
         )
         of_cells = cell_items(cells, "" if CELL.startswith(text.lower()) else text, CELLS_AMONG_FILES)
         of_files = files[: MAX_ITEMS - len(of_cells) - len(agents)]
@@ -128,13 +135,12 @@ def completions(
     shell: InteractiveShell,
     notebooks: OpenNotebooks,
     cwd: Path,
-    skills: Skills,
-    agents: Agents,
     respects_ignore_files: Callable[[], bool],
-    server_prompts: Callable[[], ServerPrompts] = dict,
+    commands: Callable[[str], Items],
+    agents: Callable[[str], Items],
 ) -> Completions:
-    """Build the completions for the kernel of `shell`, whose conversation works in `cwd` with `skills` and `agents`."""
-    return Completions(shell, notebooks, ProjectFiles(cwd, respects_ignore_files), skills, agents, server_prompts)
+    """Build the completions for the kernel of `shell`, whose conversation works in `cwd`."""
+    return Completions(shell, notebooks, ProjectFiles(cwd, respects_ignore_files), commands, agents)
 
 
 def variables(shell: InteractiveShell, text: str) -> list[Completion]:

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
+from cellwright.conversation.kernel_copies import UsedBranch
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Notice, Preview
-from cellwright.features.branches.feature import UsedBranch
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.execute.captured_output import CapturedOutput, Update, display_of
 from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
@@ -89,6 +89,7 @@ class Branches(Protocol):
     @property
     def setting(self) -> str: ...
     def use(self, owner: str, confinement: Confinement | None) -> AbstractAsyncContextManager[UsedBranch]: ...
+    def own(self, owner: str) -> AbstractAsyncContextManager[UsedBranch | None]: ...
     def first_use(self) -> str: ...
 
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext, ToolResult
+from cellwright.conversation.kernel_copies import UsedBranch
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.features.branches.feature import UsedBranch
-from cellwright.features.preview.staged_tree import leads_out
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.kernel.branches.changed_variables import ChangedVariable, reported
 from cellwright.kernel.branches.kernel_branches import KernelBranches, unsupported
@@ -24,13 +23,13 @@ from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.cells.notebook_run import Runner, chosen_cells, notebook_run_tool
 from cellwright.kernel.execute.branch_tool import branch_tool, passive_outputs
 from cellwright.kernel.namespace.variables_tool import variables_tool
-from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.file_notebook import FileNotebook, cells_of
 from cellwright.tools.notebook.open_notebook import cell_name
 from cellwright.tools.paths import real_path, resolve_path
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
-    from cellwright.features.preview.staged_tree import StagedTree
+    from cellwright.conversation.kernel_copies import CopiedFiles
     from cellwright.kernel.branches.branch import Branch
     from cellwright.kernel.cells.notebook_run import NotebookRunInput
 
@@ -62,7 +61,7 @@ class KernelOfPreview:
         self._runner = runner
         self._setting = setting
         self._before_code = before_code
-        self._tree: StagedTree | None = None
+        self._tree: CopiedFiles | None = None
         self._lock = asyncio.Lock()
         self._branch: Branch | None = None
         self._began = False
@@ -91,7 +90,7 @@ class KernelOfPreview:
             return "Branches of the kernel are switched off (`cellwright.branches`)."
         return unsupported() or branches_enforced() or ""
 
-    async def begin(self, tree: StagedTree) -> str:
+    async def begin(self, tree: CopiedFiles) -> str:
         """Copy the kernel as it is now; gives why that cannot be, as a sentence."""
         self._tree = tree
         try:
@@ -236,8 +235,8 @@ class KernelOfPreview:
                 "In a preview, only cells of the notebook that this kernel runs can be run, if it is in the project."
             )
             raise ToolError(message, code=ErrorCode.FILE_PATH_INVALID)
-        if not self._tree.is_own(path):
-            raise ToolError(leads_out(self._tree.name_of(path)))
+        if refusal := self._tree.refusal(path):
+            raise ToolError(refusal)
         return FileNotebook(path), self._tree.name_of(path)
 
     def _chosen(self, cells: Sequence[Any], input: NotebookRunInput, name: str) -> Sequence[Any]:
@@ -245,8 +244,6 @@ class KernelOfPreview:
 
     def _sources(self, given: Any) -> str:
         """All code that a call would run, for rules about what it names; none if that is not known yet."""
-        from cellwright.features.preview.changes import cells_of  # a call's own time
-
         try:
             notebook, name = self._staged_notebook(given)
             chosen = self._chosen(cells_of(notebook.path.read_bytes()), given, name)

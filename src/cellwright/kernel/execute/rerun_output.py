@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellwright.features.stability.copies import Ran
+from cellwright.conversation.kernel_copies import Ran
 from cellwright.kernel.execute.branch_tool import take_output
 from cellwright.kernel.execute.captured_output import CapturedOutput
 

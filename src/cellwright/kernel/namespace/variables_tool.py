@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.features.branches.feature import UsedBranch
+    from cellwright.conversation.kernel_copies import UsedBranch
 
 BUSY_SECONDS = 10.0
 

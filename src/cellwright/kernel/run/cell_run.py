@@ -41,7 +41,6 @@ from cellwright.kernel.widgets.bundle import why_no_widget
 if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
     from cellwright.agent.structured_output.typed_answer import AnswerType
-    from cellwright.config.agents.agent_definition import AgentDefinition
 
 logger = logging.getLogger(__name__)
 
@@ -221,9 +220,9 @@ def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOp
     return replace(options_of({**given, "context": options.context}), answer_type=typed)
 
 
-def _agents(name: str) -> Mapping[str, AgentDefinition]:
+def _agents(name: str) -> Mapping[str, Any]:
     """The agents in a JSON file. Raises CellwrightError INVALID_PARAMETERS."""
-    from cellwright.python_api.ask_options import given_agents  # few cells bring agents or servers along
+    from cellwright.python_api.ask_options import agents_of  # few cells bring agents or servers along
 
     try:
         content = json.loads(_file_text(name))
@@ -233,7 +232,7 @@ def _agents(name: str) -> Mapping[str, AgentDefinition]:
     if not isinstance(content, dict):
         message = f"The file {name!r} must hold an object of agents by their names. Nothing was sent."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    return given_agents(content)
+    return agents_of(content)
 
 
 def _servers(name: str) -> Mapping[str, Any]:

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from cellwright.conversation.runs.run import Run
-from cellwright.conversation.runs.run_request import RunSurface
+from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, RenewedOutput, SavedOutput, ViewOutput, WidgetOutput

@@ -10,7 +10,7 @@ from nbconvert.preprocessors import Preprocessor
 from nbformat import NotebookNode
 
 from cellwright.events import NOT_FOUND_NUMBERS
-from cellwright.features.numbers.written import prose_of
+from cellwright.markdown.prose import prose_of
 from cellwright.tools.notebook.drawn_outputs import OUR_ANSWER
 
 # what nbconvert colours is a `pre` without a `code` in it, for which its page has no font

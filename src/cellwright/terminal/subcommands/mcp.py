@@ -12,8 +12,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cellwright.config.mcp.entries import secrets_named
-from cellwright.config.mcp.find_servers import FoundServers
 from cellwright.config.mcp.written_servers import (
     SCOPES,
     Scope,
@@ -144,11 +142,12 @@ def _get(options: argparse.Namespace) -> int:
 
 def _approve(options: argparse.Namespace) -> int:
     servers = _servers()
-    pending = servers.found.pending.get(options.name)
-    if pending is None:
-        raise _unknown(options.name, servers.found, "waits for your approval")
+    if options.name not in servers.found.pending:
+        known = ", ".join(servers.found.pending) or "none"
+        message = f"No MCP server {visible_line(options.name)} waits for your approval. There are: {known}."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     lines = servers.described(options.name)
-    if secrets := secrets_named(pending.raw, os.environ):
+    if secrets := servers.secrets_of(options.name):
         lines.append(f"it would be given your {', '.join(secrets)}")
     for line in lines:
         print(f"  {line}")
@@ -225,9 +224,3 @@ def _pairs(given: Sequence[str], sign: str, option: str) -> dict[str, str]:
     if any(not found or not name.strip() for name, found, _ in pairs):
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{option} takes NAME{sign}VALUE.")
     return {name.strip(): value.strip() if sign == ":" else value for name, _, value in pairs}
-
-
-def _unknown(name: str, found: FoundServers, what: str) -> CellwrightError:
-    known = ", ".join(found.pending) or "none"
-    message = f"No MCP server {visible_line(name)} {what}. There are: {known}."
-    return CellwrightError(ErrorCode.INVALID_PARAMETERS, message)

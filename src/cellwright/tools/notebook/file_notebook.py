@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -227,3 +228,18 @@ def _replaced(notebook: Notebook, position: int, change: Replace) -> bytes:
     if kind != "code" and change.attachments is not None:
         more["attachments"] = dict(change.attachments)
     return parse_notebook(data).with_members(position, more) if more else data
+
+
+def cells_of(data: bytes) -> list[Cell]:
+    """The cells of a notebook's file, without outputs. Raises ValueError, KeyError, TypeError and AttributeError."""
+    cells = json.loads(data).get("cells", [])
+    return [
+        Cell(
+            id=str(cell.get("id") or f"cell-{position}"),
+            cell_type=str(cell["cell_type"]),
+            source=cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"]),
+            position=position,
+            execution_count=cell.get("execution_count"),
+        )
+        for position, cell in enumerate(cells)
+    ]

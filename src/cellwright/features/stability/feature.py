@@ -1,21 +1,18 @@
-"""The feature of `/stability`. The test itself (`features/stability`) is imported when it is asked for."""
+"""The feature of `/stability`, which no run asks anything: the test is made when the user asks for it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from cellwright.conversation.features.feature import Feature
-
 if TYPE_CHECKING:
-    from cellwright.features.stability.copies import KernelCode
+    from cellwright.conversation.kernel_copies import KernelCode, Step
     from cellwright.features.stability.report import StabilityReport
     from cellwright.features.stability.rerun import Chooser, Confirm, Wish
-    from cellwright.features.stability.steps import Step
     from cellwright.sessions.session import Session
 
 
-class Stability(Feature):
+class Stability:
     """The stability of the answers of one conversation. `kernel` gives what copies the kernel. On the agent's loop."""
 
     def __init__(self, kernel: Callable[[], KernelCode]) -> None:
