@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 
 from cellwright.permissions.confined.git_links import read_briefly
 from cellwright.permissions.paths import inside
-from cellwright.permissions.shell.read_only.commands import Arguments, Flags, flags
+from cellwright.permissions.shell.flags import Arguments, Flags, flags
 from cellwright.permissions.shell.read_only.git_reads import git_reads
 from cellwright.permissions.shell.words import Word
 from cellwright.text import lazy_pattern
