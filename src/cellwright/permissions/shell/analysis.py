@@ -409,7 +409,7 @@ class _Walker:
                 words.append(word)
             self.at += 1
         if self._next() == "(":
-            raise Unreadable("has a parenthesis after a word")
+            raise Unreadable("has a parenthesis in a word, or defines a function")
         _check_time(words)
         command = SimpleCommand(tuple(words), tuple(assignments), tuple(redirects), folders)
         self._add(command)
