@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.shell.read_only.commands import READERS, Flags
+from cellwright.permissions.shell.flags import Flags
+from cellwright.permissions.shell.read_only.commands import READERS
 from cellwright.permissions.shell.read_only.git import SUBCOMMANDS
 from declared_tools import tool_named
 from row_tables import for_each_row

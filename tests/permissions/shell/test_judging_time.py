@@ -13,7 +13,7 @@ from cellwright.permissions.confined import command_use
 from cellwright.permissions.judges import python, shell_call
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxAbilities, SandboxRules
-from cellwright.permissions.shell import reading
+from cellwright.permissions.shell import conservative_parse, reading
 from declared_tools import tool_named
 
 LENGTH = 10_000
@@ -191,7 +191,8 @@ def judged(policy: PermissionPolicy, tool: str, tool_input: dict[str, str]) -> l
     """The computing time of several decisions, or of one that was fast enough, as a machine at rest would take it."""
     taken: list[float] = []
     while len(taken) < TRIES and not (taken and taken[-1] < SECONDS):
-        shell_call._taken_apart.cache_clear()
+        shell_call.taken_apart.cache_clear()
+        conservative_parse.parse_conservatively.cache_clear()
         command_use.command_use.cache_clear()
         reading._tree.cache_clear()
         python._uses.cache_clear()

@@ -13,7 +13,8 @@ import subprocess
 from collections.abc import Callable, Sequence
 from random import Random
 
-from cellwright.permissions.shell.read_only.commands import READERS, Flags
+from cellwright.permissions.shell.flags import Flags
+from cellwright.permissions.shell.read_only.commands import READERS
 from cellwright.permissions.shell.read_only.git import SUBCOMMANDS
 from shell_fuzzer import vocabulary as known
 

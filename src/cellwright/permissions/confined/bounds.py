@@ -37,7 +37,7 @@ from cellwright.permissions.paths import (
     protected_part,
 )
 from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
-from cellwright.permissions.shell.read_only.git import read_elsewhere, repository_of
+from cellwright.permissions.shell.read_only.repositories import read_elsewhere, repository_of
 from cellwright.text import lazy_pattern
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/etc", "/proc")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from cellwright.permissions.shell.read_only.git_reads import git_reads
+from cellwright.permissions.shell.read_only.git import git_reads
 from cellwright.permissions.shell.running_flags import runs_or_writes
 from cellwright.text import lazy_pattern
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cellwright.permissions.shell.read_only.git_reads import GLOBAL_WITH_VALUE
+from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE
 
 _INSTALLS = frozenset({"i", "install", "ci", "add", "update", "upgrade", "up", "link", "dedupe", "rebuild"})
 _GIT = frozenset({"clone", "init", "submodule", "config"})

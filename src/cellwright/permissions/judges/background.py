@@ -8,11 +8,11 @@ Within a sandbox's bounds they do not: those hold for every name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from cellwright.permissions.judges.simple_command import CommandFacts, part_of, writes_files
-from cellwright.permissions.shell.analysis import Analysis, analyse
-from cellwright.permissions.shell.conservative_parse import ConservativeParse, PossibleCommand, parse_conservatively
+from cellwright.permissions.judges.shell_call import ShellCall, taken_apart
+from cellwright.permissions.judges.simple_command import CommandFacts, writes_files
+from cellwright.permissions.shell.conservative_parse import PossibleCommand
 from cellwright.text import lazy_pattern
 
 _CHANGERS = frozenset(
@@ -30,19 +30,19 @@ _AMPERSAND = lazy_pattern(r"(?<![<>&|])&(?![&>])")
 _REDIRECTS_TO_FILE = lazy_pattern(r"(?<!<)>+[|&]?\s*(?!&?[\d-]|/dev/null\b)\S")
 
 
-def changes_in_background(analysis: Analysis, parts: Sequence[CommandFacts], rough: ConservativeParse) -> bool:
+def changes_in_background(call: ShellCall) -> bool:
     """Return whether something that is known to change files may run on when the command has ended."""
-    if analysis.problem:
-        detaches = _AMPERSAND.search(rough.text) is not None or any(map(_detaches, rough.parts))
-        return detaches and (any(map(_may_change, rough.parts)) or _REDIRECTS_TO_FILE.search(rough.text) is not None)
-    return any(_is_detached(part) and _changes(part) for part in parts)
+    if not call.analysis.problem:
+        return any(_is_detached(part) and _changes(part) for part in call.parts)
+    rough = call.rough
+    return (_AMPERSAND.search(rough.text) is not None or any(map(_detaches, rough.parts))) and changes_anything(call)
 
 
-def changes_anything(analysis: Analysis, parts: Sequence[CommandFacts], rough: ConservativeParse) -> bool:
+def changes_anything(call: ShellCall) -> bool:
     """Return whether a part of the command is known to change files: all of it is to run in the background."""
-    if analysis.problem:
-        return any(map(_may_change, rough.parts)) or _REDIRECTS_TO_FILE.search(rough.text) is not None
-    return any(map(_changes, parts))
+    if not call.analysis.problem:
+        return any(map(_changes, call.parts))
+    return any(map(_may_change, call.rough.parts)) or _REDIRECTS_TO_FILE.search(call.rough.text) is not None
 
 
 def may_change_later(command: str) -> bool:
@@ -50,12 +50,10 @@ def may_change_later(command: str) -> bool:
 
     One that writes to where its output went from the start does not.
     """
-    rough = parse_conservatively(command)
-    analysis = analyse(command, "/")
-    if analysis.problem:
-        return any(map(_may_change, rough.parts))
-    parts = [part_of(each) for each in analysis.commands]
-    return any(_names_changed(part) for part in parts) or any(map(writes_files, parts[1:]))
+    call = taken_apart(command, "/")
+    if call.analysis.problem:
+        return any(map(_may_change, call.rough.parts))
+    return any(map(_names_changed, call.parts)) or any(map(writes_files, call.parts[1:]))
 
 
 def _changes(part: CommandFacts) -> bool:

@@ -159,7 +159,7 @@ def _restricted_start(book: RuleBook, call: ShellCall, behavior: Literal["deny",
 def _background_problem(call: ShellCall) -> Decision | None:
     """Find what is against changes that later calls run beside: what they name may lead elsewhere by then."""
     found = changes_anything if call.detached else changes_in_background
-    if not found(call.analysis, call.parts, call.rough):
+    if not found(call):
         return None
     return Decision("ask", "It changes files in the background, where that may redirect what later commands name.")
 

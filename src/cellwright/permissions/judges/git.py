@@ -13,7 +13,7 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.rules.rule import BYPASSED, READ, JudgedCall, RuleBook, judge_by_rules
 from cellwright.permissions.shell.indirect_reads import hidden_by, may_show
-from cellwright.permissions.shell.read_only.git import read_elsewhere, repository_of
+from cellwright.permissions.shell.read_only.repositories import read_elsewhere, repository_of
 
 MAX_COLONS = 8
 """In one argument; no revision and no pathspec has more, and each may stand before a path."""

@@ -49,12 +49,13 @@ def shell_call(book: RuleBook, tool_input: Mapping[str, Any]) -> ShellCall:
     set_besides = [f"{name}={value}" for name, value in variables.items()] if isinstance(variables, Mapping) else []
     odd = next((each for each in set_besides if not SAFE_ASSIGNMENT.fullmatch(each)), "")
     odd = odd or ("" if variables is None or isinstance(variables, Mapping) else "environment_variables")
-    call = _taken_apart(text_field(tool_input, "command"), folder, odd)
+    call = taken_apart(text_field(tool_input, "command"), folder, odd)
     return structs.replace(call, detached=True) if tool_input.get("run_in_background") else call
 
 
 @lru_cache(maxsize=64)  # a question judges one command several times, with the rules it might offer
-def _taken_apart(command: str, folder: str, odd: str) -> ShellCall:
+def taken_apart(command: str, folder: str, odd: str = "") -> ShellCall:
+    """Take apart `command`, which starts in `folder`; `odd` is its `problem`."""
     analysis = analyse(command, folder)
     rough = parse_conservatively(command)
     parts = tuple(part_of(each, more_variables=bool(odd)) for each in analysis.commands)

@@ -18,7 +18,15 @@ from msgspec.structs import replace
 
 from cellwright.permissions.paths import normalised
 from cellwright.permissions.shell.reading import Token, parses, read_tokens
-from cellwright.permissions.shell.words import ASSIGNMENT, MAX_LENGTH, PIPE_FILE, RESERVED_WORDS, Unreadable, Word
+from cellwright.permissions.shell.words import (
+    ASSIGNMENT,
+    FOLLOWED_KEYWORDS,
+    MAX_LENGTH,
+    PIPE_FILE,
+    RESERVED_WORDS,
+    Unreadable,
+    Word,
+)
 from cellwright.text import lazy_pattern
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
@@ -302,6 +310,8 @@ class _Walker:
         match self._next():
             case "(":
                 self.at += 1
+                if self._next() == "(":
+                    raise Unreadable("calculates (`((`), or has parentheses in each other")
                 self._list(folders, until=())
                 self._expect(")")
                 after = _ShellState(folders, folders)
@@ -314,14 +324,26 @@ class _Walker:
             case "while" | "until" | "for":
                 after = self._loop(folders)
             case "word" | "redirect":
-                return self._simple(folders)
+                after = self._simple(folders)
             case other:
                 raise Unreadable(f"has `{other}` where it is not expected" if other else "ends too early")
         redirects = self._redirects(folders)
         if redirects:
             self._mark(start, opened=_opened(redirects))
             self._add(SimpleCommand((), (), redirects, folders))
+        self._check_behind_words()
         return after
+
+    def _check_behind_words(self) -> None:
+        """Behind a command nothing is a reserved word before the next operator, whatever the grammar says."""
+        if self._next() in FOLLOWED_KEYWORDS:
+            raise Unreadable("can be read in more than one way")
+
+    def _check_first_word(self) -> None:
+        """Where a command begins, bash takes each reserved word for one; those that are followed are no words here."""
+        text = self.tokens[self.at].text
+        if self._next() == "word" and text in RESERVED_WORDS and text != "time":
+            raise Unreadable(f"uses the shell's `{text}`")
 
     def _condition(self, folders: Folders) -> _ShellState:
         self.at += 1
@@ -344,12 +366,15 @@ class _Walker:
         start = len(self.commands)
         if self._next() == "for":
             self.at += 1
+            if self._next():
+                self._check_first_word()
             self._expect("word")
             if self._next() == "in":
                 self.at += 1
                 while self._next() == "word":
                     self._substitutions(self.tokens[self.at], folders)
                     self.at += 1
+                self._check_behind_words()
             self._skip_ends()
         else:
             self.at += 1
@@ -368,6 +393,7 @@ class _Walker:
         words: list[Word] = []
         assignments: list[Word] = []
         redirects: list[Redirect] = []
+        self._check_first_word()
         while self._next() in ("word", "redirect"):
             token = self.tokens[self.at]
             word = token.word
@@ -383,7 +409,7 @@ class _Walker:
                 words.append(word)
             self.at += 1
         if self._next() == "(":
-            raise Unreadable("has a parenthesis after a word")
+            raise Unreadable("has a parenthesis in a word, or defines a function")
         _check_time(words)
         command = SimpleCommand(tuple(words), tuple(assignments), tuple(redirects), folders)
         self._add(command)

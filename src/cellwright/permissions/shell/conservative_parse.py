@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -35,13 +36,11 @@ _INNERMOST = lazy_pattern(r"\{(?P<inside>[^{}]*)\}")
 _SEQUENCE = lazy_pattern(r"(?P<first>-?\d{1,6}|[A-Za-z])\.\.(?P<last>-?\d{1,6}|[A-Za-z])(?:\.\.-?\d{1,6})?")
 
 
-def expanded_braces(text: str) -> str:
-    """`text`, without quotes, with each word in the place of what bash makes of it; steps of sequences are not left out."""
-    return _with_expanded_braces(text)[0]
+def expanded_braces(text: str) -> tuple[str, bool]:
+    """`text`, without quotes, with each word in the place of what bash makes of it, and whether that is all it stands for.
 
-
-def _with_expanded_braces(text: str) -> tuple[str, bool]:
-    """`text` with its braces expanded, and whether that is all that they stand for."""
+    Steps of sequences are not left out.
+    """
     pieces, whole = re.split(r"(\s+)", text), True
     made = 0
     for index, piece in enumerate(pieces):
@@ -172,6 +171,7 @@ class ConservativeParse(Struct, frozen=True):
         return tuple(dict.fromkeys((*pieces, *self.redirects)))
 
 
+@lru_cache(maxsize=16)  # one command is looked at from several sides
 def parse_conservatively(command: str) -> ConservativeParse:
     """Take `command` apart. Never fails: what is not understood stays in a part as it is."""
     written = _CONTINUATION.sub("", command)
@@ -179,7 +179,7 @@ def parse_conservatively(command: str) -> ConservativeParse:
     if "{" in bare or "$'" in written:
         # what bash makes of `{a,b}` and `$'\x61'` counts besides what is written
         decoded = _QUOTES.sub("", _ANSI_QUOTED.sub(_decoded, written))
-        expanded, whole = _with_expanded_braces(decoded)
+        expanded, whole = expanded_braces(decoded)
         bare = f"{bare}\n{expanded}"
     redirects = tuple(dict.fromkeys(found["target"] for found in _REDIRECT.finditer(bare) if found["target"]))
     parts = dict.fromkeys(_parts(_REDIRECT.sub(" ", bare)))

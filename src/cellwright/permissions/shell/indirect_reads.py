@@ -21,8 +21,8 @@ from cellwright.permissions.judges.files import TooManyFiles, named_below
 from cellwright.permissions.paths import PathProblem, normalised, places
 from cellwright.permissions.rules.rule import READ, CompiledRule, RuleBook
 from cellwright.permissions.shell.conservative_parse import PossibleCommand
-from cellwright.permissions.shell.read_only.git import SUBCOMMANDS, repository_of, tracked_files
-from cellwright.permissions.shell.read_only.git_reads import GLOBAL_WITH_VALUE
+from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE, SUBCOMMANDS
+from cellwright.permissions.shell.read_only.repositories import repository_of, tracked_files
 from cellwright.permissions.shell.words import Word
 from cellwright.text import lazy_pattern, visible_line
 

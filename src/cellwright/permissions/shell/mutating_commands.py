@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from cellwright.permissions.shell.command_paths import Access, accesses
-from cellwright.permissions.shell.read_only.commands import Flags, flags
+from cellwright.permissions.shell.flags import Flags, flags
 from cellwright.permissions.shell.words import Word
 from cellwright.text import lazy_pattern
 
@@ -23,10 +23,10 @@ _FLAGS: Mapping[str, Flags] = {
     "mv": flags("fnvi", "", "--force --no-clobber --verbose"),
     "cp": flags("rRafnvipH", "", "--recursive --archive --force --no-clobber --verbose --preserve"),
 }
-_SED = flags("nErsz", "-e:text", "--quiet --silent --regexp-extended")
+_SED = flags("nErsz", "-e:text")
 _IN_PLACE = lazy_pattern(r"(?:-i|--in-place=?)(?P<suffix>(?:\.?\w+)?)")
 _SED_OTHER_SCRIPT = lazy_pattern(r"-[A-Za-z]*[ef]|--")
-MAX_SCRIPT = 1_000
+MAX_SCRIPT = 500
 """Characters of a script for sed that is looked at."""
 
 
@@ -82,28 +82,36 @@ def _sed(words: Sequence[Word]) -> list[Access] | None:
     in_place = [found for word in words if (found := _IN_PLACE.fullmatch(word.text))]
     if not in_place:
         return None
-    left = [word for word in words if not _IN_PLACE.fullmatch(word.text)]
-    scripts: list[str] = []
-    for index, word in enumerate(left):
-        if word.text == "-e" and index + 1 < len(left):
-            scripts.append(left[index + 1].text)
-        elif _SED_OTHER_SCRIPT.match(word.text):
-            return None
-    taken = _SED.read(left)
-    if taken is None or taken.mixed:
+    taken = sed_arguments([word for word in words if not _IN_PLACE.fullmatch(word.text)], _SED)
+    if taken is None:
         return None
-    files = list(taken.operands)
-    if not scripts:
-        if not files or files[0].globs:
-            return None
-        scripts = [files.pop(0).text]
-    if not files or sum(map(len, scripts)) > MAX_SCRIPT or not all(map(only_edits, scripts)):
+    scripts, files = taken
+    if not files or not all(map(only_edits, scripts)):
         return None
     suffixes = dict.fromkeys(suffix for found in in_place if (suffix := found["suffix"]))
     if suffixes and any(word.globs for word in files):
         return None  # the names of the backups show only when it runs
     backups = [Word(word.text + suffix, raw=word.raw + suffix) for suffix in suffixes for word in files]
     return list(accesses("Edit", [*files, *backups]))
+
+
+def sed_arguments(words: Sequence[Word], known: Flags) -> tuple[list[str], list[Word]] | None:
+    """The scripts of a sed with the flags `known`, and its files; None where it may get a script in another way."""
+    scripts: list[str] = []
+    for index, word in enumerate(words):
+        if word.text == "-e" and index + 1 < len(words):
+            scripts.append(words[index + 1].text)
+        elif _SED_OTHER_SCRIPT.match(word.text):
+            return None
+    taken = known.read(words)
+    if taken is None or taken.mixed:
+        return None  # to BSD's sed the first operand is the script, whatever flags stand behind it
+    files = list(taken.operands)
+    if not scripts:
+        if not files or files[0].globs:
+            return None
+        scripts = [files.pop(0).text]
+    return None if sum(map(len, scripts)) > MAX_SCRIPT else (scripts, files)
 
 
 _SED_ADDRESS = lazy_pattern(r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)(?:,(?:\+?\d+|\$|/(?:[^/\\\n]|\\[^\n])*/))?\s*!?\s*")

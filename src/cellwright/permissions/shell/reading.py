@@ -1,7 +1,8 @@
 """A bash command read: tree-sitter's grammar says where its words, operators and redirects are, `words.py` their values.
 
 The grammar takes more for bash than bash does. So a command is `Unreadable`, and nothing allows it, where a word does not
-end where the grammar says, a reserved word stands where bash takes it for another, or anything is left over between.
+end where the grammar says, or anything is left over between. That a reserved word stands where bash takes it for one is
+seen by who follows the tokens (`analysis.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from msgspec.structs import replace
 
 from cellwright.permissions.shell.syntax_trees import parse_until
 from cellwright.permissions.shell.words import (
-    FOLLOWED_KEYWORDS,
     OPERATOR,
     REDIRECT,
     RESERVED_WORDS,
@@ -143,7 +143,6 @@ class _Reader:
         self._skip_to(end)
         if self.opened or self.heredoc:
             raise Unreadable("does not close what it opens")
-        _check_reserved_words(self.tokens)
         return tuple(self.tokens)
 
     def _add(self, node: Node, depth: int) -> None:
@@ -301,43 +300,6 @@ def _substitutions(word: Node) -> Iterator[Node]:
             yield node
         else:
             left.extend(reversed(node.named_children))
-
-
-def _check_reserved_words(tokens: Sequence[Token]) -> None:
-    """Raise Unreadable unless what the grammar takes for reserved words, and for parentheses, bash takes for them too."""
-    in_command = False  # a word has been read, so reserved words are words
-    for_header = 0
-    before = ""
-    for token in tokens:
-        match token.kind:
-            case "end" | "operator":
-                if token.text == "(" and (in_command or for_header or before == "("):
-                    raise Unreadable("has a parenthesis in a word, defines a function or calculates")
-                if token.text not in _OPERATORS:
-                    raise Unreadable("uses the shell's `case`")
-                in_command, for_header = token.text == ")", 0
-            case "redirect":
-                in_command = True
-            case kind:
-                is_keyword = (
-                    not in_command and token.text in FOLLOWED_KEYWORDS and (token.text != "in" or for_header == 2)
-                )
-                if is_keyword != (kind == "keyword"):
-                    raise Unreadable("can be read in more than one way")
-                if is_keyword:
-                    # `for x in a b`: the name and the values are words, `in` between them is not
-                    for_header = 1 if token.text == "for" else 0
-                    in_command = token.text in ("in", "}", "fi", "done")
-                elif not in_command and token.text in RESERVED_WORDS and token.text != "time":
-                    raise Unreadable(f"uses the shell's `{token.text}`")
-                elif for_header == 1:
-                    for_header = 2
-                else:
-                    in_command = True
-        before = token.text
-
-
-_OPERATORS = frozenset({"&&", "||", "|", "|&", ";", "&", "\n", "(", ")"})
 
 
 def _printed_text(tokens: tuple[Token, ...]) -> str | None:

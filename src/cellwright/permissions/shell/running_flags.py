@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from cellwright.permissions.shell.read_only.git import is_plain_setting
-from cellwright.permissions.shell.read_only.git_reads import GLOBAL_WITH_VALUE
+from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE
+from cellwright.permissions.shell.read_only.repositories import is_plain_setting
 from cellwright.text import lazy_pattern
 
 MIN_ABBREVIATION = 4

@@ -145,26 +145,13 @@ def read_words(text: str) -> tuple[Word, ...]:
                 break
             raise Unreadable("has a comment and nothing else")
         if (found := REDIRECT.match(text, at)) or (found := OPERATOR.match(text, at)):
-            raise Unreadable(_more_than_words(found[0]))
+            signs = f"joins commands, redirects or has a parenthesis (`{found[0]}`)"
+            raise Unreadable("has more than one line" if found[0] == "\n" else signs)
         word, at = word_at(text, at)
         if word.dynamic:
             raise Unreadable(word.dynamic)
         words.append(word)
     return tuple(words)
-
-
-def _more_than_words(operator: str) -> str:
-    match operator:
-        case "&&" | "||" | ";":
-            return f"joins commands with `{operator}`"
-        case "|" | "|&":
-            return "pipes one command into another"
-        case "&":
-            return "runs a command in the background with `&`"
-        case "\n":
-            return "has more than one line"
-        case _:
-            return f"has a parenthesis or redirects (`{operator}`)"
 
 
 def word_at(text: str, at: int, inner: Mapping[int, Substitution] = NO_SUBSTITUTIONS) -> tuple[Word, int]:

@@ -1,146 +1,21 @@
 """Commands that run without asking because they can only read and print, each with the flags for which that is known.
 
 A flag that is not listed makes the command one that asks. No program that reaches the network, runs another program
-or writes a file is here; of those that can, only the flags that do not. `docs/decisions/read-only-shell.md` says why.
+or writes a file is here; of those that can, only the flags that do not, and of those whose arguments are a small language
+(find, sed, jq, test, printf, date) only the words that do not. `docs/decisions/read-only-shell.md` says why.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import re
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct, field
-
+from cellwright.permissions.shell.analysis import folder_named
 from cellwright.permissions.shell.command_paths import HERE, Access, Use, accesses
-from cellwright.permissions.shell.words import EXIT_STATUS, Word
+from cellwright.permissions.shell.flags import Arguments, Flags, flags
+from cellwright.permissions.shell.mutating_commands import only_edits, sed_arguments
+from cellwright.permissions.shell.words import EXIT_STATUS, SUBSTITUTION, Word
 from cellwright.text import lazy_pattern
-
-_NUMBER = lazy_pattern(r"[+-]?\d{1,12}(?:\.\d{1,6})?[bkKMGcwm]?")
-_SHORT_NUMBER = lazy_pattern(r"-\d{1,9}")
-
-
-class Arguments(Struct, frozen=True):
-    """A command's arguments as its program takes them: the flags that were given, files behind flags, operands."""
-
-    flags: frozenset[str]
-    files: tuple[Word, ...]
-    operands: tuple[Word, ...]
-    mixed: bool = False
-    """A flag stands behind an operand: some programs of the name take it for an operand, too."""
-
-
-class Flags(Struct, frozen=True):
-    """The flags a program may get. `valued` maps those with a value to its kind: "number", "text", "file", "word".
-
-    A "word" is a text that is no flag where it stands by itself. With "=" before the kind the value is joined to the flag
-    or left out, and the next word is none; with "?" it is the next word, where there is one: who errs here takes
-    `--output=x` for a value. `letters` may be bundled behind one dash. `numbers`: `-5` is a flag. `any_glob`: even a file
-    name that is taken for a flag does no harm, since the program has none that does.
-
-    `one_program`: there is one of the name. Of others (GNU's, BSD's, busybox's) it is not certain whether the word behind
-    a long flag is its value, so such a value must be joined (`--lines=5`).
-    """
-
-    letters: str = ""
-    valued: Mapping[str, str] = field(default_factory=dict)
-    long: frozenset[str] = frozenset()
-    numbers: bool = False
-    any_glob: bool = False
-    one_program: bool = False
-
-    def read(self, words: Sequence[Word], *, flags_first: bool = False) -> Arguments | None:
-        """Take the arguments `words` apart; None where one of them is not known to be harmless.
-
-        `flags_first`: all from the first operand on is an operand, as BSD's programs and POSIX have it.
-        """
-        given: set[str] = set()
-        files: list[Word] = []
-        operands: list[Word] = []
-        mixed = False
-        left = deque(words)
-        while left:
-            word = left.popleft()
-            if word.dynamic or (word.may_become_flag and not self.any_glob):
-                return None
-            if word.text == "--" and not (flags_first and operands):
-                if any(rest.dynamic for rest in left):
-                    return None
-                operands += left
-                break
-            if word.text == "-" or not word.text.startswith("-") or 0 in word.globs or (flags_first and operands):
-                operands.append(_in_folder(word))
-                continue
-            mixed = mixed or bool(operands)
-            if not (self.numbers and _SHORT_NUMBER.fullmatch(word.text)) and not self._take(word, left, given, files):
-                return None
-        return Arguments(frozenset(given), tuple(files), tuple(operands), mixed)
-
-    def readings(self, words: Sequence[Word]) -> list[Arguments] | None:
-        """Every way in which a program may take `words`; None where there is one that is not known to be harmless."""
-        taken = self.read(words)
-        if taken is None or not taken.mixed or self.one_program:
-            return None if taken is None else [taken]
-        strict = self.read(words, flags_first=True)
-        return None if strict is None else [taken, strict]
-
-    def _take(self, word: Word, left: deque[Word], given: set[str], files: list[Word]) -> bool:
-        if word.globs and not word.text.startswith("--"):
-            return False
-        if word.text.startswith("--"):
-            name, joined, value = word.text.partition("=")
-            given.add(name)
-            kind = self.valued.get(name)
-            if kind is None:
-                return name in self.long and not joined
-            if not (joined or self.one_program or kind[0] == "="):
-                return False
-            return self._value(kind, Word(value, raw=value) if joined else None, left, files)
-        for index, letter in enumerate(word.text[1:], start=1):
-            given.add(f"-{letter}")
-            if kind := self.valued.get(f"-{letter}"):
-                rest = word.text[index + 1 :]
-                return self._value(kind, Word(rest, raw=rest) if rest else None, left, files)
-            if letter not in self.letters:
-                return False
-        return True
-
-    def _value(self, kind: str, value: Word | None, left: deque[Word], files: list[Word]) -> bool:
-        presence, kind = ("", kind) if kind[0] not in "=?" else (kind[0], kind[1:])
-        if value is None:
-            if presence == "=" or (presence == "?" and not left):
-                return True
-            if not left or left[0].globs or (kind == "word" and left[0].text.startswith("-")):
-                return False
-            value = left.popleft()
-        elif value.text.startswith("~"):
-            return False  # no folder of bash's here, perhaps one of the program's
-        if value.dynamic:
-            return False
-        if kind == "file":
-            files.append(value)
-        return kind != "number" or _NUMBER.fullmatch(value.text) is not None
-
-
-def flags(
-    letters: str = "",
-    valued: str = "",
-    long: str = "",
-    *,
-    numbers: bool = False,
-    any_glob: bool = False,
-    one_program: bool = False,
-) -> Flags:
-    """`Flags` in short: `valued` is "-n:number --color:=text", `long` "--all --reverse"."""
-    kinds = dict(part.rsplit(":", 1) for part in valued.split())
-    return Flags(letters, kinds, frozenset(long.split()), numbers, any_glob, one_program)
-
-
-def _in_folder(word: Word) -> Word:
-    """`word`, an operand, so that it is no flag to anybody."""
-    if not word.text.startswith("-") or word.text == "-":
-        return word
-    return Word(f"./{word.text}", frozenset(place + 2 for place in word.globs), word.dynamic, f"./{word.raw}")
-
 
 Finder = Callable[[Arguments], list[Access] | None]
 
@@ -272,9 +147,219 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
         _files("Grep"),  # of two folders it compares what is in both
     ),
 }
-"""Each program with its flags and with what finds the files it reads; others are in `argument_languages.py`."""
+"""Programs whose arguments are flags and operands: each with its flags and with what finds the files it reads."""
 
 
-def is_exit_status(word: Word) -> bool:
-    """Return whether all that is dynamic in `word` is `$?`: digits."""
-    return word.dynamic == EXIT_STATUS
+_ABSENT: list[Access] = []
+
+
+def _echo(words: Sequence[Word]) -> list[Access] | None:
+    # what a substitution runs is judged by itself; whatever it prints, echo only prints it
+    if any(word.dynamic not in ("", EXIT_STATUS, SUBSTITUTION) for word in words):
+        return None
+    return list(accesses("LS", (word for word in words if word.globs)))
+
+
+_SETS_VARIABLE = lazy_pattern(r"%[-+ #'0-9.*]*[hjlLtz]*n")
+
+
+def _printf(words: Sequence[Word]) -> list[Access] | None:
+    # `-v` and `%n` set a variable
+    if not words or words[0].text.startswith("-") or _SETS_VARIABLE.search(words[0].text.replace("%%", "")):
+        return None
+    return _echo(words) if not words[0].dynamic else None
+
+
+def _exit(words: Sequence[Word]) -> list[Access] | None:
+    fixed = len(words) <= 1 and all(word.dynamic == EXIT_STATUS or word.text.isdecimal() for word in words)
+    return _ABSENT if fixed else None
+
+
+_TESTS_OF_FILES = frozenset("-" + letter for letter in "edfrwxsLhbcpSgukOGN")
+_TESTS_OF_TEXT = frozenset({"-n", "-z"})
+_COMPARISONS = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_COMPARISONS_OF_FILES = frozenset({"-nt", "-ot", "-ef"})
+
+
+def _test(words: Sequence[Word]) -> list[Access] | None:
+    if any(word.dynamic not in ("", EXIT_STATUS) or word.globs for word in words):
+        return None
+    found: list[Word] = []
+    left = list(words)
+    while left:
+        first = left.pop(0)
+        if first.text in ("!", "(", ")", "-a", "-o"):
+            continue
+        if first.text in _TESTS_OF_FILES and left:
+            found.append(left.pop(0))
+        elif first.text in _TESTS_OF_TEXT and left:
+            left.pop(0)
+        elif len(left) > 1 and left[0].text in _COMPARISONS:
+            del left[:2]
+        elif len(left) > 1 and left[0].text in _COMPARISONS_OF_FILES:
+            found += [first, left[1]]
+            del left[:2]
+        elif first.text.startswith("-"):
+            return None  # `-v 'a[$(x)]'` runs x
+    return list(accesses("LS", found))
+
+
+def _bracket(words: Sequence[Word]) -> list[Access] | None:
+    return _test(words[:-1]) if words and words[-1].text == "]" else None
+
+
+_DATE = flags(
+    "uRj",
+    "-d:text --date:text -I:=text --iso-8601:=text --rfc-3339:=text -r:file --reference:file",
+    "--utc --universal --rfc-email",
+)
+
+
+def _date(words: Sequence[Word]) -> list[Access] | None:
+    taken = _DATE.read(words)
+    # what does not start with `+` sets the clock
+    if taken is None or taken.mixed or not all(word.text.startswith("+") and not word.globs for word in taken.operands):
+        return None
+    return list(accesses("LS", taken.files))
+
+
+_FIND_WITH_TEXT = frozenset(
+    f"-{name}"
+    for name in (
+        *("name", "iname", "path", "ipath", "wholename", "iwholename", "regex", "iregex", "regextype", "type", "xtype"),
+        *("maxdepth", "mindepth", "size", "mtime", "mmin", "atime", "amin", "ctime", "cmin", "perm", "user", "group"),
+        *("links", "inum", "newermt", "printf", "uid", "gid", "depth"),
+    )
+)
+_FIND_ALONE = frozenset(
+    {
+        *("-print", "-print0", "-ls", "-empty", "-prune", "-quit", "-true", "-false", "-not", "!", "-o", "-or", "-a"),
+        *("-and", "(", ")", ",", "-xdev", "-mount", "-readable", "-writable", "-executable", "-nouser", "-nogroup"),
+        *("-noleaf", "-daystart"),
+    }
+)
+_FIND_WITH_FILE = frozenset({"-newer", "-anewer", "-cnewer", "-samefile"})
+
+
+def _find(words: Sequence[Word]) -> list[Access] | None:
+    if any(word.dynamic or word.may_become_flag for word in words):
+        return None
+    left = list(words)
+    while left and left[0].text in ("-H", "-P", "-E"):
+        del left[0]
+    folders: list[Word] = []
+    while left and not left[0].text.startswith(("-", "(", ")", "!", ",")):
+        folders.append(left.pop(0))
+    compared: list[Word] = []
+    while left:
+        first = left.pop(0)
+        if first.globs:
+            return None
+        if first.text == "-depth" and not (left and left[0].text.isdecimal()):
+            continue
+        if first.text in _FIND_WITH_TEXT and left and not left[0].globs:
+            left.pop(0)
+        elif first.text in _FIND_WITH_FILE and left:
+            compared.append(left.pop(0))
+        elif first.text not in _FIND_ALONE:
+            return None
+    return [*accesses("LS", folders or [HERE]), *accesses("LS", compared)]
+
+
+_SED_LINE = r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)"
+_SED_PRINTS = lazy_pattern(rf"\s*(?:{_SED_LINE}(?:,\s*(?:\+?\d+|{_SED_LINE}))?\s*!?\s*[p=qd]|[p=])?\s*")
+_SED = flags("nErsuz", "-e:text")
+
+
+def _sed(words: Sequence[Word]) -> list[Access] | None:
+    """Only lines that are printed or edited on their way: each other command of sed may write or run something."""
+    taken = sed_arguments(words, _SED)
+    if taken is None or not all(only_edits(script) or _only_prints(script) for script in taken[0]):
+        return None
+    return list(accesses("Read", (word for word in taken[1] if word.text != "-")))
+
+
+def _only_prints(script: str) -> bool:
+    return all(_SED_PRINTS.fullmatch(part) for part in re.split(r"[;\n]", script))
+
+
+_JQ = flags(
+    "rcesSnMCaj0",
+    "--indent:number",
+    "--raw-output --compact-output --exit-status --slurp --sort-keys --null-input --monochrome-output --color-output"
+    " --ascii-output --join-output --raw-input --tab --stream",
+    one_program=True,
+)
+_JQ_REACHES_OUT = lazy_pattern(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\bmodulemeta\b|get_search_list|\$__prog")
+
+
+def _jq(words: Sequence[Word]) -> list[Access] | None:
+    taken = _JQ.read(words)
+    if taken is None or not taken.operands or taken.operands[0].globs:
+        return None
+    if _JQ_REACHES_OUT.search(taken.operands[0].text):
+        return None
+    return list(accesses("Read", taken.operands[1:]))
+
+
+def _cd(words: Sequence[Word]) -> list[Access] | None:
+    folder = folder_named((Word("cd", raw="cd"), *words))
+    return None if folder is None else [Access("LS", Word(folder, raw=folder))]
+
+
+def _command(words: Sequence[Word]) -> list[Access] | None:
+    looks = len(words) > 1 and words[0].text in ("-v", "-V")
+    return _ABSENT if looks and not any(word.dynamic or word.globs for word in words) else None
+
+
+def _version(words: Sequence[Word]) -> list[Access] | None:
+    # of these programs alone: others look for plug-ins of the project first
+    return _ABSENT if [word.text for word in words] in (["--version"], ["-V"], ["-VV"]) else None
+
+
+def _long_version(words: Sequence[Word]) -> list[Access] | None:
+    return _ABSENT if [word.text for word in words] == ["--version"] else None
+
+
+_LANGUAGES: Mapping[str, Callable[[Sequence[Word]], list[Access] | None]] = {
+    "echo": _echo,
+    "printf": _printf,
+    "exit": _exit,
+    "test": _test,
+    "[": _bracket,
+    "date": _date,
+    "find": _find,
+    "sed": _sed,
+    "jq": _jq,
+    "cd": _cd,
+    "pushd": _cd,
+    "command": _command,
+    **dict.fromkeys(("python", "python3", "bash"), _version),
+    **dict.fromkeys(("git", "gcc", "g++", "nvcc", "node", "cmake", "ruff", "docker"), _long_version),
+}
+"""Programs whose arguments are a small language, and builtins: each with what finds the files it reads, if it only reads."""
+
+
+def files_read(words: Sequence[Word]) -> list[Access] | None:
+    """List what the simple command `words` reads; None where it is not known to only read.
+
+    Git is judged by `git.py`: what it does depends on the repository too.
+    """
+    program, *arguments = words
+    if program.dynamic or program.globs or program.raw != program.text:
+        return None  # `l\\s`: who writes a name like that hides it from a reader
+    if own := _LANGUAGES.get(program.text):
+        return own(arguments)
+    if program.text not in READERS:
+        return None
+    known, find = READERS[program.text]
+    readings = known.readings(arguments)
+    if readings is None:
+        return None
+    found: dict[Access, None] = {}
+    for taken in readings:
+        used = find(taken)
+        if used is None:
+            return None
+        found.update(dict.fromkeys(used))
+    return list(found)
