@@ -275,13 +275,11 @@ class TurnRecorder:
             line["before"] = FileContent(name, mode).to_json()
         else:
             line["folders"] = [str(folder) for folder in _missing_folders(change.path)]
-        line["anew"] = self._changed_by_others(change.path, line["before"])
+        before = line["before"]
+        # anew: it holds neither what the turn left nor what was there before it
+        known, now = self.turn.files.get(change.path), None if before is None else before["sha256"]
+        line["anew"] = known is not None and now not in (known.before and known.before.sha256, *known.left)
         return line
-
-    def _changed_by_others(self, path: Path, before: Json | None) -> bool:
-        """Return whether a file of the turn holds what neither the turn left nor was there before it."""
-        known, now = self.turn.files.get(path), None if before is None else before["sha256"]
-        return known is not None and now not in (known.before and known.before.sha256, *known.left)
 
     def _look_before(self) -> None:
         """Note which files of the turn are as it left them."""
