@@ -104,14 +104,10 @@ class ToolLog(Struct, eq=False):
             case TurnEnd():
                 self._write_request(event)
             case SubagentEvent():
-                self._add_of_agent(event.event)
+                if not isinstance(event.event, UserPrompt):  # an agent works for the session
+                    self.add(event.event)
             case _:
                 pass
-
-    def _add_of_agent(self, event: Event) -> None:
-        """Take note of what an agent does as of Claude's own doing: it is the session's that it works for."""
-        if not isinstance(event, UserPrompt):
-            self.add(event)
 
     def _write_call(self, end: ToolEnd) -> None:
         begun = self._open.pop(end.tool_use_id, None) or _OpenCall({}, self._batch, False, time.process_time())
