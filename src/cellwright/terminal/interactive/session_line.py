@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cellwright.agent.context.context_usage import context_tokens
@@ -65,7 +64,7 @@ class SessionLine:
             status=self._status,
             cycle_mode=self._cycle_mode,
             toggle_details=toggle_details,
-            history=_history_file(conversation.cwd) if keep_history else None,
+            history=sessions_folder(conversation.cwd) / "prompt-history" if keep_history else None,
             monochrome=look.theme in ("none", "high-contrast"),
         )
 
@@ -136,7 +135,3 @@ def _picker_row(head: Sequence[str], row: Sequence[str]) -> PickerRow:
 
 
 LABEL_CHARS = 60
-
-
-def _history_file(cwd: Path) -> Path:
-    return sessions_folder(cwd) / "prompt-history"

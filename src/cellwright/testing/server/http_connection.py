@@ -85,7 +85,8 @@ class HttpConnection:
                 await self._receive()
             elif isinstance(event, self._protocol.Request):
                 request = HttpRequest(event, self._first_byte_at or time.monotonic())
-                await self._invite_body()
+                if self._http.they_are_waiting_for_100_continue:
+                    await self._send(self._protocol.InformationalResponse(status_code=100, headers=[]))
             elif isinstance(event, self._protocol.Data):
                 size += len(event.data)
                 if size <= MAX_BODY:
@@ -104,10 +105,6 @@ class HttpConnection:
             self._first_byte_at = time.monotonic()
         self._http.receive_data(data)
         return bool(data)
-
-    async def _invite_body(self) -> None:
-        if self._http.they_are_waiting_for_100_continue:
-            await self._send(self._protocol.InformationalResponse(status_code=100, headers=[]))
 
     async def _answer(self, request: HttpRequest) -> None:
         """Run the handler, but drop it as soon as the client goes away."""
