@@ -393,7 +393,9 @@ class ChildProcesses:
             confined=launched.confined,
             limit_mark=launched.limit_mark,
         )
-        self._notify(child)
+        with self._lock:
+            self._groups[child.group] = child
+            self._write(f"+ {child.group}\n")
         return child
 
     def _start_confined(
@@ -565,11 +567,6 @@ class ChildProcesses:
             if (folder := process_folder()) != self._folder:
                 self._folder = folder
                 self._write(f"f {folder}\n")
-
-    def _notify(self, child: Child) -> None:
-        with self._lock:
-            self._groups[child.group] = child
-            self._write(f"+ {child.group}\n")
 
     def sweep(self) -> None:
         """Have the watchdog forget the groups that have ended: their numbers may be given to others."""

@@ -323,7 +323,14 @@ def bash_tool(
     )
 
     async def preview(input: BashInput) -> Preview:
-        return _preview(folder, input)
+        unseen = ", ".join(unseen_characters(input.command))
+        warnings = [f"The command has characters that cannot be seen: {unseen}."] if unseen else []
+        if input.unconfined:
+            warnings.append("Claude asks to run it unconfined, without the sandbox.")
+        where = _folder_note(folder, input.working_directory or "")
+        title = f"Run a shell command{where}{' in the background' if input.run_in_background else ''}"
+        settings = "".join(f"{name}={value}\n" for name, value in input.environment_variables.items())
+        return Preview(title, visible(f"{settings}{input.command}"), kind="command", warning=" ".join(warnings))
 
     @tool(
         name="Bash",
@@ -350,17 +357,6 @@ def bash_tool(
         return await _run(shell, input, ctx)
 
     return bash
-
-
-def _preview(folder: ShellFolder, input: BashInput) -> Preview:
-    unseen = ", ".join(unseen_characters(input.command))
-    warnings = [f"The command has characters that cannot be seen: {unseen}."] if unseen else []
-    if input.unconfined:
-        warnings.append("Claude asks to run it unconfined, without the sandbox.")
-    where = _folder_note(folder, input.working_directory or "")
-    title = f"Run a shell command{where}{' in the background' if input.run_in_background else ''}"
-    settings = "".join(f"{name}={value}\n" for name, value in input.environment_variables.items())
-    return Preview(title, visible(f"{settings}{input.command}"), kind="command", warning=" ".join(warnings))
 
 
 def _folder_note(folder: ShellFolder, working_directory: str) -> str:

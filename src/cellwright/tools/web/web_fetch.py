@@ -193,7 +193,10 @@ class WebFetch(Struct, frozen=True):
             return "[The page has no text: it may be drawn by scripts.]", len(page.text)
         if self.side_request is not None:
             text = page.text[offset : offset + PAGE_CHARS]
-            question = READ_PAGE.format(fence=_fence(text), text=text, prompt=prompt)
+            mark = "=" * 8
+            while mark in text:
+                mark += "="
+            question = READ_PAGE.format(fence=mark, text=text, prompt=prompt)
             try:
                 turn = await self.side_request.ask([{"role": "user", "content": question}], ctx)
             except CellwrightError as error:
@@ -205,14 +208,6 @@ class WebFetch(Struct, frozen=True):
         else:
             why = ""
         return why + page.text[offset : offset + SHOWN_CHARS], min(offset + SHOWN_CHARS, len(page.text))
-
-
-def _fence(text: str) -> str:
-    """A line that does not stand in `text`."""
-    mark = "=" * 8
-    while mark in text:
-        mark += "="
-    return mark
 
 
 def _page_header(page: WebPage) -> str:
