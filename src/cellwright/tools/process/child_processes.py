@@ -14,7 +14,7 @@ are:
 Not covered: what somebody else starts for the child (systemd-run, a container engine, at, another machine).
 
 On Windows, which has neither groups nor a shell, a child and what runs below it are ended, and a job object ends what is
-left when this process has ended (`windows_job.py`).
+left when this process has ended (`windows.py`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from cellwright.sandbox.containers.pool import ContainerPool
     from cellwright.sandbox.mechanisms import Sandbox, Start
     from cellwright.sandbox.private_folder import PrivateFolder
-    from cellwright.tools.process.windows_job import WindowsJob
+    from cellwright.tools.process.windows import WindowsJob
 
 GRACE_SECONDS = 0.08
 """Between asking a group to end and ending it."""
@@ -255,7 +255,7 @@ class Child:
 
     def _signal(self, sign: int) -> None:
         if sys.platform == "win32":
-            from cellwright.tools.process.windows_tree import ask_tree, end_tree  # Windows only
+            from cellwright.tools.process.windows import ask_tree, end_tree  # Windows only
 
             if sign == KILL:
                 end_tree(self._process)
@@ -523,7 +523,7 @@ class ChildProcesses:
         if sys.platform == "win32":
             import ctypes
 
-            from cellwright.tools.process.windows_job import WindowsJob  # Windows only
+            from cellwright.tools.process.windows import WindowsJob  # Windows only
 
             with self._lock:
                 self._job = WindowsJob(ctypes.WinDLL("kernel32")) if self._job is None else self._job
