@@ -113,8 +113,6 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-READ_AT_ONCE = 2**20
-
 Mark = tuple[int, int, int, int]
 
 
@@ -143,7 +141,7 @@ def at(path: Path) -> PathState:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             digest = hashlib.sha256()
-            while block := file.read(READ_AT_ONCE):
+            while block := file.read(2**20):
                 digest.update(block)
     except FileNotFoundError:
         return PathState(None)

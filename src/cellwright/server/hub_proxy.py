@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 REMEMBERED_SECONDS = 30.0
 """So long a token that was taken back may still be good; and so long the Hub is not asked again."""
 
-MAX_REMEMBERED = 10_000
 _OPENING = ("access:servers", "access:services")
 """A token that opens a user's server can spend by it anyway; one for less than that cannot."""
 
@@ -115,7 +114,7 @@ class HubUsers:
             return caller
         answered, caller = await self._ask(token)
         if answered:
-            if len(self._known) >= MAX_REMEMBERED:
+            if len(self._known) >= 10_000:
                 self._known.clear()
             self._known[digest] = (self._clock() + REMEMBERED_SECONDS, caller)
         return caller

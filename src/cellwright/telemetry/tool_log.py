@@ -31,7 +31,6 @@ from cellwright.sessions.project_writes import open_to_append
 
 logger = logging.getLogger(__name__)
 
-HASH_CHARS = 16
 MATCHES = ("numMatches", "totalMatches", "total", "results", "files", "count")
 """Names under which tools' structured results tell how much they found: a number, or a list."""
 
@@ -149,7 +148,7 @@ class ToolLog(Struct, eq=False):
     def _about(self, value: Any) -> dict[str, Any]:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
         digest = hmac.new(self.key(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
-        return {"chars": len(text), "hash": digest[:HASH_CHARS]}
+        return {"chars": len(text), "hash": digest[:16]}
 
     def _write(self, at: float, line: Mapping[str, Any]) -> None:
         assert self.path is not None

@@ -30,8 +30,6 @@ CYCLED_MODES = ("default", "acceptEdits", "plan")
 PICKED = (*(f"/{name}" for name in CHOSEN), "/output-style", "/resume")
 """Commands that show what there is where nothing follows them: here one is chosen from a list."""
 
-SUGGEST_SECONDS = 5.0
-
 
 class SessionLine:
     """Reads the prompts of `conversation`. `page_of` does a command; `options` are those of the next run.
@@ -96,7 +94,7 @@ class SessionLine:
             text = word[1:]
             agents = agent_items(conversation.features.agents, text)
             task = conversation.thread.submit(found_files(self._files, text))
-            files = task.future.result(SUGGEST_SECONDS)
+            files = task.future.result(5.0)
             found = [*agents, *files] if means_agents(text) else [*files, *agents]
         return [Suggestion(item["insert"], item["label"], item["about"]) for item in found]
 
@@ -131,7 +129,4 @@ class SessionLine:
 def _picker_row(head: Sequence[str], row: Sequence[str]) -> PickerRow:
     """One row to choose, by its id if it has one."""
     value = row[head.index("id")] if "id" in head else row[0]
-    return PickerRow(value, visible_line(row[0], LABEL_CHARS), "  ".join(cell for cell in row[1:] if cell))
-
-
-LABEL_CHARS = 60
+    return PickerRow(value, visible_line(row[0], 60), "  ".join(cell for cell in row[1:] if cell))

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import h11
 
 MAX_BODY = 32 * 1024 * 1024
-READ_SIZE = 256 * 1024
 
 
 class HttpRequest:
@@ -100,7 +99,7 @@ class HttpConnection:
                 return None
 
     async def _receive(self) -> bool:
-        data = await self._reader.read(READ_SIZE)
+        data = await self._reader.read(256 * 1024)
         if data and not self._first_byte_at:
             self._first_byte_at = time.monotonic()
         self._http.receive_data(data)

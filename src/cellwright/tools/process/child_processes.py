@@ -60,7 +60,6 @@ KILL = 9
 """SIGKILL, which has no name on Windows."""
 
 MARK_NAME = "CELLWRIGHT_CHILD"
-_POLL_SECONDS = 0.005
 _LIMIT_MARKS = 900
 """As many children have different limits; a mark is in whole KiB, and its first digits are those of all."""
 
@@ -280,7 +279,7 @@ class Child:
         while not self.exited.done() or self.is_alive():
             if asyncio.get_running_loop().time() > deadline:
                 return
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(0.005)
 
 
 class ChildProcesses:

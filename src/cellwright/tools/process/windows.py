@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 CTRL_BREAK_EVENT = 1
-TASKKILL_SECONDS = 5.0
 _KILL_ON_JOB_CLOSE = 0x2000
 _EXTENDED_LIMITS = 9
 _TERMINATE_AND_SET_QUOTA = 0x0101
@@ -41,7 +40,7 @@ def end_tree(
     command = [program, "/T", "/F", "/PID", str(process.pid)]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        run(command, check=False, timeout=TASKKILL_SECONDS, **quiet)
+        run(command, check=False, timeout=5.0, **quiet)
     with contextlib.suppress(OSError):
         process.kill()
 

@@ -26,7 +26,6 @@ from cellwright.tools.inputs import HERE, SYMBOL_NAMES
 
 MAX_LINES = 5_000
 MAX_CHARS = 80_000
-CALLEES = 30
 
 DESCRIPTION = """\
 Show a function, class or range of lines whole, by symbol (`name`, `Class.method`) or by path and lines; with the imports \
@@ -104,7 +103,7 @@ def code_context_tool(code: ProjectCode) -> Tool:
             ]
         if input.callees:
             names = dict.fromkeys(call.name for call in facts.calls if first <= call.line <= last)
-            called = await code.definitions_of_each(list(names)[:CALLEES], context)
+            called = await code.definitions_of_each(list(names)[:30], context)
             lines += ["", "Calls:", *(f"  {definition_line(symbol)}" for symbol in called)]
             rows += [_row(symbol) for symbol in called]
         if others:
