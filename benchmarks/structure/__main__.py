@@ -78,6 +78,8 @@ NO_WORSE: Mapping[str, int] = {
     "files in which it stands": 17,
     "circles of modules, types counted": 3,
     "imports of features by those who host them": 57,
+    "… of these with a body under 5 lines": 940,
+    "numeric constants at module level": 1_170,
 }
 """How far rows have come whose goal is not reached: `--check` fails if one of them goes back."""
 
