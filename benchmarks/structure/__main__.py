@@ -86,6 +86,8 @@ NO_WORSE: Mapping[str, int] = {
     "files in which it stands": 17,
     "rooms without tests of their name": 3,
     "circles of modules, types counted": 2,
+    "… of these with a body under 5 lines": 940,
+    "numeric constants at module level": 1_170,
 }
 """How far rows have come whose goal is not reached: `--check` fails if one of them goes back."""
 

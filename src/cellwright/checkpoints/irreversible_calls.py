@@ -10,8 +10,6 @@ from cellwright.agent.tool import Tool
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.text import visible_line
 
-EFFECT_CHARS = 200
-
 _TAKEN_BACK = ("files", "notebooks", "search", "planning")
 """Categories whose tools have no effects but changed files and cells, unless one says that it has."""
 
@@ -28,7 +26,7 @@ def effect_of(tool: Tool, tool_input: Mapping[str, Any], roots: Sequence[Path]) 
         return ""
     if tool.access.kind == "shell" and _only_reads(tool, tool_input, roots):
         return ""
-    return visible_line(f"{tool.name}: {_title(tool, tool_input)}".removesuffix(": "), EFFECT_CHARS)
+    return visible_line(f"{tool.name}: {_title(tool, tool_input)}".removesuffix(": "), 200)
 
 
 def _title(tool: Tool, tool_input: Mapping[str, Any]) -> str:

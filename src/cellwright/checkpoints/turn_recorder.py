@@ -113,8 +113,6 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-READ_AT_ONCE = 2**20
-
 Mark = tuple[int, int, int, int]
 
 
@@ -143,7 +141,7 @@ def at(path: Path) -> PathState:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             digest = hashlib.sha256()
-            while block := file.read(READ_AT_ONCE):
+            while block := file.read(2**20):
                 digest.update(block)
     except FileNotFoundError:
         return PathState(None)
@@ -275,13 +273,11 @@ class TurnRecorder:
             line["before"] = FileContent(name, mode).to_json()
         else:
             line["folders"] = [str(folder) for folder in _missing_folders(change.path)]
-        line["anew"] = self._changed_by_others(change.path, line["before"])
+        before = line["before"]
+        # anew: it holds neither what the turn left nor what was there before it
+        known, now = self.turn.files.get(change.path), None if before is None else before["sha256"]
+        line["anew"] = known is not None and now not in (known.before and known.before.sha256, *known.left)
         return line
-
-    def _changed_by_others(self, path: Path, before: Json | None) -> bool:
-        """Return whether a file of the turn holds what neither the turn left nor was there before it."""
-        known, now = self.turn.files.get(path), None if before is None else before["sha256"]
-        return known is not None and now not in (known.before and known.before.sha256, *known.left)
 
     def _look_before(self) -> None:
         """Note which files of the turn are as it left them."""

@@ -57,7 +57,9 @@ def as_message(given: Json) -> Message:
         case "stream_event":
             return StreamEvent(given["uuid"], given["session_id"], given["event"], given.get("parent_tool_use_id"))
         case "result":
-            return _result(given)
+            reason = _REASONS.get(given["subtype"]) if given["is_error"] else "completed"
+            known = _named(ResultMessage, given)
+            return ResultMessage(**{"terminal_reason": reason, **known, "model_usage": given.get("modelUsage")})
         case _:
             made = _SYSTEM.get(given["subtype"], SystemMessage)
             more = {} if made is SystemMessage else _named(made, given)
@@ -82,12 +84,6 @@ def _assistant(given: Json) -> AssistantMessage:
         session_id=given.get("session_id"),
         uuid=given.get("uuid"),
     )
-
-
-def _result(given: Json) -> ResultMessage:
-    reason = _REASONS.get(given["subtype"]) if given["is_error"] else "completed"
-    known = _named(ResultMessage, given)
-    return ResultMessage(**{"terminal_reason": reason, **known, "model_usage": given.get("modelUsage")})
 
 
 def result_fields(message: ResultMessage) -> dict[str, Any]:

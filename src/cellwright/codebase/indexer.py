@@ -262,7 +262,7 @@ class _Pass:
         columns = "path, language, parser, size, mtime, hash, lines, cells, texts"
         new = self.connection.execute(f"INSERT INTO file ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
         assert new is not None
-        self._add("versions", 1)
+        self._say(versions=self._value("versions") + 1)
         if content.language:
             self._insert_words(new, content.words)
             self._insert_facts(new, content.facts or FileFacts())
@@ -376,9 +376,6 @@ class _Pass:
             "INSERT OR REPLACE INTO job (priority, name, state, total, left) VALUES (?, ?, ?, ?, ?)",
             (JOBS.index(name), name, state, total, left),
         )
-
-    def _add(self, key: str, number: int) -> None:
-        self._say(**{key: self._value(key) + number})
 
     def _value(self, key: str) -> int:
         row = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()

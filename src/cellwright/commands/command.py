@@ -76,7 +76,7 @@ class CommandPage(Struct, frozen=True):
                 parts.append(f"<{_address(section.link)}>")
             if len(section.rows) > 1:
                 body = section.rows[1:]
-                lines = [[_cell(cell) for cell in line] for line in section.rows]
+                lines = [[escaped(visible_line(cell, _LONGEST_LINE)) for cell in line] for line in section.rows]
                 # said outright: a notebook centres the heads of columns else
                 lines.insert(1, ["--:" if _is_number(column) else ":--" for column in zip(*body, strict=True)])
                 parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
@@ -127,10 +127,6 @@ def _fenced(code: str, language: str) -> str:
 
 def _lines(text: str) -> str:
     return "\n".join(escaped(line, at_line_start=True) for line in text.split("\n"))
-
-
-def _cell(text: str) -> str:
-    return escaped(visible_line(text, _LONGEST_LINE))
 
 
 def _wrapped(text: str, columns: int, indent: int) -> list[str]:

@@ -153,7 +153,7 @@ def mode_page(call: CommandCall) -> CommandPage:
         rows: list[Row] = [("mode", "", "what it does")]
         rows += [(mode, IN_FORCE if mode == now else "", MODE_LABELS[mode][1]) for mode in LISTED_MODES]
         return CommandPage([Section("Permission modes", rows, "/mode NAME switches.")])
-    mode, remark = parse_mode(_spelled(call.text, LISTED_MODES))
+    mode, remark = parse_mode(next((each for each in LISTED_MODES if each.lower() == call.text.lower()), call.text))
     if (allowed := mode_of(RunOptions(mode=mode), settings, environ)) != mode:
         raise CellwrightError(
             ErrorCode.PERMISSION_DENIED, f"The settings allow no mode as loose as {mode}; the loosest is {allowed}."
@@ -235,11 +235,6 @@ def _waiting(conversation: Conversation) -> list[Section]:
     waiting = [item.text for item in conversation.in_force.trust.waiting if item.text.startswith("output styles")]
     rows: list[Row] = [("what", "why"), *((each, "waits until you trust the folder") for each in waiting)]
     return [Section("Not there yet", rows)] if waiting else []
-
-
-def _spelled(name: str, known: tuple[str, ...]) -> str:
-    """`name` as it is spelled among `known`, however it was written."""
-    return next((each for each in known if each.lower() == name.lower()), name)
 
 
 def _refuse_administrators(conversation: Conversation, key: str) -> None:

@@ -44,7 +44,7 @@ def _page(call: CommandCall, found: SandboxFound) -> CommandPage:
     conversation, options = call.conversation, call.options
     settings = conversation.in_force.settings
     # what a sandbox that is required and not there says of itself is said here anyway
-    lenient = _without_requirement(settings)
+    lenient = structs.replace(settings, sandbox=structs.replace(settings.sandbox, required=False))
     environ = conversation.in_force.environ
     policy = policy_of(options, lenient, conversation.cwd, environ, found.abilities)
     sections = [Section("Sandbox", [("", ""), *_facts(found, settings, str(conversation.cwd))])]
@@ -54,10 +54,6 @@ def _page(call: CommandCall, found: SandboxFound) -> CommandPage:
         sections.append(Section("Not restricted", [("", ""), *_open_ends(found)]))
     sections += _settings(settings, policy.sandbox)
     return CommandPage(sections)
-
-
-def _without_requirement(settings: Settings) -> Settings:
-    return structs.replace(settings, sandbox=structs.replace(settings.sandbox, required=False))
 
 
 def _facts(found: SandboxFound, settings: Settings, cwd: str) -> list[Row]:

@@ -95,19 +95,16 @@ def _tools_in(value: object) -> Iterator[Tool]:
                 raise TypeError(f"{item!r} is not a Tool")
             yield as_tool(item)
     elif callable(value):
-        yield from _tools_in(_checked(value()))
+        made = value()
+        if not _is_tool(made) and not isinstance(made, list | tuple):
+            raise TypeError(f"the function returned {made!r}, which is not a Tool or a list of Tools")
+        yield from _tools_in(made)
     else:
         raise TypeError(f"{value!r} is not a Tool, a list of Tools, or a function that makes them")
 
 
 def _is_tool(value: object) -> bool:
     return isinstance(value, Tool) or is_sdk_tool(value)
-
-
-def _checked(made: object) -> object:
-    if not _is_tool(made) and not isinstance(made, list | tuple):
-        raise TypeError(f"the function returned {made!r}, which is not a Tool or a list of Tools")
-    return made
 
 
 def _run(file: Path, content: bytes) -> types.ModuleType:

@@ -62,7 +62,9 @@ def model_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]
     requested = _requested(options, settings, environ)
     name = full_name(requested or DEFAULT_MODEL, environ)
     if requested is None and not _may_be_default(name, settings, environ):
-        name = _first_allowed(settings, environ)
+        names = (*(settings.available_models or ()), *ALIASES) if settings.enforce_available_models else ALIASES
+        known = (full_name(each, environ) for each in (*names, *named_models(settings)))
+        name = next((each for each in known if _may_be_default(each, settings, environ)), DEFAULT_MODEL)
     check_allowed(name, settings, environ)
     return name
 
@@ -85,13 +87,6 @@ def named_models(settings: Settings) -> tuple[str, ...]:
     """The models that settings name, besides those that everybody knows."""
     allowed = (name for name in settings.allowed_models or () if "*" not in name)
     return (*(settings.available_models or ()), *allowed)
-
-
-def _first_allowed(settings: Settings, environ: Mapping[str, str]) -> str:
-    """The model where nobody names one and the usual one may not be used."""
-    names = (*(settings.available_models or ()), *ALIASES) if settings.enforce_available_models else ALIASES
-    known = (full_name(each, environ) for each in (*names, *named_models(settings)))
-    return next((each for each in known if _may_be_default(each, settings, environ)), DEFAULT_MODEL)
 
 
 def _may_be_default(name: str, settings: Settings, environ: Mapping[str, str]) -> bool:

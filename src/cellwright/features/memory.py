@@ -181,7 +181,7 @@ class MemoryContext(Feature):
         self, file: MemoryFile, known: dict[str, str], agent: AgentSetup
     ) -> tuple[ContextItem | None, list[str]]:
         """The block of one file, None where it is known; and what the user must know of it."""
-        digest = _digest(file)
+        digest = hashlib.sha256(file.text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
         if known.get(_name(file.path)) == digest:
             return None, []
         if _is_denied(file.path, agent):
@@ -237,10 +237,6 @@ def _gone(path: str) -> ContextItem:
 
 def _name(path: Path) -> str:
     return str(path).replace('"', "'").replace("\n", " ")
-
-
-def _digest(file: MemoryFile) -> str:
-    return hashlib.sha256(file.text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _is_denied(path: Path, agent: AgentSetup) -> bool:

@@ -58,18 +58,12 @@ def starting_up() -> Iterator[None]:
         yield
     finally:
         if collects:
-            _make_all_old()
+            # what was imported stays: it goes among the old objects, which only a full collection looks through; the
+            # first collection of the young would take 20 ms for it, in which no thread runs
+            if gc.get_freeze_count() == 0:  # what others have frozen stays so
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
-
-
-def _make_all_old() -> None:
-    """Put all objects there are among the old ones, which only a full collection looks through.
-
-    What was imported stays. The first collection of the young would look through all of it, 20 ms in which no thread runs.
-    """
-    if gc.get_freeze_count() == 0:  # what others have frozen stays so
-        gc.freeze()
-        gc.unfreeze()
 
 
 def _import_http_library() -> None:

@@ -78,7 +78,8 @@ def _inline_rule(state: StateInline, silent: bool) -> bool:
 def _found_at(text: str, start: int, limit: int, openings: Mapping[str, str]) -> tuple[str, str, int] | None:
     """The kind of the formula that begins at `start`, what is in it, and where it ends."""
     if text.startswith("$", start) and not text.startswith("$$", start):
-        return _in_dollars(text, start, limit)
+        match = _IN_DOLLARS.match(text, start, min(limit, start + _MAX_CHARS))
+        return None if match is None or formula(match[1]) is None else ("math_inline", match[1], match.end())
     if environment := _ENVIRONMENT.match(text, start, limit):
         closing = f"\\end{{{environment[1]}}}"
         end = text.find(closing, environment.end(), min(limit, start + _MAX_CHARS))
@@ -97,11 +98,6 @@ def _found_at(text: str, start: int, limit: int, openings: Mapping[str, str]) ->
 
 _IN_DOLLARS = lazy_pattern(r"\$(?![\s$])((?:\\.|[^\n$\\`])*?)(?<!\s)\$(?![\d$])")
 """By pandoc's rule: no blank inside the dollars and no digit after them, which is money."""
-
-
-def _in_dollars(text: str, start: int, limit: int) -> tuple[str, str, int] | None:
-    match = _IN_DOLLARS.match(text, start, min(limit, start + _MAX_CHARS))
-    return None if match is None or formula(match[1]) is None else ("math_inline", match[1], match.end())
 
 
 def _closing_at(text: str, start: int) -> str | None:

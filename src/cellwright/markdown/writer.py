@@ -259,7 +259,7 @@ class _Line:
             # where it would have led; not where the words say that already
             if address and "".join(self._out[before:]) != escape_words(shown, self._dollar, at_line_start=False):
                 self._out.append(" (")
-                self._code(_shortened(shown))
+                self._code(shown if len(shown) <= 200 else f"{shown[:200]}…")
                 self._out.append(")")
             return
         self._out.append("[")
@@ -278,7 +278,3 @@ class _Line:
             return
         named = escape_words(visible_controls(words or address), self._dollar, at_line_start=False)
         self._out.append(f"[{named}]({target})")
-
-
-def _shortened(address: str, most: int = 200) -> str:
-    return address if len(address) <= most else f"{address[:most]}…"

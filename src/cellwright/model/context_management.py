@@ -16,7 +16,6 @@ from cellwright.model.provider import Request
 COMPACTION_BETA = "compact-2026-09-04"
 EDITING_BETA = "context-management-2025-06-27"
 
-KEPT_RESULTS = 5
 MIN_CLEARED_TOKENS = 20_000
 """Fewer are not worth it: what stands behind the first result that is cleared is written to the cache anew."""
 
@@ -47,7 +46,7 @@ def fields_of(request: Request) -> dict[str, Any]:
     edit = {
         "type": "clear_tool_uses_20250919",
         "trigger": {"type": "input_tokens", "value": request.clear_tool_results_at},
-        "keep": {"type": "tool_uses", "value": KEPT_RESULTS},
+        "keep": {"type": "tool_uses", "value": 5},
         "clear_at_least": {"type": "input_tokens", "value": MIN_CLEARED_TOKENS},
     }
     return {"context_management": {"edits": [edit]}}

@@ -22,7 +22,6 @@ _CURSOR = "⟦cursor⟧"
 
 PREFIX_CHARS, SUFFIX_CHARS = 6_000, 2_000
 ABOVE_CHARS, BELOW_CHARS, CELL_CHARS = 10_000, 2_000, 3_000
-NAMES_CHARS = 3_000
 
 SYSTEM = f"""\
 You complete the code that somebody is typing in a Jupyter notebook. You get the notebook's other cells, the names that are \
@@ -65,7 +64,7 @@ def surroundings(gap: Gap, names: Sequence[str]) -> str:
     below = _bounded(gap.below, BELOW_CHARS)
     parts = [f"Language: {gap.language}"]
     if names:
-        parts.append("<names>\n" + "\n".join(_bounded(names, NAMES_CHARS)) + "\n</names>")
+        parts.append("<names>\n" + "\n".join(_bounded(names, 3_000)) + "\n</names>")
     parts += [f"<cell_above>\n{source}\n</cell_above>" for source in above]
     parts += [f"<cell_below>\n{source}\n</cell_below>" for source in below]
     return "\n".join(parts)

@@ -27,8 +27,6 @@ MAX_BYTES = 250_000_000
 """A batch has at most 256 MB."""
 
 REPLY_SECONDS = 60.0
-FIRST_POLL_SECONDS = 1.0
-LONGEST_POLL_SECONDS = 60.0
 
 T = TypeVar("T")
 Send = Callable[[], AbstractAsyncContextManager[HttpReply]]
@@ -83,14 +81,14 @@ class MessageBatches:
 
     async def ended(self, batch: MessageBatch) -> AsyncIterator[MessageBatch]:
         """The batch each time it was asked about, the last time ended. Raises `ApiError`."""
-        wait = FIRST_POLL_SECONDS
+        wait = 1.0
         while True:
             batch = await self.get(batch.id)
             yield batch
             if batch.status == "ended":
                 return
             await self._clock.sleep(wait)
-            wait = min(wait * 1.5, LONGEST_POLL_SECONDS)
+            wait = min(wait * 1.5, 60.0)
 
     async def results(self, batch: MessageBatch) -> list[BatchResult]:
         """The outcome of each request of an ended batch, in no order. Raises `ApiError`."""

@@ -234,7 +234,9 @@ def _error_body(body: bytes) -> ApiErrorBody:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
-        return ApiErrorBody(message=_plain(body))
+        text = body.decode(errors="replace").strip()
+        # a page of HTML, as proxies send, says nothing
+        return ApiErrorBody(message="" if text.startswith("<") else _words(text))
     if isinstance(answer, list) and answer:  # Google Cloud
         answer = answer[0]
     if not isinstance(answer, dict):
@@ -277,12 +279,6 @@ def _http_error(value: object) -> int:
 
 def _words(value: Any) -> str:
     return " ".join(value.split())[:LONGEST_QUOTE] if isinstance(value, str) else ""
-
-
-def _plain(body: bytes) -> str:
-    """A body that is no JSON; a page of HTML, as proxies send, says nothing."""
-    text = body.decode(errors="replace").strip()
-    return "" if text.startswith("<") else _words(text)
 
 
 def _details(status: int, says: ApiErrorBody, request_id: str) -> dict[str, Any]:

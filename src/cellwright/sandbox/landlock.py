@@ -123,7 +123,10 @@ def confine_this_thread(bounds: Bounds, version: int, *, processes: bool = True,
         _drop_capabilities()
         _check("no_new_privs", _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
         _check("landlock_restrict_self", _syscall(_RESTRICT_SELF, ruleset, 0))
-        _load_filter(loaded)
+        instructions = ctypes.create_string_buffer(loaded, len(loaded))
+        # struct sock_fprog: a count, and a pointer at its own alignment
+        described = struct.pack("@HP", len(loaded) // 8, ctypes.addressof(instructions))
+        _check("seccomp", _libc().prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.create_string_buffer(described), 0, 0))
 
 
 @contextmanager
@@ -227,13 +230,6 @@ def _drop_capabilities() -> None:
     _libc().prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)
     kept = [value & _KEPT_CAPABILITIES for value in (effective, permitted, inheritable)]
     _check("capset", _libc().capset(header, ctypes.create_string_buffer(struct.pack("=6I", *kept, 0, 0, 0), 24)))
-
-
-def _load_filter(loaded: bytes) -> None:
-    instructions = ctypes.create_string_buffer(loaded, len(loaded))
-    # struct sock_fprog: a count, and a pointer at its own alignment
-    described = struct.pack("@HP", len(loaded) // 8, ctypes.addressof(instructions))
-    _check("seccomp", _libc().prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.create_string_buffer(described), 0, 0))
 
 
 @functools.cache

@@ -54,7 +54,9 @@ class ListedModels:
 
     async def of(self, environ: Mapping[str, str]) -> ListedModelNames:
         """The list for the credential in `environ`. Never fails; what keeps it from coming is told after `ASK_SECONDS`."""
-        digest = _digest(environ)
+        # stands for the credential and the address, without holding them
+        said = sorted((name, value) for name, value in environ.items() if name.startswith(CREDENTIAL_NAMES))
+        digest = hashlib.sha256(json.dumps(said).encode("utf-8", "backslashreplace")).digest()
         async with self._asking:  # who asks meanwhile waits for the same answer
             until, listed = self._known.get(digest, (0.0, ListedModelNames()))
             if until > self._clock():
@@ -132,9 +134,3 @@ def _models(body: bytes) -> dict[str, Mapping[str, Any]]:
     if not models:
         raise NotListed("The API's answer is not a list of models.")
     return models
-
-
-def _digest(environ: Mapping[str, str]) -> bytes:
-    """Stands for the credential and the address, without holding them."""
-    said = sorted((name, value) for name, value in environ.items() if name.startswith(CREDENTIAL_NAMES))
-    return hashlib.sha256(json.dumps(said).encode("utf-8", "backslashreplace")).digest()

@@ -289,7 +289,9 @@ class TurnJournal:
         What has arrived of an answer that is open is kept, and its calls are answered. Gives that answer. Raises
         `CellwrightError` where it cannot be written.
         """
-        self._go_forward()
+        if self._ways_back is not None:  # the API took none of the histories that `go_back` tried
+            self._ways_back = None
+            self._session.return_to(self._before)
         answer = self._forget_answer()
         if answer is not None:
             self._session.keep_cut_answer(answer, reason)
@@ -338,12 +340,6 @@ class TurnJournal:
         """The notice on what was left out of the history, once: for when the API takes it."""
         gone_back, self._gone_back = self._gone_back, None
         return gone_back
-
-    def _go_forward(self) -> None:
-        """Leave the history as it was where `go_back` found none that the API took."""
-        if self._ways_back is not None:
-            self._ways_back = None
-            self._session.return_to(self._before)
 
     def _ways(self, words: str) -> Iterator[str]:
         """Have the session be one history after the other that is worth a try; the one that was refused at the end.

@@ -153,7 +153,7 @@ def _tool_start(event: ToolStart) -> Line:
             {"id": call.id, "tool_name": call.name, "parameters": call.tool_use["input"]} for call in event.calls
         ],
         "parallel_execution": event.parallel,
-        "estimated_duration_seconds": _rounded(event.estimated_seconds),
+        "estimated_duration_seconds": None if event.estimated_seconds is None else round(event.estimated_seconds, 3),
     }
 
 
@@ -177,10 +177,6 @@ def _tool_end(event: ToolEnd) -> Line:
     if event.structured is not None:
         data["structured"] = event.structured
     return data if event.error is None else {**data, "error": dict(event.error)}
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)
 
 
 def _question_line(event: Asked) -> Line:

@@ -31,7 +31,6 @@ from cellwright.sessions.project_writes import open_to_append
 
 logger = logging.getLogger(__name__)
 
-HASH_CHARS = 16
 MATCHES = ("numMatches", "totalMatches", "total", "results", "files", "count")
 """Names under which tools' structured results tell how much they found: a number, or a list."""
 
@@ -104,14 +103,10 @@ class ToolLog(Struct, eq=False):
             case TurnEnd():
                 self._write_request(event)
             case SubagentEvent():
-                self._add_of_agent(event.event)
+                if not isinstance(event.event, UserPrompt):  # an agent works for the session
+                    self.add(event.event)
             case _:
                 pass
-
-    def _add_of_agent(self, event: Event) -> None:
-        """Take note of what an agent does as of Claude's own doing: it is the session's that it works for."""
-        if not isinstance(event, UserPrompt):
-            self.add(event)
 
     def _write_call(self, end: ToolEnd) -> None:
         begun = self._open.pop(end.tool_use_id, None) or _OpenCall({}, self._batch, False, time.process_time())
@@ -153,7 +148,7 @@ class ToolLog(Struct, eq=False):
     def _about(self, value: Any) -> dict[str, Any]:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
         digest = hmac.new(self.key(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
-        return {"chars": len(text), "hash": digest[:HASH_CHARS]}
+        return {"chars": len(text), "hash": digest[:16]}
 
     def _write(self, at: float, line: Mapping[str, Any]) -> None:
         assert self.path is not None

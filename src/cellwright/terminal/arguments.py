@@ -55,16 +55,11 @@ def parser(*, as_claude: bool = False) -> argparse.ArgumentParser:
         ("output", _add_output_options),
     ):
         group = made.add_argument_group(title)
-        _add_options(group)
+        for option in OPTIONS:
+            if option.terminal and option.terminal_group == group.title and option.name != "setup":
+                group.add_argument(f"--{option.terminal}", dest=option.name, **_said(option))
         add(group)
     return made
-
-
-def _add_options(group: argparse._ArgumentGroup) -> None:
-    """Add the options of the table that belong to `group`, by its title."""
-    for option in OPTIONS:
-        if option.terminal and option.terminal_group == group.title and option.name != "setup":
-            group.add_argument(f"--{option.terminal}", dest=option.name, **_said(option))
 
 
 def _said(option: Option) -> dict[str, Any]:

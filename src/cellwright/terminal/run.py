@@ -115,7 +115,10 @@ class TerminalRun(Struct, eq=False):
                     self._put_question(item)
                     continue
                 if isinstance(item, Steered):
-                    self._note_steered(item)
+                    if item.state == "waiting":
+                        self._undelivered[item.steer_id] = item.text
+                    else:
+                        self._undelivered.pop(item.steer_id, None)
                 if isinstance(item, RunEnd):
                     self._end = item
                 view.emit(item)
@@ -126,12 +129,6 @@ class TerminalRun(Struct, eq=False):
             if isinstance(error, BrokenPipeError):
                 raise
             raise OutputLost(f"The output could not be written ({error}). The run was stopped.") from error
-
-    def _note_steered(self, event: Steered) -> None:
-        if event.state == "waiting":
-            self._undelivered[event.steer_id] = event.text
-        else:
-            self._undelivered.pop(event.steer_id, None)
 
     def _items(self, view: View) -> Iterator[Event | _Question]:
         while True:

@@ -388,7 +388,10 @@ class ToolCalls(Struct):
         self, tool: Tool, tool_use: Mapping[str, Any], tried: Verdict, outcome: Outcome
     ) -> tuple[Verdict, Outcome]:
         """Ask about a call that was refused what it needs, and run it again with a yes; else its first result counts."""
-        refused = _what_was_refused(outcome, changed_files=bool(tried.confinement and tried.confinement.write))
+        confined = tried.confinement
+        bounds = "changes in the session's folders" if confined and confined.write else "reading"
+        needs = visible_line("; ".join(outcome.refused), MAX_REFUSED)
+        refused = f"The sandbox allowed only {bounds} and blocked {needs} after {outcome.duration_ms / 1000:.1f} s."
         try:
             verdict = await self.gate.after_trial(tool, tool_use, tried.input, refused)
         except ToolError as error:  # in the input as the user changed it
@@ -612,13 +615,6 @@ async def _admitted(outcome: Outcome) -> Outcome:
 
 def _text_of(content: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
-
-
-def _what_was_refused(outcome: Outcome, *, changed_files: bool) -> str:
-    """Say what a call that was tried in bounds needs, and how long the trial took."""
-    bounds = "changes in the session's folders" if changed_files else "reading"
-    needs = visible_line("; ".join(outcome.refused), MAX_REFUSED)
-    return f"The sandbox allowed only {bounds} and blocked {needs} after {outcome.duration_ms / 1000:.1f} s."
 
 
 def _not_run_again(outcome: Outcome, refused: str, reason: str) -> Outcome:

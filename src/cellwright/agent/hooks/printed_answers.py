@@ -69,7 +69,7 @@ def read_printed(text: str) -> Printed:
             attempt = max(attempt, _looks(text, begin), key=_MORE.index)
         elif begin == 0 and end == len(text):
             return Printed((value,))
-        elif _names_of_answers(value):
+        elif any(as_name(key) in _KEYS for key in value):
             answers.append(value)
             rest.append(text[at:begin])
             at = end
@@ -106,10 +106,6 @@ def _without_contradiction(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs) and any(found[name] != value for name, value in pairs):
         raise _Contradiction
     return found
-
-
-def _names_of_answers(value: Mapping[str, Any]) -> bool:
-    return any(as_name(key) in _KEYS for key in value)
 
 
 def _looks(text: str, begin: int) -> Attempt:

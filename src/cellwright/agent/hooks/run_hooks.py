@@ -189,7 +189,8 @@ class RunHooks(Struct):
             return outcome, await self.fire("PostToolUseFailure", {**fields, "error": error, "is_interrupt": False})
         if not self.hooks.listens_to("PostToolUse"):
             return outcome, NO_HOOK_RESULT
-        response = response_of(tool, tool_input, outcome.content, _shown(outcome))
+        structured = outcome.structured if isinstance(outcome.structured, dict) else {}
+        response = response_of(tool, tool_input, outcome.content, {**structured, **(outcome.display or {})})
         result = await self.fire("PostToolUse", {**fields, "tool_response": response})
         if result.updated_output is not None:
             content = updated_content(result.updated_output)
@@ -262,12 +263,6 @@ class RunHooks(Struct):
             common |= {"session_id": subagent.main.id, "transcript_path": str(subagent.main.path or "")}
             common |= {"agent_id": subagent.agent.id, "agent_type": subagent.agent.type}
         return common | {name: {"level": level} for name, level in agent.model_settings.chosen.items() if level}
-
-
-def _shown(outcome: Outcome) -> dict[str, Any]:
-    """A call's result as programs and views get it."""
-    structured = outcome.structured if isinstance(outcome.structured, dict) else {}
-    return {**structured, **(outcome.display or {})}
 
 
 def session_fields(event: str, session: Session, mode: str) -> dict[str, Any]:

@@ -23,8 +23,6 @@ PATH, BEFORE, AFTER = "path", "before_sha256", "after_sha256"
 LARGEST_CONTENT = 5 * 2**20
 """Bytes: of a larger file only the hashes are kept."""
 
-_NEW_FILE_MODE = 0o644
-
 
 class Edit(Struct, frozen=True):
     """A call's change to a file. Hashes are SHA-256 of the whole content; None where there was, or then is, none.
@@ -100,5 +98,5 @@ def apply_edit(edit: Edit, content: bytes) -> None:
     if edit.link is not None:
         raise OSError(edit.link)
     edit.path.parent.mkdir(parents=True, exist_ok=True)
-    mode = stat.S_IMODE(edit.path.stat().st_mode) if edit.path.exists() else _NEW_FILE_MODE
+    mode = stat.S_IMODE(edit.path.stat().st_mode) if edit.path.exists() else 0o644
     write_atomic(edit.path, content, mode)

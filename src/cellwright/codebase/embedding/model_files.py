@@ -27,18 +27,14 @@ def model_folder(settings: EmbeddingSettings, models: Path) -> Path:
         raise EmbeddingProblem(f"Folder {settings.model} was not found, and is not a repository (owner/name).")
     folder = models / settings.model.replace("/", "--")
     if not (folder / DONE).exists():
-        _download(settings, folder)
+        make_private_folder(folder)
+        for name in REQUIRED[settings.provider]:
+            if not _fetch(settings, name, folder):
+                raise EmbeddingProblem(f"{settings.base_url} has no {name} of the model {settings.model}.")
+        for name in OPTIONAL[settings.provider]:
+            _fetch(settings, name, folder)
+        (folder / DONE).write_text(settings.base_url, "utf-8")
     return folder
-
-
-def _download(settings: EmbeddingSettings, folder: Path) -> None:
-    make_private_folder(folder)
-    for name in REQUIRED[settings.provider]:
-        if not _fetch(settings, name, folder):
-            raise EmbeddingProblem(f"{settings.base_url} has no {name} of the model {settings.model}.")
-    for name in OPTIONAL[settings.provider]:
-        _fetch(settings, name, folder)
-    (folder / DONE).write_text(settings.base_url, "utf-8")
 
 
 def _fetch(settings: EmbeddingSettings, name: str, folder: Path) -> bool:

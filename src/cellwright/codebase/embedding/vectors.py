@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 RESCORED = 10
 """So many times the vectors that are wanted are compared exactly."""
 
-COLLECTION_CHARS = 60
-
 
 class VectorStore(Protocol):
     """Vectors by hash."""
@@ -211,7 +209,7 @@ class QdrantVectors:
         except RuntimeError as error:  # a folder can be open in one process at a time
             raise EmbeddingProblem(f"Qdrant at {url} cannot be used now: {error}") from error
         safe = "".join(each if each.isalnum() else "-" for each in settings.identity)
-        self._collection = f"cellwright-{safe}"[:COLLECTION_CHARS]
+        self._collection = f"cellwright-{safe}"[:60]
 
     def close(self) -> None:
         """Let others at it."""

@@ -86,7 +86,8 @@ def _embed_all(request: EmbedRequest, connection: sqlite3.Connection) -> None:
     embed = load_embed(request.settings, request.keys, Path(request.models))
     store = vector_store(request.settings, connection, request.keys.get(QDRANT_KEY, ""))
     identity = f"{request.settings.identity} {request.settings.qdrant_url}"
-    if _value(connection, "vectors_of") != identity:
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", ("vectors_of",)).fetchone()
+    if row is None or row[0] != identity:
         with transaction(connection):
             store.forget_all()
             connection.execute("UPDATE unit SET vector = NULL")
@@ -175,11 +176,6 @@ def _cleaner(request: EmbedRequest) -> Callable[[str], str]:
         return lambda text: text
     redaction = Redaction(lambda: {**request.secrets, **request.keys})
     return lambda text: redaction.clean(text).text
-
-
-def _value(connection: sqlite3.Connection, key: str) -> object:
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return None if row is None else row[0]
 
 
 def _say(connection: sqlite3.Connection, **values: float | int | str) -> None:

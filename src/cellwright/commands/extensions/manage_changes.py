@@ -42,7 +42,6 @@ from cellwright.features.conversation import Conversation
 from cellwright.sessions.project_writes import check_way, make_folders, write_file
 from cellwright.text import lazy_pattern
 
-FILE_MODE = 0o644
 MAX_CHARS = 500_000
 NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -345,7 +344,7 @@ async def drop_definition(conversation: Conversation, params: Params) -> Mapping
 
 def _write_definition(conversation: Conversation, file: Path, text: str) -> None:
     try:
-        mode = file.stat().st_mode & 0o777 if file.exists() else FILE_MODE
+        mode = file.stat().st_mode & 0o777 if file.exists() else 0o644
         write_file(file, text.encode(), mode, top=_top(conversation, file), make=True)
     except OSError as error:
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"{file} was not written: {error}.") from None

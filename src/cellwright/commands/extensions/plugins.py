@@ -77,7 +77,11 @@ class PluginCommands(Struct, frozen=True):
             case ["configure", name, *given]:
                 return self._configure(name, given)
             case ["enable" | "disable" as verb, name]:
-                return self._switch(name, on=verb == "enable")
+                on = verb == "enable"
+                known = {**read_installed().plugins, **dict.fromkeys(self.in_force.settings.enabled_plugins)}
+                plugin_id = name if name in known else self._installer.installed(name).id
+                self._installer.switch(plugin_id, on=on)
+                return _said(f"{plugin_id} is switched {'on' if on else 'off'}, from the next prompt on.")
             case ["remove" | "uninstall", name]:
                 kept = self._installer.installed(name)
                 self._installer.remove(kept.id)
@@ -179,12 +183,6 @@ class PluginCommands(Struct, frozen=True):
             if self.ask is not None and (text := self.ask(option)):
                 kept.append(f"{option.name} is kept {self._installer.answer(plugin_id, option, text)}.")
         return kept
-
-    def _switch(self, name: str, *, on: bool) -> CommandPage:
-        known = {**read_installed().plugins, **dict.fromkeys(self.in_force.settings.enabled_plugins)}
-        plugin_id = name if name in known else self._installer.installed(name).id
-        self._installer.switch(plugin_id, on=on)
-        return _said(f"{plugin_id} is switched {'on' if on else 'off'}, from the next prompt on.")
 
     async def _marketplace(self, words: Sequence[str]) -> CommandPage:
         match words:

@@ -27,20 +27,16 @@ def autocompact_page(call: CommandCall) -> CommandPage:
     if word in ("on", "off"):
         choose(conversation, compacts=word == "on")
     elif word:
-        choose(conversation, compacts=True, compact_share=_share(word))
+        percent = word.removesuffix("%").strip()
+        if not percent.isdecimal() or not MIN_SHARE <= int(percent) <= MAX_SHARE:
+            message = f"/autocompact takes on, off, or a share of the window from {MIN_SHARE}% to {MAX_SHARE}%."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        choose(conversation, compacts=True, compact_share=int(percent) / 100)
     now = compaction_settings(conversation.in_force.settings, conversation.in_force.environment)
     text = _sentence(now)
     if word == "on" and not now.automatic:
         text += " An environment variable or the administrator switches it off."
     return CommandPage([Section("Compaction", text=f"{text} /compact does it now.")])
-
-
-def _share(word: str) -> float:
-    percent = word.removesuffix("%").strip()
-    if not percent.isdecimal() or not MIN_SHARE <= int(percent) <= MAX_SHARE:
-        message = f"/autocompact takes on, off, or a share of the window from {MIN_SHARE}% to {MAX_SHARE}%."
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    return int(percent) / 100
 
 
 def _sentence(now: CompactionSettings) -> str:

@@ -55,7 +55,10 @@ async def cells_page(call: CommandCall) -> CommandPage:
     which, name = _split_range(call.text)
     session = call.conversation.sessions.current
     clean = _cleaner(call)
-    cleaned = await asyncio.to_thread(clean, _messages(session))
+    messages = session.said()
+    if not messages:
+        raise _nothing_said()
+    cleaned = await asyncio.to_thread(clean, [*messages])
     turns = _turns(exchanges_of(cleaned.value), which)
     if not code_cells(turns):
         raise CellwrightError(
@@ -68,7 +71,12 @@ async def cells_page(call: CommandCall) -> CommandPage:
         rows = await _insert(own, session, turns)
     else:
         path = free_path(call.conversation.cwd, name, f"claude-{session.id}-cells.ipynb")
-        text = notebook_text(_with_headings(turns))
+        cells: list[Json] = []
+        for turn in turns:
+            if sources := code_cells([turn]):
+                words = " ".join(turn.words.split())[:200]
+                cells += [markdown_cell(f"**{turn.number}.** {escaped(words)}"), *map(code_cell, sources)]
+        text = notebook_text(cells)
         place = ExportPlace(path, project_folder(call.conversation.cwd))
         await asyncio.to_thread(_write, place, "", text.encode("utf-8", "replace"))
         rows = [(str(path), f"{len(code_cells(turns))} cells of {_describe_turns(turns)}")]
@@ -98,13 +106,6 @@ def _cleaner(call: CommandCall) -> Callable[[Sequence[Json]], _Cleaned]:
         return _Cleaned(value, scan.found)
 
     return clean
-
-
-def _messages(session: Session) -> list[Json]:
-    messages = session.said()
-    if not messages:
-        raise _nothing_said()
-    return [*messages]
 
 
 def _nothing_said() -> CellwrightError:
@@ -197,15 +198,6 @@ def _in_a_row(sources: Sequence[str], place: CellPosition) -> list[Insert]:
     # the last one first, each at the same place: they come to stand in their order
     ordered = reversed(sources) if place.where == "after" else sources
     return [Insert(place=place, cell_type="code", source=source) for source in ordered]
-
-
-def _with_headings(turns: Sequence[Exchange]) -> list[Json]:
-    cells: list[Json] = []
-    for turn in turns:
-        if sources := code_cells([turn]):
-            words = " ".join(turn.words.split())[:200]
-            cells += [markdown_cell(f"**{turn.number}.** {escaped(words)}"), *map(code_cell, sources)]
-    return cells
 
 
 def _split_range(text: str) -> tuple[str, str]:

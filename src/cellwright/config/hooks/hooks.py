@@ -238,7 +238,9 @@ class SettingsHooks(Struct):
         calls = []
         for entry in _distinct(self._concerned(event, fields, tool)):
             if isinstance(entry, CommandHook) and entry.in_background:
-                self._start(entry, event, fields)
+                task = asyncio.get_running_loop().create_task(self._in_background(entry, event, fields))
+                self._background.add(task)
+                task.add_done_callback(self._background.discard)
             else:
                 calls.append(self._bounded(entry, event, fields, run))
         return self._without_reported(await gather_results(calls)) if calls else NO_HOOK_RESULT
@@ -312,12 +314,6 @@ class SettingsHooks(Struct):
         # in an agent's work tree the same files lie elsewhere
         trusted = frozenset(self.scripts.values())
         return sorted(path for path, digest in named.digests.items() if digest not in trusted)
-
-    def _start(self, entry: CommandHook, event: str, fields: Mapping[str, Any]) -> None:
-        """Run a hook that nobody waits for; what it says waits for the next message to Claude."""
-        task = asyncio.get_running_loop().create_task(self._in_background(entry, event, fields))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
 
     async def _in_background(self, entry: CommandHook, event: str, fields: Mapping[str, Any]) -> None:
         result = await self._bounded(entry, event, fields, None)

@@ -62,7 +62,9 @@ async def ask_model(
 
 def read_verdict(hook: ModelHook, event: str, text: str) -> HookResult:
     """Translate the model's answer into a result."""
-    verdict = _verdict(text)
+    # it may stand in a fence or between words; of several a no counts
+    found = [value for value in objects_in(text) if "ok" in value]
+    verdict = next((value for value in found if value["ok"] is not True), found[-1] if found else None)
     if verdict is None or not isinstance(verdict.get("ok"), bool):
         return unread(event, f"The hook `{short(hook.name)}` ({event}) got no verdict from its model: {short(text)}.")
     if verdict["ok"]:
@@ -106,12 +108,6 @@ async def _ask_agent(prompt: str, model: str, run: HookRun, cwd: Path) -> str:
     if end.error is not None:
         raise CellwrightError(ErrorCode(end.error["code"]), end.error["message"])
     return end.text
-
-
-def _verdict(text: str) -> Mapping[str, Any] | None:
-    """The verdict in an answer, which may stand in a fence or between words; of several a no."""
-    found = [value for value in objects_in(text) if "ok" in value]
-    return next((value for value in found if value["ok"] is not True), found[-1] if found else None)
 
 
 async def _run_agent(run: HookRun, prompt: str, cwd: Path, model: str, system: Sequence[Mapping[str, Any]]) -> RunEnd:

@@ -208,7 +208,7 @@ class Settings(CommonOptions, frozen=True, kw_only=True):
     def origins(self, key: str) -> tuple[Origin, ...]:
         """Each value that is set for `key`, the lowest first: of a list, where each of its elements comes from."""
         entries = self.merged.entries.get(tuple(key.split(".")), ())
-        return tuple(_origin(entry) for entry in entries)
+        return tuple(Origin(entry.value, entry.layer.scope, entry.layer.label, entry.layer.file) for entry in entries)
 
 
 def load_settings(cwd: Path, environ: Mapping[str, str], *, managed: Path | None = None) -> Settings:
@@ -219,10 +219,6 @@ def load_settings(cwd: Path, environ: Mapping[str, str], *, managed: Path | None
     reading = read_all(cwd, environ, managed=managed)
     trust = judge(reading, environ)
     return settings_of(reading, withheld=trust.withheld, tool_files=trust.tool_files, notices=trust.notices)
-
-
-def _origin(entry: SettingsEntry) -> Origin:
-    return Origin(entry.value, entry.layer.scope, entry.layer.label, entry.layer.file)
 
 
 def settings_of(

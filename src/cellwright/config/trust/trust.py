@@ -340,7 +340,8 @@ def _items(reading: SettingsSources, environ: Mapping[str, str]) -> tuple[tuple[
         if brings and gate == "open":
             gate = "trust"  # whoever names it, what the file says is the folder's word
         if entry.id not in unreadable and gate in ("trust", "confirm") and (brings or _asks(entry)):
-            written = _digest([_file_name(entry), entry.path, entry.value])
+            file = entry.layer.file
+            written = _digest(["" if file is None else file.name, entry.path, entry.value])
             files = named_files(_commands(entry, gate, reading.project), reading.project, reading.cwd)
             found.append(_with_files(Item(written, describe(entry, environ), gate, entry), files))
     found += _items_of_files(reading)
@@ -501,11 +502,6 @@ def _asks(entry: SettingsEntry) -> bool:
     except (CellwrightError, TypeError):  # it is told of where the mode is read
         return False
     return not entry.layer.foreign and MODES.index(mode) > MODES.index("default") and mode != "bypassPermissions"
-
-
-def _file_name(entry: SettingsEntry) -> str:
-    file = entry.layer.file
-    return "" if file is None else file.name
 
 
 def _digest(content: Any) -> str:

@@ -109,19 +109,15 @@ def read_answers() -> dict[str, Any]:
     """The whole file; nothing if it is damaged, absent, or not the user's word."""
     file = trust_file()
     try:
-        if _is_committed(file):
+        # a repository may have brought it: CELLWRIGHT_HOME and XDG_DATA_HOME can lead into a project
+        real = file.resolve()
+        top = project_folder(real.parent)
+        if real.exists() and is_tracked(top, real, os.environ):
             return {}
         content = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _is_committed(file: Path) -> bool:
-    """Return whether a repository brought the answers: CELLWRIGHT_HOME or XDG_DATA_HOME may lead into a project."""
-    real = file.resolve()
-    top = project_folder(real.parent)
-    return real.exists() and is_tracked(top, real, os.environ)
 
 
 @contextlib.contextmanager

@@ -119,11 +119,7 @@ def _at_mention(match: re.Match[str]) -> Mention:
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:
     """`text` with what `pattern` finds as spaces; everything else stays where it is."""
-    return pattern.sub(lambda match: _blank(match[0]), text)
-
-
-def _blank(text: str) -> str:
-    return re.sub(r"[^\n]", " ", text)
+    return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
 CHARS_PER_MENTION = 60_000

@@ -29,8 +29,6 @@ MAX_FINISHED = 10
 
 TITLE_CHARS = 80
 
-RECHECK_SECONDS = 0.01
-
 _preparing: contextvars.ContextVar[bool] = contextvars.ContextVar("preparing", default=False)
 """True where a run is made ready, its turn having come."""
 
@@ -93,7 +91,7 @@ class RunQueue:
         while (first := self.current) is not run:
             assert first is not None  # this one is there
             if first.task is None:
-                await asyncio.sleep(RECHECK_SECONDS)  # it is being made ready on its caller's thread
+                await asyncio.sleep(0.01)  # it is being made ready on its caller's thread
             else:
                 await asyncio.wait({asyncio.wrap_future(first.future)})
 

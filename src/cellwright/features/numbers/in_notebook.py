@@ -36,7 +36,6 @@ from cellwright.tools.notebook.open_notebook import Cell, Output
 
 NEAR_CELLS = 3
 """Cells with outputs before a text, whose numbers it is likeliest to state."""
-NAME_CHARS = 60
 NEARLY = 0.02
 """The relative distance at which a value of the same words is likely to be meant."""
 
@@ -225,7 +224,7 @@ def _finding(
 def _markdown_name(cell: Cell) -> str:
     """Return a Markdown cell's place and the first words of it that a reader sees."""
     lines = (_MARKUP.sub("", line).strip() for line in cell.source[:2_000].split("\n"))
-    first = visible_line(next((line for line in lines if line), ""), NAME_CHARS)
+    first = visible_line(next((line for line in lines if line), ""), 60)
     return f"cell {cell.position + 1} ({first})" if first else f"cell {cell.position + 1}"
 
 

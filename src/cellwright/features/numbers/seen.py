@@ -44,18 +44,16 @@ class SeenNumbers:
         Claude's own answers are none: a number must not vouch for itself. Nor are summaries, which are Claude's.
         """
         if any(at >= len(messages) or hash(messages[at]) != read for at, read in enumerate(self._read)):
-            self._forget()  # something was taken back
+            # something was taken back
+            self._read.clear()
+            self.sources.clear()
+            self._calls.clear()
+            self.turn, self.check = 0, ""
         for at in range(len(self._read), len(messages)):
             message = messages[at]
             self._read.append(hash(message))
             self.sources += self._of_message(json.loads(message))
         return self.sources
-
-    def _forget(self) -> None:
-        self._read.clear()
-        self.sources.clear()
-        self._calls.clear()
-        self.turn, self.check = 0, ""
 
     def _of_message(self, message: Mapping[str, Any]) -> Iterator[Source]:
         content = message["content"]

@@ -30,7 +30,6 @@ FILE_LINES = 500
 BESIDE_LINES = 3
 LINE_CHARS = 300
 MAX_CHARS = 120_000
-QUERY_CHARS = 2_000
 
 TAG = "project_code"
 _FILE_NAME = lazy_pattern(r"[\w./-]*\w\.\w{1,6}\b")
@@ -52,7 +51,7 @@ async def _code_context(cwd: Path, prompt_context: PromptContext, hits: int) -> 
     tool = prompt_context.tools.get(SEMANTIC_SEARCH)
     if not words or tool is None:
         return ContextItems()
-    given = {"query": words[:QUERY_CHARS], "limit": hits, "min_score": MIN_SCORE}
+    given = {"query": words[:2_000], "limit": hits, "min_score": MIN_SCORE}
     if why := refusal(prompt_context, tool, given):
         return ContextItems(notices=(f"--context code: no code was attached. {why}",))
     may_read = prompt_context.agent.policy.may_read

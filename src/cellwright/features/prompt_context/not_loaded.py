@@ -22,8 +22,6 @@ from cellwright.text import visible_line
 MOST_TOLD = 50
 """Lines for Claude; the event has them all."""
 
-REASON_CHARS = 300
-
 _TAG = "not-available"
 _OPENING = f"<{_TAG} ".encode()
 _ALL_THERE = "Everything that is configured is available now."
@@ -80,7 +78,7 @@ class NotLoadedNews(Feature):
     def _lines(self, session: Session, missing: list[NotLoaded]) -> tuple[ContextItem, ...]:
         if not missing and not any(_OPENING in message for message in session.encoded):
             return ()
-        lines = [f"- {visible_line(each.words, REASON_CHARS)}" for each in missing[:MOST_TOLD]]
+        lines = [f"- {visible_line(each.words, 300)}" for each in missing[:MOST_TOLD]]
         opening = "Configured for this session, but not available. Tell the user if the task needs one of them."
         block = listing(_TAG, "\n".join([opening, *lines]) if missing else _ALL_THERE)
         if is_in_history(_TAG, block, session):

@@ -221,7 +221,10 @@ class CellOutputs:
                 self._forget()
             return
         if isinstance(piece, _Updated):
-            self._update(piece)
+            for kept in self._kept:
+                if kept.display_id == piece.display_id:
+                    kept.output = {**kept.output, "data": piece.data, "metadata": piece.metadata}
+                    self._stale = True
             return
         if self._clear_next:
             self._forget()
@@ -237,7 +240,10 @@ class CellOutputs:
         self._note = None
 
     def _show(self, shown: _Show) -> None:
-        size = _size(shown.output)
+        output = shown.output
+        data = output.get("data")
+        values = data.values() if isinstance(data, Mapping) else output.get("traceback", ())
+        size = sum(len(value) if isinstance(value, str) else len(repr(value)) for value in values)
         if self._is_full(size):
             self._leave_out()
             return
@@ -258,12 +264,6 @@ class CellOutputs:
 
     def _is_full(self, size: int) -> bool:
         return len(self._kept) >= MAX_OUTPUTS or self._bytes + size > MAX_BYTES
-
-    def _update(self, update: _Updated) -> None:
-        for kept in self._kept:
-            if kept.display_id == update.display_id:
-                kept.output = {**kept.output, "data": update.data, "metadata": update.metadata}
-                self._stale = True
 
     def _print(self, text: str, stream: StreamName) -> None:
         if not text:
@@ -309,12 +309,6 @@ def _gap(dropped: int) -> str:
 
 def _stream_chars(kept: _Kept) -> int:
     return len(kept.output["text"]) if kept.output["output_type"] == "stream" else 0
-
-
-def _size(output: Output) -> int:
-    data = output.get("data")
-    values = data.values() if isinstance(data, Mapping) else output.get("traceback", ())
-    return sum(len(value) if isinstance(value, str) else len(repr(value)) for value in values)
 
 
 def _json(bundle: Mapping[str, Any]) -> dict[str, Any]:

@@ -255,7 +255,6 @@ def _listed(what: str, found: Sequence[str], between: str = ", ") -> Iterator[st
 SECONDS = 600
 CELL_SECONDS = 300
 MAX_SECONDS = 7_200
-PLANS_KEPT = 20
 DEFAULT_KERNEL = "python3"
 
 DESCRIPTION = """\
@@ -330,7 +329,7 @@ class Verifier(Struct):
         self._plans.pop(astuple(input), None)
         plan = await self._plan(input)
         self._plans[astuple(input)] = plan
-        while len(self._plans) > PLANS_KEPT:
+        while len(self._plans) > 20:
             self._plans.popitem(last=False)
 
     def facts(self, input: NotebookVerifyInput) -> dict[str, Any]:

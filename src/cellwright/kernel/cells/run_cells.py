@@ -229,7 +229,9 @@ class CellsRun:
             raise
         finally:
             run.seconds = time.perf_counter() - started
-            await _at_most(WRITE_TIMEOUT_SECONDS, run.writer.finish())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WRITE_TIMEOUT_SECONDS):
+                    await run.writer.finish()
 
     @property
     def failed(self) -> bool:
@@ -287,12 +289,6 @@ class CellsRun:
 
     def _not_run(self) -> Sequence[Cell]:
         return self.cells[len(self.runs) :]
-
-
-async def _at_most(seconds: float, work: Coroutine[Any, Any, None]) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await work
 
 
 def _of_cell(run: CellRunStatus, share: int) -> Iterator[str | Display]:

@@ -320,7 +320,10 @@ class ConversationLog:
             return  # it began before the log did
         if isinstance(event, UserPrompt):
             logged.session, logged.home = event.session_id, self._home
-            logged.turn = self._next_turn(event.session_id)
+            session = self._session()
+            logged.turn = (
+                self._turns.of(session) + 1 if session is not None and session.id == event.session_id else None
+            )
         logged.on_event(event)
         if not isinstance(event, TextDelta | ThinkingDelta) and logged.has_changed():
             self.run_changed(logged)
@@ -404,7 +407,8 @@ class ConversationLog:
         if (logged := self.runs.get(run.id)) is None:
             return
         if logged.turn is not None:
-            last = self._last_turn(logged.session)
+            session = self._session()
+            last = self._turns.of(session) if session is not None and session.id == logged.session else 0
             # a prompt that a hook refused, for one, leaves nothing in the session
             logged.turn, logged.last_turn = (logged.turn, last) if last >= logged.turn else (None, None)
         self.end(logged, run.failure)
@@ -420,14 +424,6 @@ class ConversationLog:
     def _home(self) -> str:
         session = self._session()
         return "" if session is None else session.id
-
-    def _next_turn(self, session_id: str) -> int | None:
-        session = self._session()
-        return self._turns.of(session) + 1 if session is not None and session.id == session_id else None
-
-    def _last_turn(self, session_id: str) -> int:
-        session = self._session()
-        return self._turns.of(session) if session is not None and session.id == session_id else 0
 
     def _forget_old(self) -> None:
         finished = [run for run in self.runs.values() if run.finished]

@@ -95,7 +95,12 @@ async def read_prompt(params: Mapping[str, Any]) -> PanelPrompt:
         )
     if context not in CONTEXTS:
         raise _invalid(f"Context {context!r} was not found; it must be one of {', '.join(CONTEXTS)}.")
-    attached = await _attachments(params.get("attachments", []))
+    raw = params.get("attachments", [])
+    if not isinstance(raw, list):
+        raise _invalid("`attachments` must be a list.")
+    if len(raw) > MAX_ATTACHMENTS:
+        raise _invalid(f"These are {len(raw)} attachments; a prompt takes {MAX_ATTACHMENTS} at most.")
+    attached = tuple([await _attachment(each) for each in raw])
     cell, options = _cell(params.get("cell")), read_options(params.get("options", {}))
     action = None
     if (asked := params.get("action")) is not None:
@@ -130,14 +135,6 @@ def context_providers(
     if prompt.cell is not None:
         found.append(_attached_cell_provider(prompt.cell, served, kernel_context.notebooks))
     return (*found, _kernel_context_provider(prompt.context, kernel_context, jobs, idle_seconds))
-
-
-async def _attachments(raw: object) -> tuple[ContextItem, ...]:
-    if not isinstance(raw, list):
-        raise _invalid("`attachments` must be a list.")
-    if len(raw) > MAX_ATTACHMENTS:
-        raise _invalid(f"These are {len(raw)} attachments; a prompt takes {MAX_ATTACHMENTS} at most.")
-    return tuple([await _attachment(each) for each in raw])
 
 
 async def _attachment(raw: object) -> ContextItem:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_AT_ONCE = 200
-
 Json = Mapping[str, Any]
 
 
@@ -42,7 +40,7 @@ class SessionRequests:
         self._catalog = Catalog()
 
     async def list(self, _panel: object, params: Json) -> Json:
-        limit = min(max(optional(params, "limit", int) or 50, 1), MAX_AT_ONCE)
+        limit = min(max(optional(params, "limit", int) or 50, 1), 200)
         offset = max(optional(params, "offset", int) or 0, 0)
         query = optional(params, "query", str) or ""
         cwd = self._conversation.cwd

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.chat.connections import PanelConnection
 
-MAX_VARIABLES = 30
 MAX_SESSIONS = 40
 """The newest sessions of the folder among which this notebook's is looked for."""
 
@@ -38,7 +37,7 @@ def serve_start(chat: Chat) -> None:
         earlier = await asyncio.to_thread(_earlier, chat, catalog)
         return {
             "key": key,
-            "variables": variables[:MAX_VARIABLES],
+            "variables": variables[:30],
             "variable_count": len(variables),
             "earlier": None if earlier is None else earlier.to_json(),
         }

@@ -86,16 +86,12 @@ async def run_code(
     if code.interrupted:
         if jobs.in_background:
             raise ToolError(INTERRUPTED, code=ErrorCode.INTERRUPTED)
-        await _cancel_the_run()
+        # the user interrupted the code, and with it the run: its task is cancelled as by anybody else, here and now
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
     return job.result()
-
-
-async def _cancel_the_run() -> None:
-    """The user interrupted the code, and with it the run: its task is cancelled as by anybody else, here and now."""
-    task = asyncio.current_task()
-    assert task is not None
-    task.cancel()
-    await asyncio.sleep(0)
 
 
 class _StuckWatch:

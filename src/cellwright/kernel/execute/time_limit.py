@@ -81,7 +81,10 @@ class MainThreadLimit:
                     self._changed.wait(left)
                 else:
                     self._sent = True
-                    _interrupt_main()
+                    if sys.platform == "win32":
+                        signal.raise_signal(signal.SIGINT)
+                    else:
+                        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                     # it puts the end off when it arrives
                     self._changed.wait(self.AGAIN)
 
@@ -94,10 +97,3 @@ class MainThreadLimit:
                 raise TimeLimitOver
         elif callable(self._before):
             self._before(number, frame)
-
-
-def _interrupt_main() -> None:
-    if sys.platform == "win32":
-        signal.raise_signal(signal.SIGINT)
-    else:
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)

@@ -39,7 +39,12 @@ def start_demo(conversation: Conversation) -> None:
         _show("You have a key, so Claude itself answers in this notebook. It costs a few cents.")
         return
     if not is_scripted(environment):
-        _start_model(folder)
+        from cellwright.testing import MessagesServer  # few play the demo
+
+        server = MessagesServer(demo_script(str(folder)), seconds_between_deltas=PAUSE_SECONDS).start()
+        _servers.append(server)
+        # of this kernel alone, until it ends
+        os.environ.update(scripted_environ(server.url, server.api_key))
     _show(_SCRIPTED)
 
 
@@ -49,15 +54,6 @@ def _project(folder: Path) -> Path:
     except OSError as error:
         message = f"The demo's project cannot be written into {folder}: {error.strerror}."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
-
-
-def _start_model(folder: Path) -> None:
-    from cellwright.testing import MessagesServer  # few play the demo
-
-    server = MessagesServer(demo_script(str(folder)), seconds_between_deltas=PAUSE_SECONDS).start()
-    _servers.append(server)
-    # of this kernel alone, until it ends
-    os.environ.update(scripted_environ(server.url, server.api_key))
 
 
 def _show(text: str) -> None:

@@ -94,7 +94,10 @@ def parse_line(line: str, defaults: MagicOptions) -> tuple[MagicOptions, str]:
     own = {name: value for name, value in given.items() if name in defaults.__struct_fields__}
     run = {**defaults.run, **{name: value for name, value in given.items() if name not in own}}
     options = replace(defaults, run=run, **own)
-    _check_together(given)
+    flags = {option.name: f"--{option.cell}" for option in OPTIONS.values()}
+    for one, other in _APART:
+        if one in given and other in given:
+            raise _usage(f"{flags[one]} and {flags[other]} do not go together.")
     return options, rest
 
 
@@ -131,13 +134,6 @@ _APART = (
     *(("system_prompt", "system_prompt_file"), ("tools", "builtin_tools")),
 )
 """Options of which only one of two may be given."""
-
-
-def _check_together(given: dict[str, Any]) -> None:
-    flags = {option.name: f"--{option.cell}" for option in OPTIONS.values()}
-    for one, other in _APART:
-        if one in given and other in given:
-            raise _usage(f"{flags[one]} and {flags[other]} do not go together.")
 
 
 def _similar(name: str) -> str:

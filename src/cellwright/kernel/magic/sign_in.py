@@ -38,7 +38,6 @@ ASKED = "Enter it here, or choose another way. It is never put into the notebook
 WANTED = "Enter it in the field below, or leave that empty and choose another way. It is never put into the notebook."
 NONE_YET = "Claude needs a key, and none was entered. `%claude login` asks for one."
 
-MAX_ATTEMPTS = 5
 _PROMPT = "API key (hidden; leave it empty to skip): "
 
 
@@ -186,7 +185,7 @@ def _ask(
     page_closed: Callable[[], bool],
 ) -> None:
     """Ask until a key is kept, nothing is typed, the page is gone, or it is settled elsewhere (in the panel)."""
-    for _ in range(MAX_ATTEMPTS):
+    for _ in range(5):
         try:
             text = wait_for_person(lambda: getpass.getpass(_PROMPT), lambda: is_settled() or page_closed())
         except EOFError:

@@ -70,7 +70,10 @@ class RanCell(NamedTuple):  # a third of a dataclass's time, where each load of 
     @property
     def is_prompt(self) -> bool:
         """True when the cell asks Claude."""
-        return _without_comments(self.source or "").startswith(_PROMPT)
+        text = (self.source or "").lstrip()
+        while text.startswith("#"):
+            text = text.partition("\n")[2].lstrip()
+        return text.startswith(_PROMPT)
 
 
 class Binding(NamedTuple):
@@ -80,14 +83,6 @@ class Binding(NamedTuple):
     order: int
     by: Author
     cell_id: str | None
-
-
-def _without_comments(source: str) -> str:
-    """`source` from its first line that is no comment; most sources begin with code."""
-    text = source.lstrip()
-    while text.startswith("#"):
-        text = text.partition("\n")[2].lstrip()
-    return text
 
 
 def sha256_of(source: str) -> str:

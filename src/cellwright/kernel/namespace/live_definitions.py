@@ -27,7 +27,8 @@ def live_definitions(shell: InteractiveShell, project: Path) -> Callable[[str], 
         code = _code(value)
         if code is None or _is_in(code.co_filename, project):
             return ""
-        cell = _cell(shell, code.co_filename)
+        numbers: Mapping[str, int] = getattr(shell.compile, "_filename_map", {})
+        cell = f"In [{numbers[code.co_filename]}]" if code.co_filename in numbers else ""
         place = f"{cell}:{code.co_firstlineno}" if cell else "made while the kernel ran"
         if _is_class(value):
             return f"in the kernel ({place}): class {name}"
@@ -99,9 +100,3 @@ def _code(value: object) -> types.CodeType | None:
 
 def _is_in(file: str, project: Path) -> bool:
     return Path(file).is_absolute() and Path(file).is_relative_to(project) and Path(file).is_file()
-
-
-def _cell(shell: InteractiveShell, file: str) -> str:
-    """`In [3]`, where a cell is compiled as this file."""
-    numbers: Mapping[str, int] = getattr(shell.compile, "_filename_map", {})
-    return f"In [{numbers[file]}]" if file in numbers else ""

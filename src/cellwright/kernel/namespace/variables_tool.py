@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 10.0
 
 CHARS_ALL = 40_000
-DEFAULT_LIMIT = 50
 
 DESCRIPTION = """\
 See the variables of the user's kernel: names, types, shapes, dtypes, nulls, memory and first values of data frames, \
@@ -86,7 +85,7 @@ class VariablesInput(ToolInput):
     ) = None
     order: Annotated[Literal["newest", "name"], Meta(description="Order of a list.")] = "newest"
     offset: Annotated[int, Meta(ge=0, description="How many to skip.")] = 0
-    limit: Annotated[int, Meta(ge=1, le=500, description="Maximum number of variables.")] = DEFAULT_LIMIT
+    limit: Annotated[int, Meta(ge=1, le=500, description="Maximum number of variables.")] = 50
 
 
 EXAMPLES: tuple[dict[str, Any], ...] = (

@@ -55,7 +55,9 @@ def drawn_of(event: SubagentEvent) -> SubagentEvent | None:
         case UserPrompt() as prompt:
             inner = replace(prompt, prompt="")
         case ToolStart() as start:
-            inner = replace(start, calls=tuple(_without_input(call) for call in start.calls))
+            inner = replace(
+                start, calls=tuple(Call({"id": call.id, "name": call.name}, call.title) for call in start.calls)
+            )
         case ToolEnd() as end:
             inner = replace(end, content="", display=None, error=None, structured=None)
         case TurnEnd() as turn:
@@ -67,7 +69,3 @@ def drawn_of(event: SubagentEvent) -> SubagentEvent | None:
         case other:
             inner = other if note_of(other) else None
     return None if inner is None else replace(event, event=inner)
-
-
-def _without_input(call: Call) -> Call:
-    return Call({"id": call.id, "name": call.name}, call.title)

@@ -100,8 +100,6 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 CELL_LEAVES_OUT = frozenset({"display"})
 """The operations that no cell shows: what code displays is an output beside it."""
 
-ID_CHARS = 16
-
 STUCK = "The code does not react to the interrupt. Restarting the kernel ends it; variables are lost."
 
 
@@ -315,7 +313,7 @@ class SavedOutput:
         parts = cleaned(self._saved.parts(), self._clean_each)
         bundles = [{TRANSCRIPT: transcript, **texts} for transcript, texts in zip(transcripts, parts, strict=True)]
         if self._run_id and state.replayed:  # the same answer, so the same bytes
-            self._run_id = hashlib.sha256(json.encode(bundles)).hexdigest()[:ID_CHARS]
+            self._run_id = hashlib.sha256(json.encode(bundles)).hexdigest()[:16]
         metadata = dict(self._metadata())
         if FIELD in metadata and state.numbers is not None and state.numbers.record is not None:
             metadata[FIELD] = {**metadata[FIELD], NUMBERS: state.numbers.record}

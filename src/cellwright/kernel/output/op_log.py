@@ -81,7 +81,10 @@ class KeptEvents:
             case ToolInputDelta():
                 self._add_piece(what, (ToolInputDelta, what.tool_use_id), what.partial_json, only)
             case ToolProgress():
-                self._add_progress(what, only)
+                if shown := displayed(what):
+                    self._kept.append(_Kept(replace(what, text="", message="", output=shown, place=None), only))
+                if text := self._live(what.tool_use_id, what.text or (what.message and f"{what.message}\n")):
+                    self._add_piece(what, (ToolProgress, what.tool_use_id), text, only)
             case SubagentEvent():
                 if (drawn := drawn_of(what)) is not None:
                     self._kept.append(_Kept(drawn, only))
@@ -110,12 +113,6 @@ class KeptEvents:
         last.pieces.append(text)
         if len(last.pieces) > MAX_PIECES:
             last.pieces = ["".join(last.pieces)]
-
-    def _add_progress(self, event: ToolProgress, only: OpReader | None) -> None:
-        if shown := displayed(event):
-            self._kept.append(_Kept(replace(event, text="", message="", output=shown, place=None), only))
-        if text := self._live(event.tool_use_id, event.text or (event.message and f"{event.message}\n")):
-            self._add_piece(event, (ToolProgress, event.tool_use_id), text, only)
 
     def _live(self, tool_use_id: str, text: str) -> str:
         """As much of `text` as is shown live."""

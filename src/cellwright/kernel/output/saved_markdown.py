@@ -229,7 +229,8 @@ class SavedTranscript:
                 texts[-1].append(_plain_of(part))
         blocks = texts[-1]
         if self.state.todos and not self._quiet:
-            blocks.append(_plain_list(self.state.todos))
+            lines = [f"{MARKS[todo['status']]} {' '.join(str(todo['content']).split())}" for todo in self.state.todos]
+            blocks.append("\n".join([f"Todos: {describe_progress(self.state.todos)}", *lines]))
         if self.state.end is not None and (told := end_in_words(self.state.end)):
             blocks.append(": ".join(filter(None, told)))
         for title, notes in self._footnotes():
@@ -464,11 +465,6 @@ def _task_list(todos: Sequence[Mapping[str, Any]]) -> str:
         doing = " *(in progress)*" if todo["status"] == "in_progress" else ""
         lines.append(f"- [{box}] {escaped(str(todo['content']), at_line_start=True)}{doing}")
     return "\n".join(lines)
-
-
-def _plain_list(todos: Sequence[Mapping[str, Any]]) -> str:
-    lines = [f"{MARKS[todo['status']]} {' '.join(str(todo['content']).split())}" for todo in todos]
-    return "\n".join([f"Todos: {describe_progress(todos)}", *lines])
 
 
 def _outcome_markdown(tool: _ToolLine) -> str:

@@ -184,7 +184,10 @@ class CodeCompletion:
                             answer.add(event)
         except asyncio.CancelledError:
             if not spent.usage and not answer.is_open:
-                spent.usage, spent.cost_usd = _sent(request)
+                # the API has not told the cost: estimate it from the prompt, rather too high than too low
+                size = len(request.system) + sum(map(len, request.messages))
+                usage = {"input_tokens": size // MIN_CHARS_PER_TOKEN, "output_tokens": 0}
+                spent.usage, spent.cost_usd = usage, cost_usd(request.model, usage)
             raise
         finally:
             if (lost := answer.lost()) is not None:
@@ -205,13 +208,6 @@ class CodeCompletion:
             # a task that is cancelled can wait for nothing any more
             for file in (self._spending, conversation.features.budgets.day):
                 asyncio.get_running_loop().run_in_executor(None, file.add, spent.cost_usd)
-
-
-def _sent(request: Request) -> tuple[Mapping[str, Any], float | None]:
-    """Estimate the cost of a request left before the API told it: its prompt, rather too high than too low."""
-    size = len(request.system) + sum(map(len, request.messages))
-    usage = {"input_tokens": size // MIN_CHARS_PER_TOKEN, "output_tokens": 0}
-    return usage, cost_usd(request.model, usage)
 
 
 def _gap(params: Mapping[str, Any]) -> Gap:

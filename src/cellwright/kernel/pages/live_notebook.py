@@ -30,7 +30,6 @@ from cellwright.tools.notebook.open_notebook import (
     source_sha256,
 )
 
-SOURCES_KEPT = 2_000
 SOURCE_CHARS = 100_000
 """A longer source is read again before it is compared."""
 
@@ -48,7 +47,7 @@ class SeenSources:
         with self._lock:
             self._sources[source_sha256(source)] = source
             self._sources.move_to_end(source_sha256(source))
-            while len(self._sources) > SOURCES_KEPT:
+            while len(self._sources) > 2_000:
                 self._sources.popitem(last=False)
 
     def get(self, sha256: str) -> str | None:

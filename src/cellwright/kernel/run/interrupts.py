@@ -148,17 +148,14 @@ class Interrupts:
                 ignored = min(self._to_ignore, data.count(signal.SIGINT))
                 self._to_ignore -= ignored
                 if data.count(signal.SIGINT) > ignored:
-                    self._interrupted()
+                    now = time.monotonic()
+                    if now - self._last >= self._seconds_for_clean_up:
+                        self._last = now
+                        self._on_interrupt()
 
     def ignore_next(self) -> None:
         """The next SIGINT is no interrupt of the user's."""
         self._to_ignore += 1
-
-    def _interrupted(self) -> None:
-        now = time.monotonic()
-        if now - self._last >= self._seconds_for_clean_up:
-            self._last = now
-            self._on_interrupt()
 
 
 _entered: list[Interrupts] = []

@@ -104,7 +104,8 @@ def foreign_notebook(notebook: Path) -> UntrustedNotebook | None:
     prompts = tuple(_prompts(content))
     if not prompts or _is_signed(content) is not False:
         return None
-    digest = _sources_digest(content)
+    sources = [[cell["cell_type"], cell["source"]] for cell in content["cells"]]
+    digest = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
     return None if is_known_notebook(digest) else UntrustedNotebook(notebook, digest, prompts)
 
 
@@ -209,8 +210,3 @@ def _everything(value: Any) -> Iterator[bytes]:
             yield from _everything(element)
     else:
         yield str(value).encode()
-
-
-def _sources_digest(content: Mapping[str, Any]) -> str:
-    sources = [[cell["cell_type"], cell["source"]] for cell in content["cells"]]
-    return hashlib.sha256(json.dumps(sources).encode()).hexdigest()

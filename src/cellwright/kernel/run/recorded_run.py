@@ -106,7 +106,7 @@ class RecordedRun:
             if isinstance(event, TurnChanged) and event.counts and self._played is None:
                 self._undo = event.turn
             if isinstance(event, UserPrompt):
-                self._on_prompt(event)
+                self._session, self._model, self._turn = event.session_id, event.model, self.turn_number()
                 if self.recorder is not None and self._played is None:
                     self._listening = self.recorder.listen(self.requested.prompt, nth=self.requested.nth)
             if self._listening is not None:
@@ -141,9 +141,6 @@ class RecordedRun:
             recording=self.file_name(holds) if holds is not None else None,
             undo=self._undo,
         )
-
-    def _on_prompt(self, event: UserPrompt) -> None:
-        self._session, self._model, self._turn = event.session_id, event.model, self.turn_number()
 
     def _apply_choice(self, question: AnswerQuestion) -> None:
         if question.chosen == "skip":

@@ -42,13 +42,11 @@ if TYPE_CHECKING:
 SILENCE_SECONDS = 900.0
 """The time the program may say nothing: it has limits of its own for the API's silence."""
 
-INTERRUPT_SECONDS = 2.0
 MAX_LINE_BYTES = 256 * 1024 * 1024
 """One line of the program's output; the SDK's own limit is less than one picture."""
 
 _A_DAY_MS = str(24 * 60 * 60 * 1000)
 _CALL_ID = "claudecode/toolUseId"
-_STDERR_LINES = 8
 
 _QUIET = {
     # what is ours to do is not done twice, and nobody is called but the model
@@ -108,7 +106,7 @@ class Program:
         self._names = {wire_name(tool["name"]): tool["name"] for tool in tool_definitions(head.tools)}
         self._results: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
         self._said: asyncio.Queue[ProgramMessage | BaseException | None] = asyncio.Queue()
-        self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
+        self._stderr: deque[str] = deque(maxlen=8)
         self._folder: Path | None = None
         self._client: ClaudeSDKClient | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -309,7 +307,7 @@ class Program:
         client, self._client, self.is_over = self._client, None, True
         if client is not None:
             with contextlib.suppress(Exception):
-                async with asyncio.timeout(INTERRUPT_SECONDS):
+                async with asyncio.timeout(2.0):
                     await client.interrupt()
             with contextlib.suppress(Exception):
                 await client.disconnect()

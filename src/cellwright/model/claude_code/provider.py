@@ -111,9 +111,14 @@ class ClaudeCodeProvider:
             if (going_on := self._going_on(request)) is not None:
                 waiting, move = going_on
                 program = waiting.program
-                await _say(program, move)
+                if isinstance(move, list):
+                    await program.prompt(move)
+                else:
+                    program.give(move)
             else:
-                program = self._program(request)
+                environ = self._environ()
+                retries = RetryPolicy.from_environment(environ).max_retries
+                program = Program(Head.of(request), self._path, environ, max_retries=retries)
                 history, prompt = history_and_prompt(as_told(request.messages))
                 await program.start(history)
                 await program.prompt(prompt)
@@ -126,11 +131,6 @@ class ClaudeCodeProvider:
         finally:
             if program is not None and not is_kept:
                 self._close(program)
-
-    def _program(self, request: Request) -> Program:
-        environ = self._environ()
-        retries = RetryPolicy.from_environment(environ).max_retries
-        return Program(Head.of(request), self._path, environ, max_retries=retries)
 
     def _going_on(self, request: Request) -> tuple[_Waiting, _Move] | None:
         """The program that waits for what `request` ends with, and that; it waits no more then.
@@ -168,13 +168,6 @@ class ClaudeCodeProvider:
         task = asyncio.get_running_loop().create_task(program.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-
-
-async def _say(program: Program, move: _Move) -> None:
-    if isinstance(move, list):
-        await program.prompt(move)
-    else:
-        program.give(move)
 
 
 def _check(request: Request) -> None:

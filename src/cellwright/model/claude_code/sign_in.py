@@ -15,7 +15,6 @@ from msgspec import Struct
 from cellwright.errors import CellwrightError, ErrorCode, needs_extra
 
 SDK = "claude_agent_sdk"
-STATUS_SECONDS = 20.0
 
 
 class SignIn(Struct, frozen=True):
@@ -65,7 +64,7 @@ def sign_in(program: Path, environ: Mapping[str, str]) -> SignIn | None:
             env=dict(environ),
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=STATUS_SECONDS,
+            timeout=20.0,
             check=False,
         )
         said = json.loads(asked.stdout)

@@ -305,7 +305,6 @@ PDF_BYTES = 32_000_000
 PDF_HEAD_BYTES = 1_024
 """The part of a file in which `%PDF` stands at the latest."""
 
-KNOWN_IMAGES = 1_000
 _known: dict[tuple[str, int, int], None] = {}
 """Pictures that were made or looked at here, by kind, and length and hash of their data: not to be decoded again."""
 
@@ -395,5 +394,5 @@ def _is_known(block: Mapping[str, Any]) -> bool:
 
 def _remember(kind: str, data: str) -> None:
     _known[kind, len(data), hash(data)] = None
-    while len(_known) > KNOWN_IMAGES:
+    while len(_known) > 1_000:
         _known.pop(next(iter(_known)), None)

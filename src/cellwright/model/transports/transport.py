@@ -252,16 +252,13 @@ class KeyTransport:
         if client is not None:
             await client.aclose()
 
-    def _beta_header(self, betas: Sequence[str]) -> dict[str, str]:
-        users = [name.strip() for name in self._headers.get(BETA_HEADER, "").split(",") if name.strip()]
-        return {BETA_HEADER: ",".join(dict.fromkeys([*users, *betas]))} if betas else {}
-
     @contextlib.asynccontextmanager
     async def post(
         self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = (), path: str = MESSAGES_PATH
     ) -> AsyncIterator[HttpReply]:
         client = await self._clients.get()
-        headers = self._beta_header(betas)
+        users = [name.strip() for name in self._headers.get(BETA_HEADER, "").split(",") if name.strip()]
+        headers = {BETA_HEADER: ",".join(dict.fromkeys([*users, *betas]))} if betas else {}
         async with client.send("POST", path, body=body, headers=headers, seconds=stall_seconds) as reply:
             yield reply
 

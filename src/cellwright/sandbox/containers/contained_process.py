@@ -12,8 +12,6 @@ from pathlib import Path
 from cellwright.sandbox.confined_process import ConfinedProcess
 from cellwright.sandbox.paths import exists
 
-MOST_REPORTED = 64 * 1024
-
 # $1 is what the environment of all that is to end has in it; whoever asks has it among its arguments only
 END = """
 sign=TERM
@@ -82,4 +80,4 @@ def _written(file: Path) -> bytes:
     """Return what the command has written to a file of its own; b"" of anything else in its place. Raises OSError."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as opened:
-        return opened.read(MOST_REPORTED) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+        return opened.read(64 * 1024) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""

@@ -24,7 +24,6 @@ KILL_SECONDS = 10.0
 """The time that the program has to tidy up when it is stopped."""
 
 MOST_SHOWN = 200
-_KEPT_LINES = 2_000
 _CONTROL = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -75,7 +74,7 @@ class Making:
         too_late = threading.Timer(MAKE_SECONDS, _end, (process,))
         too_late.daemon = True
         too_late.start()
-        lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        lines: deque[str] = deque(maxlen=2_000)
         assert process.stdout is not None
         try:
             with process.stdout as output:

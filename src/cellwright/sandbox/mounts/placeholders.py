@@ -53,21 +53,17 @@ def _make_and_lock(path: str, folder: bool) -> int:
 
     while True:
         with contextlib.suppress(FileExistsError):
-            _make(path, folder)
+            if folder:
+                Path(path).mkdir()
+            else:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+            os.utime(path, (0, 0), follow_symlinks=False)
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with contextlib.suppress(OSError):  # without locks (NFS) a command may find the placeholder removed by another
             fcntl.flock(fd, fcntl.LOCK_SH)
         if _is_still(path, fd):
             return fd
         os.close(fd)  # the last one before us has just removed it
-
-
-def _make(path: str, folder: bool) -> None:
-    if folder:
-        Path(path).mkdir()
-    else:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-    os.utime(path, (0, 0), follow_symlinks=False)
 
 
 def _remove_last(path: str, fd: int) -> None:

@@ -120,16 +120,14 @@ class ProxyAccess:
             return any(pattern.exact for pattern in named)
         if bounds.ask is None:
             raise self.refusal(host, port, "it is not among the hosts that this command may reach")
-        if not await self._asked(bounds.ask, host, port):
-            raise self.refusal(host, port, "it was not allowed")
-        return names_itself(host)
-
-    async def _asked(self, ask: AskHost, host: str, port: int) -> bool:
-        """The answer about a host: asked for once in a command, however many connections it opens."""
+        ask = bounds.ask
         place = (host, port)
+        # once in a command, however many connections it opens
         if place not in self._answers:
             self._answers[place] = asyncio.ensure_future(ask(host, port))
-        return await asyncio.shield(self._answers[place])
+        if not await asyncio.shield(self._answers[place]):
+            raise self.refusal(host, port, "it was not allowed")
+        return names_itself(host)
 
     def refusal(self, host: str, port: int, why: str) -> _Refusal:
         place = f"{host}:{port}"

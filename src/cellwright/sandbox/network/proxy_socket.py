@@ -27,7 +27,6 @@ os.execvp(sys.argv[3], sys.argv[3:])
 """
 
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-_CHUNK = 64 * 1024
 
 
 def proxied(arguments: list[str], outside: int, port: int) -> list[str]:
@@ -87,7 +86,7 @@ class WayOut:
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
-        while data := await reader.read(_CHUNK):
+        while data := await reader.read(64 * 1024):
             writer.write(data)
             await writer.drain()
         writer.write_eof()

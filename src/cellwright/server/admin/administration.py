@@ -130,13 +130,10 @@ class _KernelEnvironment(Struct, frozen=True):
             self.server.log.error("Cellwright: kernel %s has no way to a model: %s", kernel.kernel_id, error)  # noqa: TRY400  said
             return without_credentials(given, holds_key)
         if self.server.certfile and not self.traits.anthropic_proxy_url:
-            given = self._trusting(given)
+            folder = self.traits.proxy_place()
+            make_private_folder(folder)
+            given = trusting(given, self.server.certfile, folder / BUNDLE.format(port=self.server.port))
         return with_token(given, token=self.tokens.issue(kernel), proxy_url=url, holds_key=holds_key)
-
-    def _trusting(self, environ: Mapping[str, str]) -> dict[str, str]:
-        folder = self.traits.proxy_place()
-        make_private_folder(folder)
-        return trusting(environ, self.server.certfile, folder / BUNDLE.format(port=self.server.port))
 
 
 def _proxy(traits: ProxyTraits, policy: AdminPolicy, tokens: KernelTokens, user: str) -> Proxy:

@@ -16,8 +16,6 @@ from cellwright.tools.notebook.output_lists import added_outputs, joined_output
 
 Json = dict[str, Any]
 
-NAMED_CELLS = 40
-
 
 class NotebookRefusal(Exception):
     """It cannot be done, and nothing was: `code` says why, for programs."""
@@ -174,7 +172,7 @@ def _conflict(conflicts: list[Json]) -> NotebookRefusal:
 
 def _index(names: Sequence[str], name: str) -> int:
     if name not in names:
-        known = ", ".join(names[:NAMED_CELLS]) or "none"
+        known = ", ".join(names[:40]) or "none"
         raise NotebookRefusal("no_cell", f"Cell {name} was not found. The cells are: {known}.")
     return names.index(name)
 

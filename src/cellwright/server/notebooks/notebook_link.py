@@ -65,7 +65,9 @@ class NotebookLink:
         if self._comm.closed:  # an older kernel: it knows no such comm, or another protocol
             self.forget()
         elif message is not None:
-            self._serve(self._page.take(message))
+            task = asyncio.create_task(_unless_lost(self._page.take(message)))
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
         return True
 
     def close(self) -> None:
@@ -81,11 +83,6 @@ class NotebookLink:
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
         self._comm = self._page = self._watch = None
-
-    def _serve(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(_unless_lost(work))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
 
     async def _keep_updating(self, page: ServerPage) -> None:
         while True:

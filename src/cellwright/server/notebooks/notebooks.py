@@ -14,7 +14,6 @@ from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
 from cellwright.server.notebooks.cells import (
-    Cells,
     Json,
     NotebookRefusal,
     all_cells,
@@ -102,7 +101,7 @@ class ServedNotebooks:
             model = await self._read(path)
             changed = change_cells(PlainCells(model["content"]), changes)
             await self._write(path, model)
-            return {"changed": read_back(await self._read_cells(path), changed)}
+            return {"changed": read_back(PlainCells((await self._read(path))["content"]), changed)}
 
     async def outputs(self, params: Mapping[str, Any]) -> None:
         """The method `outputs`."""
@@ -124,9 +123,6 @@ class ServedNotebooks:
         return await self._collaboration.get_document(
             path=path, content_type="notebook", file_format="json", copy=False
         )
-
-    async def _read_cells(self, path: str) -> Cells:
-        return PlainCells((await self._read(path))["content"])
 
     async def _read(self, path: str) -> Json:
         try:

@@ -51,7 +51,8 @@ class SessionsOverview:
         if self._ticking is None or self._ticking.done():
             self._ticking = asyncio.get_running_loop().create_task(self._tick())
         await asyncio.gather(*(watch.settled(FIRST_SECONDS) for watch in self._watches.values()))
-        notebooks = await self._notebooks()
+        listed = await ensure_async(self._sessions.list_sessions())
+        notebooks = {each["kernel"]["id"]: each for each in listed if each.get("kernel")}
         rows = [self._row(watch, notebooks) for watch in self._watches.values() if watch.present]
         return {"revision": self._revision, "now": time.time(), "kernels": rows}
 
@@ -90,10 +91,6 @@ class SessionsOverview:
             if kernel_id not in self._watches:
                 self._watches[kernel_id] = KernelWatch(self._kernels, kernel_id, self._changed)
             self._watches[kernel_id].look()
-
-    async def _notebooks(self) -> dict[str, dict[str, Any]]:
-        listed = await ensure_async(self._sessions.list_sessions())
-        return {each["kernel"]["id"]: each for each in listed if each.get("kernel")}
 
     def _row(self, watch: KernelWatch, notebooks: dict[str, dict[str, Any]]) -> dict[str, Any]:
         session = notebooks.get(watch.kernel_id, {})

@@ -65,7 +65,10 @@ class ProxiedRequest(RequestHandler):
             self._refuse_size(int(self.request.headers.get("Content-Length") or 0))
             self.request.connection.set_max_body_size(self._proxy.rules.max_request_bytes + 1)  # type: ignore[union-attr]
         except Refusal as refusal:
-            await self._refuse(refusal)
+            refused(self._exchange, refusal)
+            self.set_header("Connection", "close")  # its body is not read
+            await self._answer_refusal(refusal)
+            await self._proxy.record(self._exchange)
 
     def data_received(self, chunk: bytes) -> None:
         if not self._finished:
@@ -159,7 +162,12 @@ class ProxiedRequest(RequestHandler):
         self._exchange.status = reply.status
         self._exchange.request_id = reply.headers.get("request-id", "")
         if reply.status != 200:
-            await self._pass_error(reply)
+            body = await _whole(reply)
+            if (reply.status in (401, 403) and not _is_proxys(body)) or reply.status < 400:
+                # the kernel's own credential is good: what it is told to check would be the wrong thing
+                raise Refusal(502, _about_our_key(reply.status, body))
+            self._take_head(reply)
+            await self._finish_with(self._proxy.upstream.without_key(body))
         elif checked.kind == "models":
             listed = visible_models(await _whole(reply), self._proxy.rules)
             self._take_head(reply)
@@ -206,14 +214,6 @@ class ProxiedRequest(RequestHandler):
             stream = self.detach()
             stream.close()
 
-    async def _pass_error(self, reply: UpstreamReply) -> None:
-        body = await _whole(reply)
-        if (reply.status in (401, 403) and not _is_proxys(body)) or reply.status < 400:
-            # the kernel's own credential is good: what it is told to check would be the wrong thing
-            raise Refusal(502, _about_our_key(reply.status, body))
-        self._take_head(reply)
-        await self._finish_with(self._proxy.upstream.without_key(body))
-
     def _take_head(self, reply: UpstreamReply) -> None:
         self.set_status(reply.status)
         for name, value in reply.headers.items():
@@ -223,12 +223,6 @@ class ProxiedRequest(RequestHandler):
         self._exchange.bytes_in += len(body)
         self._exchange.complete = True
         await self.finish(body)
-
-    async def _refuse(self, refusal: Refusal) -> None:
-        refused(self._exchange, refusal)
-        self.set_header("Connection", "close")  # its body is not read
-        await self._answer_refusal(refusal)
-        await self._proxy.record(self._exchange)
 
     async def _answer_refusal(self, refusal: Refusal) -> None:
         self.set_status(refusal.status)

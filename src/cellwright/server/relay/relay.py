@@ -304,7 +304,8 @@ class KernelRelay:
     def _on_message(self, message: Mapping[str, Any]) -> None:  # noqa: C901  one arm for each message
         match message:
             case {"type": "welcome"}:
-                self._welcomed(message)
+                if self._welcome is not None and not self._welcome.done():
+                    self._welcome.set_result(message)
             case {"type": "unsupported"}:
                 self._unsupported(str(message.get("version", "")))
             case {"type": "failed", "code": str(code), "message": str(text)}:
@@ -355,10 +356,6 @@ class KernelRelay:
         self._asked.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:  # the client left, or is at fault
             logger.warning("a question of kernel %s was not answered: %s", self.kernel_id, error)
-
-    def _welcomed(self, message: Mapping[str, Any]) -> None:
-        if self._welcome is not None and not self._welcome.done():
-            self._welcome.set_result(message)
 
     def _unsupported(self, version: str) -> None:
         install = "pip install --upgrade cellwright"

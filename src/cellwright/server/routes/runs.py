@@ -16,8 +16,6 @@ from cellwright.server.runs.own_kernels import folder_below
 from cellwright.server.runs.run import ClientRun, EventsGone
 from cellwright.server.runs.runs import ClientRunRequest
 
-DECISION_SECONDS = 20.0
-
 
 class _RunRoute(CellwrightRoute):
     def cut(self) -> None:
@@ -204,6 +202,6 @@ def _why(relay: KernelRelay) -> str:
 
 async def _within(waiting: Any, message: str) -> Any:
     try:
-        return await asyncio.wait_for(waiting, DECISION_SECONDS)
+        return await asyncio.wait_for(waiting, 20.0)
     except TimeoutError as error:
         raise RouteError(504, "EXECUTION_TIMEOUT", message) from error

@@ -33,7 +33,6 @@ from cellwright.text import visible_line
 
 T = TypeVar("T")
 
-SNIPPET_WORDS = 14
 TITLE_COUNTS = 3.0
 """So much more than in a message a word counts in a title or as a tag."""
 
@@ -239,7 +238,7 @@ def _found(
         WHERE said.session IN ({all_of_them}) AND {_SHOWN} {where}
         GROUP BY said.session ORDER BY best, updated DESC LIMIT ? OFFSET ?"""
     rows = connection.execute(sql, (any_of_them, *words, *values, limit, offset)).fetchall()
-    snippet = f"SELECT snippet(words, 0, '{HIT_BEGIN}', '{HIT_END}', '…', {SNIPPET_WORDS}) FROM words"
+    snippet = f"SELECT snippet(words, 0, '{HIT_BEGIN}', '{HIT_END}', '…', 14) FROM words"
     found: list[CatalogEntry] = []
     for *row, place, _ in rows:
         ((text,),) = connection.execute(f"{snippet} WHERE words MATCH ? AND rowid = ?", (any_of_them, place))

@@ -73,19 +73,17 @@ class TranscriptExtract(Struct):
         The first `inherited` lines are another session's: they were paid for there, and it is called by their words.
         """
         for line in lines[inherited:]:
-            self._count(line.meta)
+            meta = line.meta
+            self.updated = max(self.updated, meta["at"])
+            self.model = meta.get("model", self.model)
+            for paid in (meta, meta.get("not_kept", {})):
+                if paid.get("usage"):
+                    cost = paid.get("cost_usd")
+                    self.cost_usd = self.cost_usd + cost if self.cost_usd is not None and cost is not None else None
         theirs = set(map(id, lines[:inherited]))
         for line in in_effect:
             if is_said(line):
                 self._listen(json.loads(line.message), own=id(line) not in theirs)
-
-    def _count(self, meta: Mapping[str, Any]) -> None:
-        self.updated = max(self.updated, meta["at"])
-        self.model = meta.get("model", self.model)
-        for paid in (meta, meta.get("not_kept", {})):
-            if paid.get("usage"):
-                cost = paid.get("cost_usd")
-                self.cost_usd = self.cost_usd + cost if self.cost_usd is not None and cost is not None else None
 
     def _listen(self, message: Mapping[str, Any], *, own: bool) -> None:
         texts = texts_of(message["content"])

@@ -94,7 +94,8 @@ def _catch_up_once(connection: sqlite3.Connection, sessions: Path, folder: str |
     if gone := [row.id for path, row in known.items() if path not in on_disk]:
         with transaction(connection):
             for session in gone:
-                _forget(connection, session)
+                _delete_texts(connection, "session = ?", (session,))
+                connection.execute("DELETE FROM session WHERE id = ?", (session,))
             # the index keeps the words of what is deleted until its parts are put together
             connection.execute("INSERT INTO words(words) VALUES ('optimize')")
     changed = [path for path, stamp in on_disk.items() if path not in known or known[path].stamp != stamp]
@@ -275,11 +276,6 @@ def _add_texts(connection: sqlite3.Connection, session: int, texts: Sequence[Sea
         text = indexed(each.text)
         row = connection.execute("INSERT INTO said(session, who, text) VALUES (?, ?, ?)", (session, each.who, text))
         connection.execute("INSERT INTO words(rowid, text) VALUES (?, ?)", (row.lastrowid, text))
-
-
-def _forget(connection: sqlite3.Connection, session: int) -> None:
-    _delete_texts(connection, "session = ?", (session,))
-    connection.execute("DELETE FROM session WHERE id = ?", (session,))
 
 
 def _delete_texts(connection: sqlite3.Connection, where: str, values: Sequence[int]) -> None:

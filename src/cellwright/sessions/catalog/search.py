@@ -30,7 +30,8 @@ def indexed(text: str) -> str:
     text = text.translate(_HITS)
     if text.isascii():
         return text
-    return _spaced(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return _UNSPACED.sub(f"{_BORDER}\\1{_BORDER}", text)
 
 
 def shown(snippet: str) -> str:
@@ -48,7 +49,3 @@ def terms(query: str) -> list[str]:
             quoted = text.replace('"', '""')
             found.append(f'"{quoted}"' if phrase else f'"{quoted}"*')
     return list(dict.fromkeys(found))[:MAX_WORDS]
-
-
-def _spaced(text: str) -> str:
-    return _UNSPACED.sub(f"{_BORDER}\\1{_BORDER}", text)

@@ -72,7 +72,9 @@ def each_exchange(messages: Iterable[Json]) -> Iterator[Exchange]:
         if begins_turn(message):
             if turn is not None:
                 yield turn
-            turn = _begun(1 if turn is None else turn.number + 1, blocks)
+            number = 1 if turn is None else turn.number + 1
+            words, context = split_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
+            turn = Exchange(number, "\n".join(words).strip("\n"), context, _images(blocks))
         elif turn is None:
             continue
         elif message["role"] == "assistant":
@@ -85,11 +87,6 @@ def each_exchange(messages: Iterable[Json]) -> Iterator[Exchange]:
 
 def _blocks(content: str | Sequence[Json]) -> Sequence[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def _begun(number: int, blocks: Sequence[Json]) -> Exchange:
-    words, context = split_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
-    return Exchange(number, "\n".join(words).strip("\n"), context, _images(blocks))
 
 
 def _answer(blocks: Sequence[Json], open_calls: dict[str, ToolExchange]) -> Iterator[AnswerText | ToolExchange]:

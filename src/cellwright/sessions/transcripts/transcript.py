@@ -329,7 +329,7 @@ def _read_from(file: BinaryIO, path: Path, *, stored: bool) -> Transcript:
     _refuse_newer(path, first)
     try:
         header, version = _parse_header(first.removesuffix(b"\n") if first.endswith(b"\n") else b"")
-        second = file.readline(_BEGINNING)
+        second = file.readline(200)
         if version < _CHAINED_SINCE and b"," + _AFTER in second[:80]:
             raise ValueError("its format is not that of its lines")
     except (ValueError, KeyError, TypeError) as error:
@@ -362,7 +362,6 @@ def _read_from(file: BinaryIO, path: Path, *, stored: bool) -> Transcript:
     )
 
 
-_BEGINNING = 200
 _CHUNK_BYTES = 8 * 2**20
 """So much of a transcript is taken apart at once: a long one is not in memory as a whole."""
 

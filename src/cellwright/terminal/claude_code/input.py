@@ -28,7 +28,12 @@ def user_messages(stdin: TextIO, stdout: TextIO) -> Iterator[UserMessage]:
     for number, text in enumerate(stdin, 1):
         if not text.strip():
             continue
-        line = _object(text, number)
+        try:
+            line = json.loads(text)
+        except ValueError as error:
+            raise _wrong(number, f"is not JSON: {error}") from None
+        if not isinstance(line, dict):
+            raise _wrong(number, "is not a JSON object")
         match line.get("type"):
             case "user":
                 yield UserMessage(_prompt(line, number), line)
@@ -38,16 +43,6 @@ def user_messages(stdin: TextIO, stdout: TextIO) -> Iterator[UserMessage]:
                 pass  # answers to what was not asked
             case kind:
                 raise _wrong(number, f"has the type {kind!r}, which is no message that can be read here")
-
-
-def _object(text: str, number: int) -> dict[str, Any]:
-    try:
-        line = json.loads(text)
-    except ValueError as error:
-        raise _wrong(number, f"is not JSON: {error}") from None
-    if not isinstance(line, dict):
-        raise _wrong(number, "is not a JSON object")
-    return line
 
 
 def _prompt(line: Mapping[str, Any], number: int) -> Prompt:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cellwright.agent.context.context_usage import context_tokens
@@ -30,8 +29,6 @@ CYCLED_MODES = ("default", "acceptEdits", "plan")
 
 PICKED = (*(f"/{name}" for name in CHOSEN), "/output-style", "/resume")
 """Commands that show what there is where nothing follows them: here one is chosen from a list."""
-
-SUGGEST_SECONDS = 5.0
 
 
 class SessionLine:
@@ -65,7 +62,7 @@ class SessionLine:
             status=self._status,
             cycle_mode=self._cycle_mode,
             toggle_details=toggle_details,
-            history=_history_file(conversation.cwd) if keep_history else None,
+            history=sessions_folder(conversation.cwd) / "prompt-history" if keep_history else None,
             monochrome=look.theme in ("none", "high-contrast"),
         )
 
@@ -97,7 +94,7 @@ class SessionLine:
             text = word[1:]
             agents = agent_items(conversation.features.agents, text)
             task = conversation.thread.submit(found_files(self._files, text))
-            files = task.future.result(SUGGEST_SECONDS)
+            files = task.future.result(5.0)
             found = [*agents, *files] if means_agents(text) else [*files, *agents]
         return [Suggestion(item["insert"], item["label"], item["about"]) for item in found]
 
@@ -132,11 +129,4 @@ class SessionLine:
 def _picker_row(head: Sequence[str], row: Sequence[str]) -> PickerRow:
     """One row to choose, by its id if it has one."""
     value = row[head.index("id")] if "id" in head else row[0]
-    return PickerRow(value, visible_line(row[0], LABEL_CHARS), "  ".join(cell for cell in row[1:] if cell))
-
-
-LABEL_CHARS = 60
-
-
-def _history_file(cwd: Path) -> Path:
-    return sessions_folder(cwd) / "prompt-history"
+    return PickerRow(value, visible_line(row[0], 60), "  ".join(cell for cell in row[1:] if cell))

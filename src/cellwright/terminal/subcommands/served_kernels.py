@@ -34,8 +34,6 @@ START_SECONDS = 60.0
 MAX_STARTS = 3
 """A kernel that ends before it answers is started anew: another process may have taken a port that was chosen for it."""
 NUDGE_SECONDS = 1.0
-ALIVE_SECONDS = 1.0
-MAX_SIGNALS = 40
 SIGNAL_SECONDS = 0.25
 """The time after which code that was interrupted and goes on is interrupted again."""
 TARGET = "cellwright.chat"
@@ -229,7 +227,7 @@ class _OwnKernel:
     async def _interrupt(self, call: str, request: asyncio.Future[dict[str, Any]]) -> None:
         """Have the call end: what is not yet running by a message, its code by signals."""
         await self._send({"type": "request", "id": "", "method": "call_stop", "params": {"call": call}})
-        for _ in range(MAX_SIGNALS):  # one that comes before the code has begun is ignored
+        for _ in range(40):  # one that comes before the code has begun is ignored
             if self._manager is None or not self._manager.has_kernel:
                 break
             await self._manager.interrupt_kernel()
@@ -301,7 +299,7 @@ class _OwnKernel:
     async def _watch(self, manager: AsyncKernelManager) -> None:
         """Nobody tells of a kernel that died."""
         while await manager.is_alive():
-            await asyncio.sleep(ALIVE_SECONDS)
+            await asyncio.sleep(1.0)
         self.ended = True
         self._fail("The kernel died. Its variables are lost; the next call starts a new one.")
 

@@ -29,7 +29,6 @@ from cellwright.text import visible_line
 WORDS_CHARS = 160
 _MORE = "There are more: --limit N, or search for words."
 SNIPPET_CHARS = 1_000
-PATH_CHARS = 5_000
 
 TABLE_COLUMNS = 72
 """On a screen that is narrower a table has no room for titles."""
@@ -97,7 +96,7 @@ def _snippet(entry: CatalogEntry) -> str:
 
 
 def _path(path: Path | str) -> str:
-    return visible_line(str(path), PATH_CHARS)
+    return visible_line(str(path), 5_000)
 
 
 def _print_blocks(entries: Sequence[CatalogEntry], *, with_folder: bool) -> None:

@@ -89,7 +89,9 @@ class MarkdownBlocks:
 
     def _take_line(self, line: str) -> None:
         if self._fence:
-            self._end_fence(line)
+            found = _FENCE.fullmatch(line)
+            if found and found[1].startswith(self._fence) and not found[2].strip():
+                self._fence = ""
             return
         if not line.strip():
             self._after_blank = True
@@ -100,11 +102,6 @@ class MarkdownBlocks:
         self._after_blank = False
         if fence := _FENCE.fullmatch(line):
             self._fence = fence[1]
-
-    def _end_fence(self, line: str) -> None:
-        found = _FENCE.fullmatch(line)
-        if found and found[1].startswith(self._fence) and not found[2].strip():
-            self._fence = ""
 
 
 DRAW_SECONDS = 0.08

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import h11
 
 MAX_BODY = 32 * 1024 * 1024
-READ_SIZE = 256 * 1024
 
 
 class HttpRequest:
@@ -85,7 +84,8 @@ class HttpConnection:
                 await self._receive()
             elif isinstance(event, self._protocol.Request):
                 request = HttpRequest(event, self._first_byte_at or time.monotonic())
-                await self._invite_body()
+                if self._http.they_are_waiting_for_100_continue:
+                    await self._send(self._protocol.InformationalResponse(status_code=100, headers=[]))
             elif isinstance(event, self._protocol.Data):
                 size += len(event.data)
                 if size <= MAX_BODY:
@@ -99,15 +99,11 @@ class HttpConnection:
                 return None
 
     async def _receive(self) -> bool:
-        data = await self._reader.read(READ_SIZE)
+        data = await self._reader.read(256 * 1024)
         if data and not self._first_byte_at:
             self._first_byte_at = time.monotonic()
         self._http.receive_data(data)
         return bool(data)
-
-    async def _invite_body(self) -> None:
-        if self._http.they_are_waiting_for_100_continue:
-            await self._send(self._protocol.InformationalResponse(status_code=100, headers=[]))
 
     async def _answer(self, request: HttpRequest) -> None:
         """Run the handler, but drop it as soon as the client goes away."""

@@ -104,7 +104,13 @@ class MessageStream:
                 yield from self._part(part, previous)
                 previous = part
         yield from self._close_block()
-        yield self._message_delta()
+        delta = {
+            "stop_reason": self.stop_reason,
+            "stop_sequence": self.turn.stop_sequence,
+            "stop_details": self.turn.stop_details,
+        }
+        message_delta = {"type": "message_delta", "delta": delta, "usage": self._final_usage(), **self._management()}
+        yield StreamEvent("message_delta", encode(message_delta))
         yield StreamEvent("message_stop", b'{"type":"message_stop"}')
 
     def message(self) -> dict[str, Any]:
@@ -171,7 +177,9 @@ class MessageStream:
     def _think(self, part: Think) -> Iterator[Step]:
         if self.reply.thinking is None:
             return
-        self._count_thinking(part.text)
+        tokens = estimated_tokens(part.text)
+        self.thinking_tokens += tokens
+        self.output_tokens += tokens
         if part.redacted:
             yield from self._open_block({"type": "redacted_thinking", "data": self.reply.sign(part.text)})
             return
@@ -182,11 +190,6 @@ class MessageStream:
         signature = self.reply.sign(text)
         yield self._delta({"type": "signature_delta", "signature": signature})
         self.content[-1].update(thinking=text, signature=signature)
-
-    def _count_thinking(self, text: str) -> None:
-        tokens = estimated_tokens(text)
-        self.thinking_tokens += tokens
-        self.output_tokens += tokens
 
     def _use(self, part: Use) -> Iterator[Step]:
         source = "".join(part.pieces) or json.dumps(part.input)
@@ -278,15 +281,6 @@ class MessageStream:
         if self.thinking_tokens:
             cumulative["output_tokens_details"] = {"thinking_tokens": self.thinking_tokens}
         return {**cumulative, **self.turn.usage}
-
-    def _message_delta(self) -> StreamEvent:
-        delta = {
-            "stop_reason": self.stop_reason,
-            "stop_sequence": self.turn.stop_sequence,
-            "stop_details": self.turn.stop_details,
-        }
-        message_delta = {"type": "message_delta", "delta": delta, "usage": self._final_usage(), **self._management()}
-        return StreamEvent("message_delta", encode(message_delta))
 
     def _management(self) -> dict[str, Any]:
         """Tell what was left out before the model read the conversation, where the request asked for that."""

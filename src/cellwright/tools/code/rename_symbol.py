@@ -49,7 +49,6 @@ from cellwright.tools.paths import file_errors, real_path
 
 MAX_FILES = 500
 PLACES_NAMED = 40
-PLANS_KEPT = 8
 _BOM = b"\xef\xbb\xbf"
 
 DESCRIPTION = """\
@@ -104,7 +103,7 @@ class _Renamer:
         key = astuple(input)
         self._plans.pop(key, None)
         self._plans[key] = await self._plan(input)
-        while len(self._plans) > PLANS_KEPT:
+        while len(self._plans) > 8:
             self._plans.popitem(last=False)
 
     def facts(self, input: RenameSymbolInput) -> dict[str, Any]:

@@ -17,7 +17,6 @@ MAX_BYTES = 64 * 2**20
 
 MESSAGE_CHARS = 400
 DETAIL_CHARS = 2_000
-MAX_FAILURES = 500
 
 _PYTEST_PLACE = lazy_pattern(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+): ", re.MULTILINE)
 _STACK_PLACE = lazy_pattern(r"(?:\(|at |file://|❯ )(?P<file>/?[\w./@-][^():\n]*):(?P<line>\d+):\d+")
@@ -69,7 +68,7 @@ class Report(Struct):
             return
         self.failed += failure.status == "failed"
         self.errors += failure.status == "error"
-        if len(self.failures) < MAX_FAILURES:
+        if len(self.failures) < 500:
             self.failures.append(failure)
 
 

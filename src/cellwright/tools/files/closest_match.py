@@ -14,7 +14,6 @@ from cellwright.tools.files.formats.text import numbered
 SEARCH_SECONDS = 0.2
 """Comparing goes line by line; a good hint is not worth more than this."""
 
-LINES_SHOWN = 12
 LINE_CHARS = 300
 LIKE_ENOUGH = 0.6
 """The part of a line that must be alike."""
@@ -47,7 +46,7 @@ def nearest_place(text: str, target: str, name: str = "old_string") -> str:
     if start is None:
         return ""
     found = lines[start : start + len(sought)]
-    shown = numbered([line[:LINE_CHARS] for line in found[:LINES_SHOWN]], start + 1)
+    shown = numbered([line[:LINE_CHARS] for line in found[:12]], start + 1)
     return f"The nearest place is this:\n{shown}\n{_difference(found, sought, start, name)}"
 
 

@@ -14,7 +14,6 @@ CONTEXT = 3
 COMPARED_LINES = 4_000
 """Past so many differing lines, the whole stretch counts as replaced: finding the best diff is quadratic."""
 
-EXCERPT_LINES = 40
 LINE_CHARS = 500
 
 Opcode = tuple[str, int, int, int, int]
@@ -206,7 +205,7 @@ def _marked(mark: str, lines: list[str]) -> list[str]:
 
 def _excerpt(groups: list[list[Opcode]], new: list[str], before: int) -> str:
     parts: list[str] = []
-    left = EXCERPT_LINES
+    left = 40
     for group in groups:
         start, stop = group[0][3], group[-1][4]
         if left <= 0:

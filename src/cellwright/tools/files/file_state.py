@@ -18,8 +18,6 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.formats.encodings import Encoding
 from cellwright.tools.files.originals import BackupStore, OriginalsOnly
 
-KEPT_CHARS = 8_000_000
-
 
 class ShownCells:
     """A session's memory of cells. From any thread."""
@@ -36,7 +34,7 @@ class ShownCells:
                 self._chars -= len(self._sources.pop((path, cell_id), ""))
                 self._sources[path, cell_id] = source
                 self._chars += len(source)
-            while self._chars > KEPT_CHARS:
+            while self._chars > 8_000_000:
                 self._chars -= len(self._sources.popitem(last=False)[1])
 
     def last(self, path: Path, cell_id: str) -> str | None:

@@ -307,13 +307,9 @@ def _revisions_and_paths(call: _Call) -> tuple[list[str], list[str]]:
     if call.words.after:
         return before, _paths(call, call.words.after)
     first = len(before)
-    while first and _is_path(call.git.folder, before[first - 1]):
+    while first and os.path.lexists(call.git.folder / before[first - 1]):
         first -= 1
     return before[:first], _paths(call, before[first:])
-
-
-def _is_path(folder: Path, word: str) -> bool:
-    return os.path.lexists(folder / word)
 
 
 def _paths(call: _Call, paths: Sequence[str]) -> list[str]:

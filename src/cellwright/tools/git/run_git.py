@@ -30,7 +30,6 @@ OUTPUT_BYTES = 1_000_000
 
 ERROR_BYTES = 8 * 1024
 
-MAX_KEYS = 500
 OLDEST = (2, 31)
 """Before that git does not take configuration from its environment, which is the only way to name any key."""
 
@@ -154,7 +153,7 @@ async def neutral_git(
     if listed.exit_code:
         raise ToolError(f"git refused its configuration: {listed.errors}", code=ErrorCode.EXECUTION_ERROR)
     named = _switched_off(key.decode("utf-8", "surrogateescape") for key in listed.data.split(b"\0"))
-    if len(named) > MAX_KEYS:
+    if len(named) > 500:
         raise ToolError(
             "The repository's configuration names too many programs; it is not read.", code=ErrorCode.EXECUTION_ERROR
         )

@@ -69,7 +69,6 @@ MAX_TOOLS = 500
 MAX_URLS = 5
 """Addresses that a user is asked to open for one call."""
 
-MAX_LOG_LINES = 100
 INSTRUCTION_CHARS = 2_000
 """Of what a server says of itself, as in Claude Code."""
 
@@ -123,7 +122,7 @@ class ServerConnection:
         self.prompts: tuple[ServerPrompt, ...] = ()
         self.has_resources = False
         self.instructions = ""
-        self.log: deque[str] = deque(maxlen=MAX_LOG_LINES)
+        self.log: deque[str] = deque(maxlen=100)
         """The last lines that the server has logged, and that its program wrote beside."""
         self.settled = asyncio.Event()
         """Set while it is connected, or there is no hope that it soon will be."""

@@ -18,14 +18,12 @@ from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.schema import shown_text
 from cellwright.tools.planning.ask_user_question import HEADER_CHARS, MAX_OPTIONS, MAX_QUESTIONS, ask_user_question_tool
 
-MAX_FIELDS = 40
 TRIES = 3
 """Times that an answer which does not fit is asked for."""
 
 WRITE = "(write your answer)"
 LEAVE_OUT = "(leave it out)"
 CANCEL = "(answer nothing)"
-MAX_ANSWER = 10_000
 
 Field = Mapping[str, Any]
 
@@ -82,7 +80,7 @@ async def _users_answer(context: ToolContext, server: str, params: Any) -> Any:
     schema = params.requested_schema if isinstance(params.requested_schema, Mapping) else {}
     fields = schema.get("properties")
     fields = fields if isinstance(fields, Mapping) else {}
-    if len(fields) > MAX_FIELDS:
+    if len(fields) > 40:
         return ElicitResult(action="decline")
     required = schema.get("required")
     needed = set(required) if isinstance(required, list) else set()
@@ -245,7 +243,7 @@ def _value(answer: str, field: Field) -> Any:
         items = field.get("items")
         chosen = [each.strip() for each in answer.split(",") if each.strip()]
         return [_chosen(each, items if isinstance(items, Mapping) else {}) for each in chosen]
-    return _chosen(answer[:MAX_ANSWER], field)
+    return _chosen(answer[:10_000], field)
 
 
 def _chosen(answer: str, field: Field) -> str:

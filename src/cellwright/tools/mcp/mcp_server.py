@@ -177,7 +177,9 @@ class _Served:
         end = await self._calls.call(self._glob.name, {"pattern": "**/*.ipynb"}, None, self._glob)
         found = end.structured.get("filenames", ()) if isinstance(end.structured, dict) else ()
         paths = [path for name in found if (path := _below(self._cwd, name)) is not None]
-        listed = [Resource(uri=_address(path), name=path, mime_type="text/markdown") for path in sorted(paths)]
+        listed = [
+            Resource(uri=f"{SCHEME}:///{quote(path)}", name=path, mime_type="text/markdown") for path in sorted(paths)
+        ]
         return ListResourcesResult(resources=listed)
 
     async def list_templates(
@@ -400,10 +402,6 @@ def notebook_path(uri: str) -> str | None:
     path = unquote(address.path).lstrip("/")
     is_ours = address.scheme == SCHEME and not (address.netloc or address.query or address.fragment)
     return path if is_ours and path and "\0" not in path else None
-
-
-def _address(path: str) -> str:
-    return f"{SCHEME}:///{quote(path)}"
 
 
 def _below(cwd: Path, name: str) -> str | None:

@@ -77,7 +77,7 @@ def resource_tools(connections: Connections) -> tuple[Tool, ...]:
         return ToolResult(await resource_content(_named(connections(), input.server), input.uri))
 
     # where there are many tools these two need not be told either
-    return tuple(_deferred(each) for each in (list_resources, read_resource))
+    return tuple(replace(each, defer_loading=True) for each in (list_resources, read_resource))
 
 
 async def resource_content(connection: ServerConnection, uri: str) -> list[dict[str, Any]]:
@@ -85,10 +85,6 @@ async def resource_content(connection: ServerConnection, uri: str) -> list[dict[
     result = await connection.read_resource(uri)
     blocks = [await resource_block(each) for each in result.contents[:MAX_BLOCKS]]
     return blocks or [{"type": "text", "text": f"[resource {uri} is empty]"}]
-
-
-def _deferred(made: Tool) -> Tool:
-    return replace(made, defer_loading=True)
 
 
 def _named(connections: Mapping[str, ServerConnection], name: str) -> ServerConnection:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 MAX_BLOCKS = 200
 MAX_IMAGES = 10
-MAX_STRUCTURED_CHARS = 200_000
 
 Block = dict[str, Any]
 
@@ -25,7 +24,7 @@ async def result_of(result: CallToolResult) -> ToolResult:
     blocks = await blocks_of(result.content)
     structured = result.structured_content
     if structured is not None and not any(block["type"] == "text" for block in blocks):
-        blocks.append(_text(json.dumps(structured, ensure_ascii=False)[:MAX_STRUCTURED_CHARS]))
+        blocks.append(_text(json.dumps(structured, ensure_ascii=False)[:200_000]))
     if result.is_error and not blocks:
         blocks = [_text("The server says that it failed, and not why.")]
     content: str | list[Block] = blocks

@@ -21,7 +21,6 @@ DESCRIPTION_CHARS = 2_000
 """Of a description, as in Claude Code."""
 
 CALL_SECONDS = 600.0
-MAX_RESULT_TOKENS = 25_000
 MOST_RESULT_CHARS = 500_000
 """As much as a tool may ask for with `anthropic/maxResultSizeChars`."""
 
@@ -67,7 +66,7 @@ def _tool(name: str, connection: ServerConnection, definition: ToolDefinition, e
 
 
 def _limits(seconds: float | None, meta: Mapping[str, Any], environ: Mapping[str, str]) -> ToolLimits:
-    chars = int(number_in(environ, "MAX_MCP_OUTPUT_TOKENS", MAX_RESULT_TOKENS) * CHARS_PER_TOKEN)
+    chars = int(number_in(environ, "MAX_MCP_OUTPUT_TOKENS", 25_000) * CHARS_PER_TOKEN)
     asked = meta.get("anthropic/maxResultSizeChars")
     if isinstance(asked, int) and not isinstance(asked, bool) and asked > 0:
         chars = min(asked, MOST_RESULT_CHARS)

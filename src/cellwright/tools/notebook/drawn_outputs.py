@@ -17,8 +17,6 @@ from cellwright.tools.notebook.open_notebook import Cell, DrawnOutput, OpenNoteb
 MAX_OUTPUTS = 24
 """The outputs that are asked for at a time: a page gives back eight pictures, and some of them show nothing."""
 
-KEY_CHARS = 16
-
 WHAT_TO_DO = "Print the numbers behind it, or have the code save it as a PNG and Read that."
 
 AS_ABOVE = "for the same reason"
@@ -55,7 +53,7 @@ def is_drawn(data: Mapping[str, Any]) -> bool:
 def display_key(data: Mapping[str, Any]) -> str:
     """Hash a mimebundle, so that a page finds the output that shows it."""
     text = json.dumps(dict(data), sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:KEY_CHARS]
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def missing_note(reason: str) -> str:

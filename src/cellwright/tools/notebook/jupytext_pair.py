@@ -20,8 +20,6 @@ from cellwright.text import lazy_pattern
 TEXT_SUFFIXES = frozenset({".py", ".md", ".rmd", ".qmd", ".r", ".jl", ".myst"})
 CONFIGURATIONS = ("jupytext.toml", ".jupytext.toml", "pyproject.toml")
 HEAD_BYTES = 4_096
-METADATA_BYTES = 64 * 1024
-FOLDERS_ABOVE = 12
 LONGEST_CONFIGURATION = 256 * 1024
 
 _FORMATS = lazy_pattern(rb"""["']?formats["']?\s*:\s*["']?([\w:,/\\. -]+)""")
@@ -67,7 +65,7 @@ def _declared(path: Path) -> str | None:
             if path.suffix.lower() == ".ipynb":
                 size = file.seek(0, 2)
                 # the metadata stand at its end, or at its beginning
-                file.seek(max(0, size - METADATA_BYTES))
+                file.seek(max(0, size - 64 * 1024))
                 part = file.read()
                 file.seek(0)
                 part += b"\n" + file.read(HEAD_BYTES)
@@ -82,7 +80,7 @@ def _declared(path: Path) -> str | None:
 
 def _configured(path: Path) -> str | Mapping[str, object] | None:
     """The formats that jupytext's configuration has for the nearest folder above."""
-    for folder in path.parents[:FOLDERS_ABOVE]:
+    for folder in path.parents[:12]:
         for name in CONFIGURATIONS:
             file = f"{folder}/{name}"
             try:

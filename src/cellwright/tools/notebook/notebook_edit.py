@@ -152,7 +152,11 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         return "" if own is not None and own.path == real_path(path) else f" in {shown_path(cwd, path)}"
 
     def title(input: NotebookEditInput) -> str:
-        return _title(input) + seen_in(input)
+        # until the notebook is read, and the cell has its number
+        verb = {"insert": "Insert", "move": "Move", "delete": "Delete"}.get(input.edit_mode, "Edit")
+        place = input.place if input.edit_mode in ("insert", "move") else None
+        beside = "" if place is None or place.anchor_id else f" {in_words(place)}"
+        return f"{verb} a cell{beside}" + seen_in(input)
 
     def plan(input: NotebookEditInput) -> Plan:
         return lambda path, display_path: plan_notebook_edit(path, display_path, input, state, seen_in(input))
@@ -209,26 +213,13 @@ def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         if refusal := opened.refusal(real_path(path)):
             raise ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR)
         made = await make_change(plan(input), input.notebook_path, cwd, state)
-        return _with_cell(made)
+        about, output = made.display or {}, made.structured
+        whole = NotebookEditOutput(
+            summary=output.summary, files=output.files, cell_id=about.get("cell_id"), index=about.get("index")
+        )
+        return ToolResult(made.content, made.display, structured=whole)
 
     return notebook_edit
-
-
-def _with_cell(made: ToolResult) -> ToolResult:
-    """The result of a change of the file, with the cell that it changed."""
-    about, output = made.display or {}, made.structured
-    whole = NotebookEditOutput(
-        summary=output.summary, files=output.files, cell_id=about.get("cell_id"), index=about.get("index")
-    )
-    return ToolResult(made.content, made.display, structured=whole)
-
-
-def _title(input: NotebookEditInput) -> str:
-    """Until the notebook is read: then the cell has its number. It names no notebook."""
-    verb = {"insert": "Insert", "move": "Move", "delete": "Delete"}.get(input.edit_mode, "Edit")
-    place = input.place if input.edit_mode in ("insert", "move") else None
-    beside = "" if place is None or place.anchor_id else f" {in_words(place)}"
-    return f"{verb} a cell{beside}"
 
 
 def _check_fields(input: NotebookEditInput) -> None:

@@ -135,7 +135,9 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         if (notebook := opened.at(real_path(path))) is not None:
             cells = await notebook.cells(outputs=input.outputs != "none")
             if input.outputs == "full" and not input.outline:
-                cells = await _with_pictures(notebook, cells, input, display_path)
+                positions = _positions(live_source(cells), input, display_path)
+                pictures = await pictures_of(notebook, [cells[position] for position in positions])
+                cells = with_pictures(cells, pictures)
             is_own = _is_own(opened, notebook.path)
 
             def work_live(_: Callable[[], bool]) -> ToolResult:
@@ -154,15 +156,6 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         return await in_thread(work)
 
     return notebook_read
-
-
-async def _with_pictures(
-    notebook: OpenNotebook, cells: Sequence[Cell], input: NotebookReadInput, display_path: str
-) -> list[Cell]:
-    """The cells, those that are asked for with pictures of what only the page that shows them draws."""
-    positions = _positions(live_source(cells), input, display_path)
-    pictures = await pictures_of(notebook, [cells[position] for position in positions])
-    return with_pictures(cells, pictures)
 
 
 def _is_own(notebooks: OpenNotebooks, path: Path) -> bool:

@@ -35,7 +35,6 @@ CHECKED_BYTES = 4 << 20
 PARSED_BYTES = 8 << 20
 """A larger cell (without its outputs) or output is not parsed: it would take several times as much memory."""
 
-KNOWN_NOTEBOOKS = 4
 MAX_KNOWN_CELLS = 20_000
 """The spans of larger notebooks are not kept: they take some memory themselves."""
 
@@ -175,7 +174,7 @@ class _KnownSpans:
         if sum(len(each.cells) for each in (*found.lists, *found.sheets)) <= MAX_KNOWN_CELLS:
             with self._lock:
                 self._spans[found.sha256] = found
-                while len(self._spans) > KNOWN_NOTEBOOKS:
+                while len(self._spans) > 4:
                     self._spans.popitem(last=False)
         return found
 

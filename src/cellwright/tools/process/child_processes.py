@@ -14,7 +14,7 @@ are:
 Not covered: what somebody else starts for the child (systemd-run, a container engine, at, another machine).
 
 On Windows, which has neither groups nor a shell, a child and what runs below it are ended, and a job object ends what is
-left when this process has ended (`windows_job.py`).
+left when this process has ended (`windows.py`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from cellwright.sandbox.containers.pool import ContainerPool
     from cellwright.sandbox.mechanisms import Sandbox, Start
     from cellwright.sandbox.private_folder import PrivateFolder
-    from cellwright.tools.process.windows_job import WindowsJob
+    from cellwright.tools.process.windows import WindowsJob
 
 GRACE_SECONDS = 0.08
 """Between asking a group to end and ending it."""
@@ -60,7 +60,6 @@ KILL = 9
 """SIGKILL, which has no name on Windows."""
 
 MARK_NAME = "CELLWRIGHT_CHILD"
-_POLL_SECONDS = 0.005
 _LIMIT_MARKS = 900
 """As many children have different limits; a mark is in whole KiB, and its first digits are those of all."""
 
@@ -255,7 +254,7 @@ class Child:
 
     def _signal(self, sign: int) -> None:
         if sys.platform == "win32":
-            from cellwright.tools.process.windows_tree import ask_tree, end_tree  # Windows only
+            from cellwright.tools.process.windows import ask_tree, end_tree  # Windows only
 
             if sign == KILL:
                 end_tree(self._process)
@@ -280,7 +279,7 @@ class Child:
         while not self.exited.done() or self.is_alive():
             if asyncio.get_running_loop().time() > deadline:
                 return
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(0.005)
 
 
 class ChildProcesses:
@@ -393,7 +392,9 @@ class ChildProcesses:
             confined=launched.confined,
             limit_mark=launched.limit_mark,
         )
-        self._notify(child)
+        with self._lock:
+            self._groups[child.group] = child
+            self._write(f"+ {child.group}\n")
         return child
 
     def _start_confined(
@@ -521,7 +522,7 @@ class ChildProcesses:
         if sys.platform == "win32":
             import ctypes
 
-            from cellwright.tools.process.windows_job import WindowsJob  # Windows only
+            from cellwright.tools.process.windows import WindowsJob  # Windows only
 
             with self._lock:
                 self._job = WindowsJob(ctypes.WinDLL("kernel32")) if self._job is None else self._job
@@ -565,11 +566,6 @@ class ChildProcesses:
             if (folder := process_folder()) != self._folder:
                 self._folder = folder
                 self._write(f"f {folder}\n")
-
-    def _notify(self, child: Child) -> None:
-        with self._lock:
-            self._groups[child.group] = child
-            self._write(f"+ {child.group}\n")
 
     def sweep(self) -> None:
         """Have the watchdog forget the groups that have ended: their numbers may be given to others."""

@@ -69,12 +69,8 @@ def _git_configuration(environ: Mapping[str, str]) -> dict[str, str]:
     pairs = [
         (environ.get(f"GIT_CONFIG_KEY_{n}", ""), environ.get(f"GIT_CONFIG_VALUE_{n}", "")) for n in range(int(count))
     ]
-    pairs = [(key, value) for key, value in pairs if key and not _is_secret_setting(key, value)]
+    pairs = [(key, value) for key, value in pairs if key and not is_secret(key.rpartition(".")[2], value)]
     variables = {"GIT_CONFIG_COUNT": str(len(pairs) + 1)}
     for number, (key, value) in enumerate([*pairs, ("diff.autoRefreshIndex", "false")]):
         variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return variables
-
-
-def _is_secret_setting(key: str, value: str) -> bool:
-    return is_secret(key.rpartition(".")[2], value)

@@ -37,9 +37,6 @@ FILES_OF_A_FOLDER = 60
 
 IGNORED_OF_A_FOLDER = 10
 
-SCANNED_NAMES = 5_000
-
-
 DESCRIPTION = """\
 Show a folder as a tree, with the number of files in each folder. Git-ignored files and folders are marked and not counted, \
 hidden ones are shown. Use it once to get to know a project, Glob and Grep to find things."""
@@ -193,7 +190,7 @@ def _not_listed(unlisted: _Unlisted, path: str, tree: ListedFolder) -> tuple[lis
     folder = unlisted.root / path
     try:
         with os.scandir(folder) as scan:
-            entries = sorted(itertools.islice(scan, SCANNED_NAMES), key=lambda entry: entry.name)
+            entries = sorted(itertools.islice(scan, 5_000), key=lambda entry: entry.name)
     except OSError:
         return [], []  # gone or not readable: its files, if any, are listed all the same
     for entry in entries:

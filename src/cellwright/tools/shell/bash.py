@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
-BACKGROUND_MS = 1_800_000
-MAX_BACKGROUND_MS = 7_200_000
-MAX_SHOWN_CHARS = 150_000
 SHARE_OF_MEMORY = 0.75
 """Of the machine's memory, or of what its container gives: what one process of a command may take by default."""
 
@@ -51,8 +48,8 @@ class ShellLimits(Struct, frozen=True, kw_only=True):
 
     default_ms: int = DEFAULT_MS
     most_ms: int = MAX_MS
-    background_ms: int = BACKGROUND_MS
-    most_background_ms: int = MAX_BACKGROUND_MS
+    background_ms: int = 1_800_000
+    most_background_ms: int = 7_200_000
     shown_chars: int = SHOWN_CHARS
     memory_mb: int | None = None
     background: bool = True
@@ -82,7 +79,7 @@ def read_shell_limits(
     return ShellLimits(
         default_ms=default_ms,
         most_ms=max(default_ms, _positive(environ, "BASH_MAX_TIMEOUT_MS") or MAX_MS),
-        shown_chars=min(shown, MAX_SHOWN_CHARS),
+        shown_chars=min(shown, 150_000),
         memory_mb=_memory_mb(environ.get("CLAUDE_CODE_TOOL_MEMORY_LIMIT", "")),
         background=environ.get("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "") not in ("1", "true"),
     )
@@ -323,7 +320,14 @@ def bash_tool(
     )
 
     async def preview(input: BashInput) -> Preview:
-        return _preview(folder, input)
+        unseen = ", ".join(unseen_characters(input.command))
+        warnings = [f"The command has characters that cannot be seen: {unseen}."] if unseen else []
+        if input.unconfined:
+            warnings.append("Claude asks to run it unconfined, without the sandbox.")
+        where = _folder_note(folder, input.working_directory or "")
+        title = f"Run a shell command{where}{' in the background' if input.run_in_background else ''}"
+        settings = "".join(f"{name}={value}\n" for name, value in input.environment_variables.items())
+        return Preview(title, visible(f"{settings}{input.command}"), kind="command", warning=" ".join(warnings))
 
     @tool(
         name="Bash",
@@ -350,17 +354,6 @@ def bash_tool(
         return await _run(shell, input, ctx)
 
     return bash
-
-
-def _preview(folder: ShellFolder, input: BashInput) -> Preview:
-    unseen = ", ".join(unseen_characters(input.command))
-    warnings = [f"The command has characters that cannot be seen: {unseen}."] if unseen else []
-    if input.unconfined:
-        warnings.append("Claude asks to run it unconfined, without the sandbox.")
-    where = _folder_note(folder, input.working_directory or "")
-    title = f"Run a shell command{where}{' in the background' if input.run_in_background else ''}"
-    settings = "".join(f"{name}={value}\n" for name, value in input.environment_variables.items())
-    return Preview(title, visible(f"{settings}{input.command}"), kind="command", warning=" ".join(warnings))
 
 
 def _folder_note(folder: ShellFolder, working_directory: str) -> str:

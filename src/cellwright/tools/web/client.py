@@ -222,11 +222,12 @@ async def _answer(address: WebAddress, network: Network) -> AsyncIterator[httpx2
 
     proxy = network.proxy(address)
     tls = await asyncio.to_thread(network.tls)
+    host = f"[{address.host}]" if ":" in address.host else address.host
     headers = {
         "user-agent": USER_AGENT,
         "accept": ACCEPT,
         "accept-encoding": "gzip, deflate",
-        "host": _host_header(address),
+        "host": host if address.port is None else f"{host}:{address.port}",
     }
     extensions = {"sni_hostname": address.host}
     if proxy is None:
@@ -257,11 +258,6 @@ async def _refuse_private_literal(address: WebAddress, network: Network) -> None
     if address.host == "localhost" or address.host.endswith((".localhost", ".local", ".internal")):
         message = f"{address.host} is not on the public internet; nothing was fetched."
         raise ToolError(message, code=ErrorCode.PERMISSION_DENIED)
-
-
-def _host_header(address: WebAddress) -> str:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return host if address.port is None else f"{host}:{address.port}"
 
 
 async def _body(response: httpx2.Response, address: WebAddress, most_bytes: int) -> bytes:

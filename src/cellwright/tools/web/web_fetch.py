@@ -27,12 +27,9 @@ from cellwright.tools.web.client import FetchedPage, Network, fetch, read_addres
 from cellwright.tools.web.page_reader import read_page
 from cellwright.tools.web.page_text import WebPage
 
-DEFAULT_SECONDS = 30.0
 MAX_SECONDS = 120
 MAX_BYTES = 10 * 2**20
 CACHE_SECONDS = 900.0
-CACHED_PAGES = 50
-CACHED_CHARS = 20_000_000
 PAGE_CHARS = 100_000
 """The number of characters the small model gets of a page at once."""
 SHOWN_CHARS = 30_000
@@ -113,7 +110,7 @@ class PageCache(Struct, eq=False):
     def put(self, url: str, page: WebPage) -> None:
         self._pages.pop(url, None)
         self._pages[url] = time.monotonic(), page
-        while len(self._pages) > CACHED_PAGES or sum(len(page.text) for _, page in self._pages.values()) > CACHED_CHARS:
+        while len(self._pages) > 50 or sum(len(page.text) for _, page in self._pages.values()) > 20_000_000:
             self._pages.popitem(last=False)
 
 
@@ -193,7 +190,10 @@ class WebFetch(Struct, frozen=True):
             return "[The page has no text: it may be drawn by scripts.]", len(page.text)
         if self.side_request is not None:
             text = page.text[offset : offset + PAGE_CHARS]
-            question = READ_PAGE.format(fence=_fence(text), text=text, prompt=prompt)
+            mark = "=" * 8
+            while mark in text:
+                mark += "="
+            question = READ_PAGE.format(fence=mark, text=text, prompt=prompt)
             try:
                 turn = await self.side_request.ask([{"role": "user", "content": question}], ctx)
             except CellwrightError as error:
@@ -205,14 +205,6 @@ class WebFetch(Struct, frozen=True):
         else:
             why = ""
         return why + page.text[offset : offset + SHOWN_CHARS], min(offset + SHOWN_CHARS, len(page.text))
-
-
-def _fence(text: str) -> str:
-    """A line that does not stand in `text`."""
-    mark = "=" * 8
-    while mark in text:
-        mark += "="
-    return mark
 
 
 def _page_header(page: WebPage) -> str:
@@ -246,7 +238,7 @@ def web_fetch_tool(
     side_request: SideRequest | None,
     network: Network | None = None,
     *,
-    seconds: float = DEFAULT_SECONDS,
+    seconds: float = 30.0,
     most_bytes: int = MAX_BYTES,
     cache_seconds: float = CACHE_SECONDS,
     environ: Mapping[str, str] = os.environ,

@@ -19,7 +19,6 @@ from cellwright.errors import ApiError, CellwrightError, ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import visible_line
 
-SNIPPET_CHARS = 500
 MAX_DOMAINS = 50
 
 Domains = tuple[Annotated[str, Meta(min_length=1)], ...]
@@ -56,7 +55,7 @@ class Hit(Struct, frozen=True):
         about = [self.date, f"score {self.score:.2f}" if self.score is not None else ""]
         more = ", ".join(part for part in about if part)
         first = f"- {visible_line(self.title, 300)}{f' ({more})' if more else ''}\n  {visible_line(self.url, 2_000)}"
-        return f"{first}\n  {visible_line(self.snippet, SNIPPET_CHARS)}" if self.snippet else first
+        return f"{first}\n  {visible_line(self.snippet, 500)}" if self.snippet else first
 
 
 class WebSearchOutput(ToolOutput):
@@ -167,8 +166,6 @@ def _remember(hits: dict[str, Hit], result: Mapping[str, Any], date: str, quote:
 
 SECONDS = 60.0
 MAX_HITS = 20
-SEARCHES_PER_CALL = 8
-SEARCHES_PER_SESSION = 200
 MAX_PAUSES = 3
 TAVILY_URL = "https://api.tavily.com/search"
 ENGINES_GROUP = "cellwright.search_engines"
@@ -189,7 +186,7 @@ def api_engine(side_request: SideRequest) -> Engine:
     """The Messages API's server tool: the small model searches and says what it found."""
 
     async def search(query: Query, ctx: ToolContext) -> SearchResult:
-        tool: dict[str, Any] = {"type": "web_search_20250305", "name": "web_search", "max_uses": SEARCHES_PER_CALL}
+        tool: dict[str, Any] = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
         if query.allowed:
             tool["allowed_domains"] = list(query.allowed)
         if query.blocked:
@@ -379,7 +376,7 @@ class Searches(Struct, eq=False):
 def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> Tool:
     """WebSearch of one session. CLAUDE_CODE_MAX_WEB_SEARCHES_PER_SESSION sets how often it may be used."""
     most = environ.get("CLAUDE_CODE_MAX_WEB_SEARCHES_PER_SESSION", "")
-    searches = Searches(engine, int(most) if most.isdecimal() else SEARCHES_PER_SESSION)
+    searches = Searches(engine, int(most) if most.isdecimal() else 200)
 
     async def preview(input: WebSearchInput) -> Preview:
         return Preview(_title(input), _domains_in_words(input))

@@ -69,7 +69,8 @@ def expected(node: Mapping[str, Any] | bool) -> str:
     if isinstance(node, bool):
         return "anything" if node else "left out"
     if "enum" in node:
-        return _one_of(node["enum"])
+        listed = [json.dumps(value, ensure_ascii=False) for value in node["enum"]]
+        return listed[0] if len(listed) == 1 else f"one of {', '.join(listed)}"
     if "const" in node:
         return json.dumps(node["const"])
     for key in ("anyOf", "oneOf"):
@@ -80,11 +81,6 @@ def expected(node: Mapping[str, Any] | bool) -> str:
         return " or ".join(expected({**node, "type": kind}) for kind in kinds) or "something else"
     describe = _DESCRIBED.get(kinds)
     return str(kinds) if describe is None else describe(node)
-
-
-def _one_of(values: Sequence[Any]) -> str:
-    listed = [json.dumps(value, ensure_ascii=False) for value in values]
-    return listed[0] if len(listed) == 1 else f"one of {', '.join(listed)}"
 
 
 def _range(node: Mapping[str, Any], least: str, most: str) -> tuple[Any, Any]:

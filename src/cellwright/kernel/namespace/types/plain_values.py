@@ -13,7 +13,7 @@ import itertools
 import pathlib
 import types
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cellwright.kernel.namespace.types.description import classes, module_name, own_vars, short_name, static
@@ -146,7 +146,7 @@ def _bounded_parts(value: range | slice) -> str:
 
 def _container(value: Any, of: tuple[type, ...], room: int, depth: int) -> str | None:
     if dict in of:
-        return _around(of, dict, _items(_pairs(value), dict.__len__(value), room, depth, _pair), "{", "}")
+        return _around(of, dict, _items(iter(dict.items(value)), dict.__len__(value), room, depth, _pair), "{", "}")
     if tuple in of and type(fields := static(value, "_fields")) is tuple:
         pairs = zip(fields, tuple.__iter__(value), strict=False)
         return f"{short_name(of[0])}({_items(pairs, len(fields), room, depth, _field)})"
@@ -164,10 +164,6 @@ def _container(value: Any, of: tuple[type, ...], room: int, depth: int) -> str |
 def _around(of: tuple[type, ...], base: type, inner: str, opening: str, closing: str) -> str:
     text = f"{opening}{inner}{closing}"
     return text if of[0] is base and base in _LITERAL else f"{short_name(of[0])}({text})"
-
-
-def _pairs(value: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    return iter(dict.items(value))
 
 
 Write = Callable[[Any, int, int], str]

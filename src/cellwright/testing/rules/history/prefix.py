@@ -18,7 +18,6 @@ from typing import Any
 from cellwright.testing.rules.api_error import ApiRejection
 from cellwright.testing.rules.request.images import Picture, counted_pages, measured
 
-REMEMBERED_REQUESTS = 16
 CHARS_PER_TOKEN = 4
 
 Block = Mapping[str, Any]
@@ -198,7 +197,7 @@ class RecentPrefixes:
     """The chains of the latest valid requests: a long conversation is checked and hashed once, not with every turn."""
 
     def __init__(self) -> None:
-        self._recent: deque[Prefix] = deque(maxlen=REMEMBERED_REQUESTS)
+        self._recent: deque[Prefix] = deque(maxlen=16)
 
     def recall(self, body: Mapping[str, Any], betas: frozenset[str]) -> tuple[Prefix | None, int]:
         """The valid request that shares most with this one (model, betas and head in full), and how many messages."""

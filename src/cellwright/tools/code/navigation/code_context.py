@@ -11,7 +11,6 @@ from msgspec import Meta
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.codebase.index_reader import IndexedSymbol
-from cellwright.codebase.parsing.facts import FileFacts
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.navigation.find_definitions import definition_line
 from cellwright.tools.code.navigation.project_code import (
@@ -27,7 +26,6 @@ from cellwright.tools.inputs import HERE, SYMBOL_NAMES
 
 MAX_LINES = 5_000
 MAX_CHARS = 80_000
-CALLEES = 30
 
 DESCRIPTION = """\
 Show a function, class or range of lines whole, by symbol (`name`, `Class.method`) or by path and lines; with the imports \
@@ -104,7 +102,8 @@ def code_context_tool(code: ProjectCode) -> Tool:
                 ),
             ]
         if input.callees:
-            called = await _callees(code, facts, first, last, context)
+            names = dict.fromkeys(call.name for call in facts.calls if first <= call.line <= last)
+            called = await code.definitions_of_each(list(names)[:30], context)
             lines += ["", "Calls:", *(f"  {definition_line(symbol)}" for symbol in called)]
             rows += [_row(symbol) for symbol in called]
         if others:
@@ -132,10 +131,3 @@ async def symbols_named(code: ProjectCode, name: str, under: str, context: ToolC
         hint = f" Names like it: {', '.join(similar)}." if similar else ""
         raise ToolError(f"Nothing named {name} is defined there.{hint}", code=ErrorCode.FILE_NOT_FOUND)
     return sorted(found, key=lambda each: (each.kind in ("variable", "macro"), each.declared))
-
-
-async def _callees(
-    code: ProjectCode, facts: FileFacts, first: int, last: int, context: ToolContext
-) -> list[IndexedSymbol]:
-    names = dict.fromkeys(call.name for call in facts.calls if first <= call.line <= last)
-    return await code.definitions_of_each(list(names)[:CALLEES], context)

@@ -23,7 +23,6 @@ from cellwright.tools.code.navigation.project_code import (
     LIMITS,
     RG_SECONDS,
     CodeOutput,
-    CodeRow,
     ProjectCode,
     code_row,
     joined,
@@ -99,15 +98,13 @@ def find_references_tool(code: ProjectCode) -> Tool:
                 else ""
             )
             lines.append(f"[{len(uses)} places in {read} files: {kinds}{rest}.]")
-        rows = tuple(_row(use, input.symbol) for use in uses)
+        rows = tuple(
+            code_row(use.file, use.line, name=input.symbol, kind=use.kind, text=short(use.text)) for use in uses
+        )
         structured = CodeOutput(rows=rows, total=len(uses), index=await code.state())
         return ToolResult(joined(lines, await code.note()), structured=structured)
 
     return find_references
-
-
-def _row(use: _Use, name: str) -> CodeRow:
-    return code_row(use.file, use.line, name=name, kind=use.kind, text=short(use.text))
 
 
 def _of_kind(kind: Kind) -> str:

@@ -18,8 +18,6 @@ from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.own_module import own_module_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 
-INDEXER_MEMORY_MB = 1_000
-
 
 class Look:
     """One look at what changed: `ended` is done when the index is up to date, or will not be; `exit_code` says which."""
@@ -81,7 +79,7 @@ class IndexerProcess:
             arguments=(sys.executable, "-P", "-m", "cellwright.codebase"),
             cwd=self._database.parent,
             environ=own_module_environment(self._environ),
-            memory_mb=INDEXER_MEMORY_MB,
+            memory_mb=1_000,
             read_only=True,
         )
         self._answers, self._errors = _Answers(), OutputHead(4_096)

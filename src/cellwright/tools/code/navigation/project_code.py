@@ -55,7 +55,6 @@ PARSED_FILES = 300
 MAX_SAME_NAME = 3
 """More definitions of one name than this say nothing of which one a call means."""
 
-SIMILAR_NAMES = 8
 SEMANTIC_HITS = 200
 
 LISTING = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", ".")
@@ -264,7 +263,7 @@ class ProjectCode:
         """Some names like `name`, for one that is nowhere defined."""
         found = await self.ask(lambda reader: reader.similar_names(name)) or []
         names = dict.fromkeys(each for each, _ in self.readable(found, context, lambda pair: pair[1]))
-        return list(names)[:SIMILAR_NAMES]
+        return list(names)[:8]
 
     async def definitions_of_each(self, names: Sequence[str], context: ToolContext) -> list[IndexedSymbol]:
         """The definition with a body of each of the names that has one, or a few of which the first is as good as any."""

@@ -26,7 +26,6 @@ from cellwright.tools.process.runner import OutputHead, RunningProgram
 if TYPE_CHECKING:
     from cellwright.codebase.embedding.vectors import SqliteVectors, VectorStore
 
-WORKER_MEMORY_MB = 6_000
 QDRANT_KEY = "QDRANT_API_KEY"
 
 
@@ -84,7 +83,7 @@ class ProjectEmbedding:
             arguments=(sys.executable, "-P", "-m", "cellwright.codebase.embedding"),
             cwd=self._database.parent,
             environ=self._child,
-            memory_mb=WORKER_MEMORY_MB,
+            memory_mb=6_000,
             read_only=True,
         )
         self._running = RunningProgram(command, output=OutputHead(4_096).take, source=msgspec.json.encode(request))

@@ -16,7 +16,6 @@ from cellwright.codebase.parsing.facts import FUNCTIONS
 from cellwright.tools.code.navigation.project_code import ProjectCode
 
 SECONDS = 0.15
-MAX_SYMBOLS = 6
 MAX_FILES = 4
 MAX_CANDIDATES = 40
 """More files than this hold a file's name among their imports: it says too little."""
@@ -87,7 +86,7 @@ def _around(symbols: list[IndexedSymbol], first: int, last: int) -> str:
         and each.end_line >= first
         and (each.line < first or each.end_line > last)
     ]
-    shown = [f"{each.qualified} ({each.line}-{each.end_line})" for each in cut[:MAX_SYMBOLS]]
+    shown = [f"{each.qualified} ({each.line}-{each.end_line})" for each in cut[:6]]
     return f"these lines are within {', '.join(shown)}" if shown else ""
 
 

@@ -20,7 +20,6 @@ from cellwright.tools.code.navigation.project_code import LIMITS, CodeOutput, Pr
 from cellwright.tools.inputs import HERE, SYMBOL_NAMES
 
 CANDIDATES = 300
-QUERY_WORDS = 60
 SHINGLE = 4
 """Tokens that are compared together."""
 
@@ -92,7 +91,7 @@ def similar_code_tool(code: ProjectCode) -> Tool:
             text = await asyncio.to_thread(_text, code, symbol.file.path, symbol.line, symbol.end_line)
         else:
             await code.refresh()
-        query = " ".join(list(dict.fromkeys(re.findall(r"[^\W\d]\w{2,}", text)))[:QUERY_WORDS])
+        query = " ".join(list(dict.fromkeys(re.findall(r"[^\W\d]\w{2,}", text)))[:60])
         hits = await code.ask(lambda reader: reader.lexical(query, under, (), CANDIDATES)) or []
         hits = code.readable(hits, context, lambda hit: hit.file.path)
         hits = [hit for hit in hits if (hit.file.path, hit.line) != own and hit.qualified and hit.kind != "heading"]

@@ -1,17 +1,48 @@
-"""The job object on Windows that ends our children with us, also when we are killed.
+"""Children on Windows: how they are ended, and the job object that ends them with us, also when we are killed.
 
-Windows ends all processes of a job when its last handle is closed, and closes a process's handles however that ends. What
-a child has started before it was put into the job is not in it; that is a moment. Nor is what a service starts for it.
+Windows knows no groups that are signalled: a console's group is asked, a tree is ended. What has left the tree (its parent
+has ended) is not found, and ends with us: Windows ends all processes of a job when its last handle is closed, and closes a
+process's handles however that ends. What a child has started before it was put into the job is not in it; that is a
+moment. Nor is what a service starts for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import ntpath
+import os
+import subprocess
+from collections.abc import Callable, Mapping
 from typing import Any
 
+CTRL_BREAK_EVENT = 1
 _KILL_ON_JOB_CLOSE = 0x2000
 _EXTENDED_LIMITS = 9
 _TERMINATE_AND_SET_QUOTA = 0x0101
+
+
+def ask_tree(process: subprocess.Popen[bytes]) -> None:
+    """Send Ctrl+Break to the group that `process` leads, as a terminal would; without a console nothing hears it."""
+    with contextlib.suppress(OSError):
+        process.send_signal(CTRL_BREAK_EVENT)
+
+
+def end_tree(
+    process: subprocess.Popen[bytes],
+    *,
+    run: Callable[..., object] = subprocess.run,
+    environ: Mapping[str, str] = os.environ,
+) -> None:
+    """End `process` and what it has started, from below: ended alone, it would leave that without a way to find it."""
+    # by its path: a program of that name may lie in the working directory
+    program = ntpath.join(environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
+    command = [program, "/T", "/F", "/PID", str(process.pid)]
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        run(command, check=False, timeout=5.0, **quiet)
+    with contextlib.suppress(OSError):
+        process.kill()
 
 
 class _BasicLimits(ctypes.Structure):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cellwright.doctor import upgrading
+from cellwright.commands.support.upgrade import find_upgrade
 from row_tables import for_each_row
 
 
@@ -21,9 +21,7 @@ from row_tables import for_each_row
 def test_the_program_that_installed_it_upgrades_it(tmp_path: Path, left: str, installer: str, command: str) -> None:
     (tmp_path / left).parent.mkdir(exist_ok=True)
     (tmp_path / left).write_text("{}")
-    found = upgrading.find_upgrade(
-        tmp_path, "/opt/my python", metadata=lambda name: "pip\n" if name == "INSTALLER" else ""
-    )
+    found = find_upgrade(tmp_path, "/opt/my python", metadata=lambda name: "pip\n" if name == "INSTALLER" else "")
     assert found.installer == installer
     assert command in found.command
     assert ("'/opt/my python'" in found.command) == (installer == "pip")
@@ -38,9 +36,6 @@ def test_uv_and_a_checkout_are_told_by_the_packages_own_files(tmp_path: Path) ->
             '{"url": "file:///src/cellwright", "dir_info": {"editable": true}}' if name == "direct_url.json" else "pip"
         )
 
-    assert (
-        upgrading.find_upgrade(tmp_path, "/py", metadata=uv).command
-        == "uv pip install --python /py --upgrade cellwright"
-    )
-    found = upgrading.find_upgrade(tmp_path, "/py", metadata=checkout)
+    assert find_upgrade(tmp_path, "/py", metadata=uv).command == "uv pip install --python /py --upgrade cellwright"
+    found = find_upgrade(tmp_path, "/py", metadata=checkout)
     assert (found.command, "/src/cellwright" in found.note) == ("", True)
