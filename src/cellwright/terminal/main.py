@@ -130,6 +130,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
             inline_settings,
             refuse_trust,
             setting_scopes,
+            still_at_work,
         )
     gc.freeze()  # modules stay, and a collection need not look at them again
 
@@ -151,6 +152,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
             setting_scopes=setting_scopes(options),
             trusts_folder=options.trust,
             plugin_folders=[existing_folder(each) for each in options.plugin_dir],
+            one_prompt=not (interactive or streamed),
         )
     )
     conversation.features.mcp.add_source(lambda: given_servers(options, cwd), only=options.strict_mcp_config)
@@ -168,6 +170,8 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
             return command.run_messages()
         return command.run(words or read_prompt(options.prompt, streams.stdin))
     finally:
+        for line in () if options.quiet else still_at_work(conversation):
+            print(f"warning: {line}", file=streams.stderr)
         with contextlib.suppress(TimeoutError):  # a tool that cannot be stopped does not keep the process
             conversation.close()
 
