@@ -174,7 +174,7 @@ class ClaudeMessages:
         ]
 
     def _count_agent(self, about: SubagentEvent) -> None:
-        """What an agent's answers cost is part of the total, so it is part of its models', too."""
+        """Count an agent's answers: what they cost is part of the total."""
         if isinstance(about.event, TurnEnd):
             self._count(about.event)
         elif isinstance(about.event, SubagentEvent):

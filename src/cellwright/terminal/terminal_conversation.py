@@ -481,6 +481,9 @@ def still_at_work(conversation: Conversation) -> list[str]:
     agents = [each for each in conversation.features.subagents.background if not each.task.done()]
     commands = [task for task in background_tasks().all() if not task.run.ended.done()]
     return [
-        *(f"The agent {each.type} ({each.description}) had not finished: it ends with this command." for each in agents),
+        *(
+            f"The agent {each.type} ({each.description}) had not finished: it ends with this command."
+            for each in agents
+        ),
         *(f"`{task.shown_command}` was still running: it ends with this command." for task in commands),
     ]

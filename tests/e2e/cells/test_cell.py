@@ -243,7 +243,9 @@ def test_a_run_that_ends_while_the_page_reloads_keeps_its_answer(notebook, model
 def test_a_kernel_that_dies_ends_the_answer_that_it_was_giving(notebook, model):
     gate = Gate()
     model.add(turn(say("Before it died, "), hold(gate), say("and never after.")))
-    book = loaded(notebook, "import os\nopen('pid', 'w').write(str(os.getpid()))", "%%claude\nSay something in two halves")
+    book = loaded(
+        notebook, "import os\nopen('pid', 'w').write(str(os.getpid()))", "%%claude\nSay something in two halves"
+    )
     book.run(1)
     book.wait_done(1)
     book.run(2)

@@ -114,7 +114,8 @@ class _LayerReader(Struct):
     def unknown(self, name: str) -> None:
         """Name a restriction that is misspelt: it holds nothing back. Other unknown keys are Claude Code's, or nobody's."""
         if restricts(near := near_key(name)):
-            self.problems.append(f"{self.layer.label}: `{name}` is not known, so it restricts nothing. Did you mean `{near}`?")
+            problem = f"`{name}` is not known, so it restricts nothing. Did you mean `{near}`?"
+            self.problems.append(f"{self.layer.label}: {problem}")
 
     def add(self, path: tuple[str, ...], value: Any) -> None:
         if isinstance(value, list) and value:

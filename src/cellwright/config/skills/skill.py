@@ -111,7 +111,8 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
         allowed_tools=tuple(rule for rule in allowed if not _refused(rule, "it allows nothing", problems)),
         # what cannot be read may restrict the tool that it begins with, or any
         disallowed_tools=tuple(
-            (_TOOL_NAME.match(rule) or "*")[0] if _refused(rule, "its tool is denied", problems) else rule for rule in denied
+            (_TOOL_NAME.match(rule) or "*")[0] if _refused(rule, "its tool is denied", problems) else rule
+            for rule in denied
         ),
         agent=_text(values.get("agent")),
         forks=_text(values.get("context")) == "fork",

@@ -303,7 +303,9 @@ def _misspelt(tool: str) -> str:
     import difflib  # only for names that are not ours
 
     # LSP and Search may be somebody's: what differs by more than a letter or two is no slip
-    like = [name for name in RULE_NAMES if len(name) > 3 and name[0] == tool[0].upper() and abs(len(name) - len(tool)) < 2]
+    like = [
+        name for name in RULE_NAMES if len(name) > 3 and name[0] == tool[0].upper() and abs(len(name) - len(tool)) < 2
+    ]
     return next(iter(difflib.get_close_matches(tool, like, n=1, cutoff=0.75)), "")
 
 
