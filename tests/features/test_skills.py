@@ -115,6 +115,21 @@ def test_rules_of_a_skill_hold_for_its_run_alone(talk: Talk) -> None:
     assert [end.status for end in talk.results] == ["denied"]
 
 
+def test_a_rule_of_a_skill_that_is_none_ends_no_run(talk: Talk) -> None:
+    rules = "allowed-tools: ['Bash(touch', 'Bash(touch made)']\ndisallowed-tools: Bash(rm"
+    talk.write(".claude/commands/make.md", f"---\n{rules}\n---\nMake it.")
+    talk.begin()
+    touch, remove = use("Bash", command="touch made"), use("Bash", command="rm made")
+    talk.say("/make", remove, say("Done."), mode="bypassPermissions")
+    assert [end.status for end in talk.results] == ["denied"]
+    talk.say("by Claude", use("Skill", skill="make"), touch, say("Done."), allow=("Skill",))
+    assert talk.results[0].status == "success"
+    talk.say("and now", touch, say("Done."), mode="bypassPermissions")
+    assert [end.status for end in talk.results] == ["success"]
+    problems = talk.conversation.features.skills.all()["make"].problems
+    assert [problem.partition("; ")[2] for problem in problems] == ["it allows nothing", "its tool is denied"]
+
+
 def test_rules_of_a_projects_skill_wait_for_trust_and_again_when_they_change(talk: Talk) -> None:
     file = talk.write("project/.claude/commands/make.md", "---\nallowed-tools: Bash(touch made)\n---\nMake it.")
     talk.begin()

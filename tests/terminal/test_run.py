@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.testing import MessagesServer, say, use
+from cellwright.testing import MessagesServer, say, turn, use
 
 Server = Callable[..., MessagesServer]
 For = Callable[[MessagesServer | None], Any]
@@ -185,3 +185,20 @@ def test_a_command_that_was_tried_and_needs_more_is_denied_where_nobody_is_asked
     ended = command.run("--on-denied", "error", "again")
     assert ended.returncode == 10, ended.stderr
     assert server.rejected == []
+
+
+def test_a_single_prompt_has_the_results_of_its_agents(messages_server: Server, command_for: For) -> None:
+    task = use("Agent", description="count", prompt="Count.", subagent_type="general-purpose", run_in_background=True)
+    server = messages_server([task, turn(say("There are 7."), when="Count."), turn(say("Seven."), when="There are 7.")])
+    done = command_for(server).run("-p", "how many?")
+    assert (done.returncode, done.stdout) == (0, "Seven.\n")
+    assert (server.remaining_turns, server.rejected) == (0, [])
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_command_that_ends_with_the_answer_is_named(messages_server: Server, command_for: For, quiet: bool) -> None:
+    started = use("Bash", command="sleep 1000", run_in_background=True)
+    command = command_for(messages_server([started, say("It runs.")]))
+    done = command.run("-p", "--allowed-tools", "Bash(sleep *)", *["--quiet"] * quiet, "start it")
+    assert (done.returncode, done.stdout) == (0, "It runs.\n")
+    assert ("warning: `sleep 1000` was still running: it ends with this command.\n" in done.stderr) is not quiet

@@ -213,3 +213,21 @@ def test_a_chosen_model_goes_before_the_command_lines(
     child.sendeof()
     child.expect(EOF)
     assert models(server) == ["claude-haiku-5-5", "claude-sonnet-5-5"]
+
+
+@pytest.mark.parametrize("arguments", [["--permission-mode", "bypassPermissions"], ["--allowed-tools", "Bash,Read"]])
+def test_a_file_that_cannot_be_read_may_have_denied_the_call(
+    messages_server: Server, command_for: For, own_place: Path, arguments: list[str]
+) -> None:
+    (own_place / ".claude").mkdir(exist_ok=True)
+    content = '{"permissions": {"deny": ["Bash(rm *)", "Read(./.env)"],}}'
+    (own_place / ".claude" / "settings.json").write_text(content, "utf-8")
+    server = messages_server([use("Bash", command="rm .env"), use("Read", file_path=".env"), say("I may not.")])
+    command = command_for(server)
+    (command.folder / ".env").write_text("TOKEN=of-the-user", "utf-8")
+    done = command.run(*arguments, "go")
+    assert "settings.json:1:57: is not JSON" in done.stderr
+    assert "every call asks" in done.stderr
+    assert (command.folder / ".env").exists()
+    assert "of-the-user" not in json.dumps([request.body for request in server.requests])
+    assert server.remaining_turns == 0

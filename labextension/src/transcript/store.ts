@@ -70,6 +70,15 @@ export class TranscriptStore {
     return true;
   }
 
+  /** The kernel is gone, and with it the run: nothing comes of it any more. */
+  loseKernel(): void {
+    if (!this.run || this.end) return;
+    const message = "What Claude had finished is kept: %claude /sessions lists the conversation, and /resume continues it.";
+    const ms = Math.max(0, (this.now() - this.run.started) * 1000);
+    this.apply({ op: "end", stop_reason: "error", cost_usd: null, session_cost_usd: null, ms, error: { code: "KERNEL_ENDED", message } });
+    this.changed();
+  }
+
   /** The kernel has taken the answer to `question`. */
   acknowledge(question: string): void {
     const known = this.questions.get(question);

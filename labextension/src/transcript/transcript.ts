@@ -33,6 +33,8 @@ export type Transcript = {
   watch(listener: () => void): () => void;
   /** Asks the kernel to stop the run. */
   stop(): void;
+  /** Ends the run here: its kernel is gone. */
+  loseKernel(): void;
   close(): void;
 };
 
@@ -88,6 +90,7 @@ export function open(channel: Channel, run: RunEntry | null = null): Transcript 
     progress: () => (store.end ? "over" : store.pending().length > 0 ? "asking" : store.run ? "working" : "starting"),
     watch: (listener) => store.subscribe(listener),
     stop: () => { channel.send({ type: "stop" }); },
+    loseKernel: () => { store.loseKernel(); },
     close: unsubscribe,
   };
   run?.open(transcript);

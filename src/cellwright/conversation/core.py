@@ -69,7 +69,8 @@ class Host(Struct, frozen=True, kw_only=True):
     `live_definitions` says of a name what this process itself has by it, `has_name` whether it has a variable, or a table
     with a column, of the name; `checks` gives what `/doctor` looks at besides
     the usual; `find_sandbox` says what can confine commands, and is asked with the first run; `notebook` is the file
-    that this process runs, if it runs one; `kernel` is what features need of a kernel, if this is one.
+    that this process runs, if it runs one; `kernel` is what features need of a kernel, if this is one. `one_prompt`: no
+    prompt follows the first, so that nobody would be told what ends after it.
     """
 
     cwd: Path
@@ -88,6 +89,7 @@ class Host(Struct, frozen=True, kw_only=True):
     find_sandbox: FindSandbox = look_for_sandbox
     notebook: Callable[[], Path | None] = lambda: None
     kernel: KernelParts | None = None
+    one_prompt: bool = False
 
 
 class Core:

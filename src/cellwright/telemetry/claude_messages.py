@@ -89,6 +89,8 @@ class ClaudeMessages:
                 if self._partial_messages:
                     yield from map(_stream_event, self._delta(event))
             case TurnEnd():
+                self._api_seconds += max(event.at - self._asked_at, 0.0)
+                self._asked_at = event.at
                 self._count(event)
                 yield {"type": "assistant", "message": _assistant(event), "parent_tool_use_id": None}
                 if self._streams:
@@ -107,8 +109,10 @@ class ClaudeMessages:
             case ContextCompacted(state="done"):
                 about = {"trigger": event.trigger, "pre_tokens": event.tokens_before, "post_tokens": event.tokens_after}
                 yield {"type": "system", "subtype": "compact_boundary", "compact_metadata": about}
-            case SubagentEvent() if self._agents != "none":
-                yield from self._of_agent(event)
+            case SubagentEvent():
+                self._count_agent(event)
+                if self._agents != "none":
+                    yield from self._of_agent(event)
             case RunEnd():
                 yield self._result(event)
             case _:
@@ -169,9 +173,14 @@ class ClaudeMessages:
             for end, call in sorted(denied, key=lambda each: each[0].seq)
         ]
 
+    def _count_agent(self, about: SubagentEvent) -> None:
+        """Count an agent's answers: what they cost is part of the total."""
+        if isinstance(about.event, TurnEnd):
+            self._count(about.event)
+        elif isinstance(about.event, SubagentEvent):
+            self._count_agent(about.event)
+
     def _count(self, turn: TurnEnd) -> None:
-        self._api_seconds += max(turn.at - self._asked_at, 0.0)
-        self._asked_at = turn.at
         usage = turn.usage
         searches = (usage.get("server_tool_use") or {}).get("web_search_requests")
         counted = {

@@ -129,6 +129,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
             inline_settings,
             refuse_trust,
             setting_scopes,
+            still_at_work,
         )
     gc.freeze()  # modules stay, and a collection need not look at them again
 
@@ -150,6 +151,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
             setting_scopes=setting_scopes(options),
             trusts_folder=options.trust,
             plugin_folders=[existing_folder(each) for each in options.plugin_dir],
+            one_prompt=not (interactive or streamed),
         )
     )
     # of two with one name the last counts
@@ -169,6 +171,8 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
             return command.run_messages()
         return command.run(words or read_prompt(options.prompt, streams.stdin))
     finally:
+        for line in () if options.quiet else still_at_work(conversation):
+            print(f"warning: {line}", file=streams.stderr)
         with contextlib.suppress(TimeoutError):  # a tool that cannot be stopped does not keep the process
             conversation.close()
 

@@ -222,7 +222,7 @@ def test_a_broken_file_is_named_with_its_place_and_the_others_hold(place, conten
     assert str(place.project) in settings.notices[0]
     assert texts(settings.deny) == ["Bash"]
     # it may have denied something: until it is mended nothing goes unasked
-    assert settings.default_mode == "default"
+    assert texts(settings.ask) == ["*"]
 
 
 def test_a_file_that_is_no_file_is_not_waited_for(place):

@@ -210,6 +210,30 @@ def test_a_broken_entry_is_named_and_the_rest_is_kept(place):
     assert settings.default_mode == "default"
 
 
+@for_each_row(
+    ("key", "meant"),
+    [
+        ("permisions.deny", "permissions.deny"),
+        ("Permissions.deny", "permissions.deny"),
+        ("permissions.denied", "permissions.deny"),
+        ("hook.PreToolUse", "hooks.PreToolUse"),
+        ("sandbox.enable", "sandbox.enabled"),
+        # what restricts nothing is Claude Code's, or nobody's: no prompt speaks of it
+        ("permissions.alow", ""),
+        ("permissions.disableAutoMode", ""),
+        ("sandbox.network.allowUnixSockets", ""),
+        ("statusLine.command", ""),
+    ],
+)
+def test_a_misspelt_restriction_is_named_with_what_was_meant(key, meant):
+    values: object = ["Read(./.env)"]
+    for name in reversed(key.split(".")):
+        values = {name: values}
+    problems = entries_of(layer("user"), values).problems
+    assert [problem.partition("Did you mean ")[2] for problem in problems] == ([f"`{meant}`?"] if meant else [])
+    assert all(f"`{key}` is not known" in problem for problem in problems)
+
+
 def test_a_home_that_nobody_has_is_named_and_the_rest_is_kept(place):
     nobody = "~no-such-user/x"
     place.say(

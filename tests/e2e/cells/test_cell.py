@@ -1,7 +1,9 @@
 """A `%%claude` cell as its user meets it: streaming, questions, Stop, reload, and what is left in the notebook."""
 
 import json
+import os
 import re
+import signal
 
 import pytest
 from apps import in_apps
@@ -236,6 +238,27 @@ def test_a_run_that_ends_while_the_page_reloads_keeps_its_answer(notebook, model
     book.reload()
     answer_of(book, 1, "and after it.")
     assert "Before the reload, and after it." in saved_text(book, 1)
+
+
+def test_a_kernel_that_dies_ends_the_answer_that_it_was_giving(notebook, model):
+    gate = Gate()
+    model.add(turn(say("Before it died, "), hold(gate), say("and never after.")))
+    book = loaded(
+        notebook, "import os\nopen('pid', 'w').write(str(os.getpid()))", "%%claude\nSay something in two halves"
+    )
+    book.run(1)
+    book.wait_done(1)
+    book.run(2)
+    book.output(2).locator("text=Before it died").wait_for()
+    status = book.page.get_by_text("Claude is working")
+    status.first.wait_for()
+    os.kill(int((book.lab.root / book.path).with_name("pid").read_text("ascii")), signal.SIGKILL)
+    expect(book.output(2).locator(".failure")).to_contain_text("The kernel ended while Claude worked")
+    expect(book.output(2).locator(".prose")).to_contain_text("Before it died")
+    expect(book.output(2).get_by_role("button", name="Stop", exact=True)).to_be_hidden()
+    expect(status).to_have_count(0)
+    book.page.get_by_role("button", name="Ok", exact=True).click()
+    gate.open()
 
 
 @pytest.mark.lab_version

@@ -320,6 +320,25 @@ def test_a_restriction_that_covers_more_than_it_says_is_told(rule, says):
 
 
 @for_each_row(
+    ("rule", "meant"),
+    [
+        ("Bsh(rm *)", "Bash"),
+        ("Raed(.env)", "Read"),
+        ("NotebookEdits", "NotebookEdit"),
+        ("web_fetch", ""),
+        ("bash(rm *)", ""),
+        ("LSP", ""),
+        ("search", ""),
+        ("my_deploy", ""),
+        ("mcp__bash", ""),
+    ],
+)
+def test_a_restriction_of_a_misspelt_tool_is_told(rule, meant):
+    problem = restriction_problem(parse_rule(rule)) or ""
+    assert problem.partition("Did you mean ")[2] == (f"`{meant}`?" if meant else "")
+
+
+@for_each_row(
     ("rule", "hidden", "shown"),
     [
         ("Bash", ["Bash"], ["Read", "Python", "mcp__a__b"]),

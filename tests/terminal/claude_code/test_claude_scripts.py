@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -180,3 +181,23 @@ def test_a_line_that_is_no_message_ends_the_command(messages_server: Server, she
     assert "Line 1 of stdin is not JSON" in done.stderr
     assert json.loads(done.stdout)["is_error"]
     assert server.requests == []
+
+
+@pytest.mark.parametrize("kind", ["general-purpose", "outer"])
+def test_the_models_of_agents_are_part_of_what_was_used(
+    messages_server: Server, command_for: For, own_place: Path, kind: str
+) -> None:
+    agents = own_place / ".claude" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "outer.md").write_text("---\nname: outer\ndescription: x\nmodel: sonnet\n---\nYou hand on.", "utf-8")
+    (agents / "inner.md").write_text("---\nname: inner\ndescription: x\nmodel: haiku\n---\nYou count.", "utf-8")
+
+    def task(name: str) -> Any:
+        return use("Agent", description="count", prompt="Count.", subagent_type=name)
+
+    script = [task(kind), task("inner"), say("7"), say("7"), say("Seven.")]
+    done = command_for(messages_server(script)).run("-p", "--output-format", "claude-json", "how many?")
+    result = json.loads(done.stdout)
+    used = {name.split("-")[1]: each["costUSD"] for name, each in result["modelUsage"].items()}
+    assert used.keys() == {"opus", "haiku"} | ({"sonnet"} if kind == "outer" else set())
+    assert sum(used.values()) == pytest.approx(result["total_cost_usd"])

@@ -290,7 +290,14 @@ def test_two_cells_with_one_id_are_not_guessed_between(tools):
     content["cells"][1]["id"] = "id-0"
     put(tools, dumps(content, {"indent": 1}))
     error = tools.error("NotebookEdit", notebook_path="n.ipynb", new_source="x", cell_id="id-0")
-    assert error.message == "There are 2 cells with the id id-0; give them different ids with Python first."
+    assert error.message == "There are 2 cells with the id id-0; here use one of cell-0, cell-1."
+    assert "cell 2 of 4" in tools.text("NotebookEdit", notebook_path="n.ipynb", new_source="x", cell_id="cell-1")
+    new = {"edit_mode": "insert", "cell_type": "code", "new_source": "z"}
+    tools.text("NotebookEdit", notebook_path="n.ipynb", cell_id="cell-1", **new)
+    content = json.loads((tools.cwd / "n.ipynb").read_bytes())
+    assert ["".join(cell["source"]) for cell in content["cells"]] == [SOURCES[0][1], "x", "z", "", "y"]
+    error = tools.error("NotebookEdit", notebook_path="n.ipynb", new_source="x", cell_id="cell-3")
+    assert error.message == "That cell has an id: use id-2 instead of cell-3."
 
 
 @pytest.mark.parametrize("minor", [4, 5])

@@ -4,6 +4,8 @@
  */
 
 import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
+import type { NotebookPanel } from "@jupyterlab/notebook";
+import { INotebookTracker } from "@jupyterlab/notebook";
 import { IRenderMimeRegistry } from "@jupyterlab/rendermime";
 import type { IRenderMime } from "@jupyterlab/rendermime-interfaces";
 import { Widget } from "@lumino/widgets";
@@ -15,7 +17,7 @@ import { TRANSCRIPT_TYPE } from "../../transcript/protocol";
 import type { Transcript } from "../../transcript/transcript";
 import { openPicturesBeside } from "./answer_pictures";
 import { followEnd } from "./follow_end";
-import { addLiveAnswer } from "./live_answers";
+import { addLiveAnswer, loseAnswers } from "./live_answers";
 import { liveRun, savedOps } from "./saved_transcript";
 
 /** Below the widgets' own, which is the same transcript drawn by others. */
@@ -25,6 +27,7 @@ const FALLBACK_AFTER_MS = 1500;
 /** The end of a run may come a little later than what is saved of it. */
 const END_WITHIN_MS = 2000;
 const MARKDOWN = "text/markdown";
+const GONE: readonly string[] = ["restarting", "autorestarting", "dead"];
 
 type Drawing = typeof import("../../transcript/transcript");
 
@@ -161,12 +164,22 @@ function isInIdleCell(node: HTMLElement): boolean {
   return prompt != null && !prompt.textContent.includes("*");
 }
 
+/** Ends the answers of a notebook that go on when its kernel does not. */
+export function endWithKernel({ content, sessionContext }: NotebookPanel): void {
+  // cells that are out of sight are in no document
+  const lose = (): void => { loseAnswers((node) => content.widgets.some((cell) => cell.node.contains(node))); };
+  sessionContext.statusChanged.connect((_, status) => { if (GONE.includes(status)) lose(); });
+  sessionContext.kernelChanged.connect((_, { oldValue, newValue }) => { if (oldValue && oldValue.id !== newValue?.id) lose(); });
+}
+
 export const answersPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:answers",
   description: "Draws Claude's answers in notebooks as they streamed, also without a kernel.",
   autoStart: true,
-  optional: [IRenderMimeRegistry],
-  activate: (_, rendermime: IRenderMimeRegistry | null) => {
+  optional: [IRenderMimeRegistry, INotebookTracker],
+  activate: (_, rendermime: IRenderMimeRegistry | null, tracker: INotebookTracker | null) => {
+    tracker?.forEach(endWithKernel);
+    tracker?.widgetAdded.connect((_tracker, panel) => { endWithKernel(panel); });
     rendermime?.addFactory({
       // it draws no HTML, and nothing that it is given is active
       safe: true,

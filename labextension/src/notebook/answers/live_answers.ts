@@ -3,7 +3,7 @@
 import type { RunProgress, Transcript } from "../../transcript/transcript";
 
 /** A run as this needs it: of a cell, or of a request whose answer is shown below one. */
-export type LiveRun = Pick<Transcript, "progress" | "watch" | "stop">;
+export type LiveRun = Pick<Transcript, "progress" | "watch" | "stop"> & Partial<Pick<Transcript, "loseKernel">>;
 
 export type LiveAnswer = {
   readonly transcript: LiveRun;
@@ -36,6 +36,12 @@ export function liveAnswers(): LiveAnswer[] {
     return progress === "working" || progress === "asking" ? [{ transcript, node, count, progress }] : [];
   });
   return [...found.filter(({ progress }) => progress === "asking"), ...found.filter(({ progress }) => progress === "working")];
+}
+
+/** The kernel of the answers for which `isIts` is true has ended, and no end of theirs will come. */
+export function loseAnswers(isIts: (node: HTMLElement) => boolean): void {
+  // a renderer of a kernel with another version may not know how
+  for (const [transcript, { node }] of [...shown]) if (isIts(node)) transcript.loseKernel?.();
 }
 
 /** `node` shows the last part so far of a run that goes on; gives how to end that. */

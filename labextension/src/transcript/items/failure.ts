@@ -44,6 +44,7 @@ const WORDS: Record<string, string> = {
   BUDGET_EXCEEDED: "The budget is used up",
   MAX_TURNS_REACHED: "Step limit reached",
   REFUSED: "Claude declined",
+  KERNEL_ENDED: "The kernel ended while Claude worked",
   PERMISSION_DENIED: "Not permitted",
   CONFIG_INVALID: "The settings cannot be used",
   CONFIG_PARSE_ERROR: "The settings cannot be read",

@@ -3,6 +3,7 @@ import { Widget } from "@lumino/widgets";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { AnswerRenderer } from "../../../src/notebook/answers/answer_renderer";
+import { liveAnswers, loseAnswers } from "../../../src/notebook/answers/live_answers";
 import { savedOps } from "../../../src/notebook/answers/saved_transcript";
 import { runEntry } from "../../../src/renderer_registry";
 import type { Op } from "../../../src/transcript/protocol";
@@ -75,6 +76,24 @@ describe("an answer in a notebook", () => {
       await vi.advanceTimersByTimeAsync(3_000);
       expect(text(root(), ".prose")).toBe("kept");
     }
+  });
+
+  it("ends with its kernel, and keeps what was said", async () => {
+    const kernel = new Kernel();
+    open(kernel.channel, runEntry("lost"));
+    const ask = { op: "ask", question: "q", tool: "t", name: "Bash", input: { command: "rm" }, kind: "permission", title: "Run rm", detail: "rm", detail_kind: "command", path: "", warning: "", reason: "", choices: [{ key: "1" }], at: 0 } as unknown as Op;
+    kernel.say(RUN, { op: "text", block: 0, text: "so far" }, begun("t"), ask);
+    await renderer.renderModel(model({ version: 1, run: "lost", part: 0 }));
+    await vi.waitFor(() => { find(root(), ".ask"); });
+    loseAnswers((node) => node !== renderer.node);
+    expect(liveAnswers()).toHaveLength(1);
+    loseAnswers((node) => node === renderer.node);
+    expect(liveAnswers()).toEqual([]);
+    await vi.waitFor(() => { expect(find(root(), "footer").dataset.state).toBe("failed"); });
+    expect(text(root(), ".prose")).toBe("so far");
+    expect(text(root(), ".failure")).toContain("The kernel ended while Claude worked");
+    expect(root().querySelector(".ask")).toBeNull();
+    expect(find(root(), "footer .stop").hidden).toBe(true);
   });
 
   it("is its Markdown where its version is another, and where its run is not in this page", async () => {

@@ -332,9 +332,20 @@ def is_known(path: tuple[str, ...]) -> bool:
 def near_key(name: str) -> str:
     """The key that somebody who wrote `name` most likely meant; "" if none is near.
 
-    >>> near_key("permissions.alow"), near_key("spinnerVerbs")
-    ('permissions.allow', '')
+    >>> near_key("permissions.alow"), near_key("hook.Stop"), near_key("spinnerVerbs")
+    ('permissions.allow', 'hooks.Stop', '')
     """
     import difflib  # only for the sake of a typing error
 
-    return next(iter(difflib.get_close_matches(name, [each.name for each in KEYS.values()], n=1, cutoff=0.8)), "")
+    if near := difflib.get_close_matches(name, [each.name for each in KEYS.values()], n=1, cutoff=0.8):
+        return near[0]
+    whole, _, member = name.rpartition(".")
+    held = [each.name for each in KEYS.values() if each.shape in ("members", "lists")]
+    return next((f"{near}.{member}" for near in difflib.get_close_matches(whole, held, n=1, cutoff=0.8)), "")
+
+
+def restricts(name: str) -> bool:
+    """Return whether doing without the setting of this name, a key or a member of one, could allow more."""
+    path = tuple(name.split("."))
+    key = KEYS.get(path) or KEYS.get(path[:-1])
+    return key is not None and (key.folder in ("tightens", "managed") or key.path[0] in ("hooks", "sandbox"))

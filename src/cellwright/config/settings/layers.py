@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from msgspec import Struct, field
 
-from cellwright.config.settings.known_settings import KEYS, OBJECTS, Check, Key
+from cellwright.config.settings.known_settings import KEYS, OBJECTS, Check, Key, near_key, restricts
 
 Scope = Literal["environment", "user", "project", "local", "config", "options", "managed"]
 """The sources of values, from lowest to highest: `config` is `c.Claude`, `options` the cell's or the command's."""
@@ -87,6 +87,7 @@ def entries_of(layer: Layer, values: Mapping[str, Any]) -> Layered:
         elif path in OBJECTS:
             taking.refuse(".".join(path), "an object")
         else:
+            taking.unknown(".".join(path))
             taking.add(path, value)
     return Layered(tuple(taking.entries), tuple(taking.problems))
 
@@ -109,6 +110,12 @@ class _LayerReader(Struct):
 
     def refuse(self, what: str, expected: str) -> None:
         self.problems.append(f"{self.layer.label}: `{what}` is not {expected}. It is left out.")
+
+    def unknown(self, name: str) -> None:
+        """Name a restriction that is misspelt: it holds nothing back. Other unknown keys are Claude Code's, or nobody's."""
+        if restricts(near := near_key(name)):
+            problem = f"`{name}` is not known, so it restricts nothing. Did you mean `{near}`?"
+            self.problems.append(f"{self.layer.label}: {problem}")
 
     def add(self, path: tuple[str, ...], value: Any) -> None:
         if isinstance(value, list) and value:

@@ -240,6 +240,9 @@ def settings_of(
         rules.restrict(entry, "deny")
     for entry in _listed(merged, "ask"):
         rules.restrict(entry, "ask")
+    if reading.broken:
+        # it may deny anything, and neither a mode nor an allow rule goes before that
+        rules.ask.append(parse_rule("*"))
     managed_only = merged.value("allowManagedPermissionRulesOnly") is True
     for entry in _listed(merged, "allow"):
         if not managed_only or entry.layer.scope == "managed":
@@ -257,7 +260,7 @@ def settings_of(
     sandbox = sandbox_settings(merged, enabling, withheld, rules.notices, reading.project)
     return Settings(
         project=reading.project,
-        default_mode=stricter(mode, "default") if reading.broken else mode,
+        default_mode=mode,
         loosest_mode=stricter(_loosest(modes), "acceptEdits") if bypass_disabled else _loosest(modes),
         deny=tuple(rules.deny),
         ask=tuple(rules.ask),

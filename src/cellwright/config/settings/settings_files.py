@@ -1,6 +1,6 @@
 """The settings files there are for a folder, and the content of each.
 
-The files are Claude Code's, strict JSON, and are read so that a broken one is named with its place and harms nothing.
+The files are Claude Code's, strict JSON, and are read so that a broken one is named with its place and loosens nothing.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def read_all(
                 raise SettingsProblem(f"{layer.file}: `permissions` is not an object")
         except SettingsProblem as problem:
             broken = True
-            notices.append(f"{problem}. The file is left out until it is fixed; until then every edit asks.")
+            notices.append(f"{problem}. The file is left out until it is fixed; until then every call asks.")
             continue
         layered = entries_of(layer, values)
         entries += layered.entries

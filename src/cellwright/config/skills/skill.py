@@ -12,7 +12,9 @@ from msgspec import field
 
 from cellwright.config.front_matter import model_choice, read_front_matter, texts
 from cellwright.config.front_matter import plain_text as _text
+from cellwright.errors import CellwrightError
 from cellwright.model.provider import ModelChoice
+from cellwright.permissions.rules.rule import parse_rule
 from cellwright.text import lazy_pattern
 
 SkillScope = Literal["managed", "user", "plugin", "project", "built-in"]
@@ -31,6 +33,7 @@ SHELL_COMMAND = lazy_pattern(
 )
 """A command in a skill's text, whose output takes its place when the skill is called."""
 
+_TOOL_NAME = lazy_pattern(r"[A-Za-z_][\w-]*")
 _YES = frozenset({"true", "yes", "on", "1"})
 _NO = frozenset({"false", "no", "off", "0"})
 
@@ -94,6 +97,7 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
     description = _text(values.get("description")) or _first_paragraph(front.body)
     when = _text(values.get("when_to_use"))
     allowed = _tools(values.get("allowed-tools", values.get("allowed_tools")))
+    denied = _tools(values.get("disallowed-tools"))
     return Skill(
         name=name,
         title=_text(values.get("name")) or name,
@@ -104,8 +108,12 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
         is_command=is_command,
         argument_hint=_hint(values.get("argument-hint")),
         argument_names=tuple(each for part in texts(values.get("arguments")) for each in part.split()),
-        allowed_tools=allowed,
-        disallowed_tools=_tools(values.get("disallowed-tools")),
+        allowed_tools=tuple(rule for rule in allowed if not _refused(rule, "it allows nothing", problems)),
+        # what cannot be read may restrict the tool that it begins with, or any
+        disallowed_tools=tuple(
+            (_TOOL_NAME.match(rule) or "*")[0] if _refused(rule, "its tool is denied", problems) else rule
+            for rule in denied
+        ),
         agent=_text(values.get("agent")),
         forks=_text(values.get("context")) == "fork",
         by_user=_flag(values.get("user-invocable"), otherwise=True),
@@ -147,6 +155,16 @@ def _tools(value: Any) -> tuple[str, ...]:
         return texts(value)
     found = texts(value)
     return tuple(rule for part in found for rule in _at_blanks(part))
+
+
+def _refused(rule: str, instead: str, problems: list[str]) -> bool:
+    """Return whether `rule` is none, which is then a problem: one skill's slip must not end the runs it is used in."""
+    try:
+        parse_rule(rule)
+    except CellwrightError as error:
+        problems.append(f"{error.message.removesuffix('.')}; {instead}")
+        return True
+    return False
 
 
 def _at_blanks(text: str) -> list[str]:

@@ -279,7 +279,9 @@ def _why_no_grant(rule: Rule) -> str:
 
 
 def restriction_problem(rule: Rule) -> str | None:
-    """Explain in a sentence why `rule`, to deny or ask, restricts more than it says; None when it does not."""
+    """Explain in a sentence why `rule`, to deny or ask, restricts something else than it says; None when it does not."""
+    if near := _misspelt(rule.tool):
+        return f"The rule `{rule}` is about no tool of Cellwright's. Did you mean `{near}`?"
     if rule.specifier is None:
         return None
     compiled = compile_rule(rule, "deny", "/")
@@ -292,6 +294,19 @@ def restriction_problem(rule: Rule) -> str | None:
     else:
         why = f"`{rule.specifier}` is not understood"
     return f"The rule `{rule}` restricts every use of {rule.tool}: {why}."
+
+
+def _misspelt(tool: str) -> str:
+    """The tool of ours of which `tool` is most likely a misspelling; "" for one of ours, and for another's own name."""
+    if tool in RULE_NAMES or tool.startswith("mcp__") or "*" in tool:
+        return ""
+    import difflib  # only for names that are not ours
+
+    # LSP and Search may be somebody's: what differs by more than a letter or two is no slip
+    like = [
+        name for name in RULE_NAMES if len(name) > 3 and name[0] == tool[0].upper() and abs(len(name) - len(tool)) < 2
+    ]
+    return next(iter(difflib.get_close_matches(tool, like, n=1, cutoff=0.75)), "")
 
 
 def brackets_problem(rule: Rule, cwd: str, *, allows: bool) -> str | None:

@@ -68,16 +68,23 @@ class Notebook(Struct, frozen=True):
         return joined(self.heads[position][self.source.source_key(self.kind(position))])
 
     def find(self, cell_id: str) -> int:
-        """The position of a cell by its name; an error that lists the names when there is not exactly one."""
+        """The position of a cell by its name; an error that lists the names when there is not exactly one.
+
+        A cell whose id another one has, too, is found by its place, as one without an id is.
+        """
         ids = self.ids()
         if ids.count(cell_id) == 1:
             return ids.index(cell_id)
+        at = int(cell_id[5:]) if POSITION.fullmatch(cell_id) else len(ids)
+        if at < len(ids) and ids.count(ids[at]) > 1:
+            return at
         known = ", ".join(ids[:IDS_NAMED]) + (" …" if len(ids) > IDS_NAMED else "")
         if cell_id in ids:
-            count = ids.count(cell_id)
-            problem = f"There are {count} cells with the id {cell_id}; give them different ids with Python first."
-        elif POSITION.fullmatch(cell_id) and int(cell_id[5:]) < len(ids):
-            problem = f"That cell has an id: use {ids[int(cell_id[5:])]} instead of {cell_id}."
+            places = [f"cell-{position}" for position, name in enumerate(ids) if name == cell_id]
+            shown = ", ".join(places[:IDS_NAMED]) + (" …" if len(places) > IDS_NAMED else "")
+            problem = f"There are {len(places)} cells with the id {cell_id}; here use one of {shown}."
+        elif at < len(ids):
+            problem = f"That cell has an id: use {ids[at]} instead of {cell_id}."
         else:
             problem = f"Cell {cell_id} was not found. The cells are: {known or 'none'}."
         raise ToolError(problem, code=ErrorCode.INVALID_PARAMETERS)
