@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import sys
@@ -175,6 +176,62 @@ def test_large_arrays_and_frames_come_back(kernel: NotebookKernel, model: Messag
     assert kernel.value("view.sum(), waves.sum(), table.b.sum()") == (
         "(np.float64(10.0), np.float64(2000000.0), np.float64(1000000.0))"
     )
+
+
+COMPARED = """
+import contextlib, os, signal, types
+from concurrent.futures import Future
+import numpy as np
+from branches_cell import *
+from cellwright.kernel.branches.undo import UndoneInKernel
+globals().update({f"array{n}": np.full(500_000, n + 0.5) for n in range(30)})
+CODE = ", ".join(f"array{n}" for n in range(30))
+holds_the_shell = [get_ipython(), globals()]
+older = os.fork()
+if not older:
+    signal.pause()
+async def on_main(work):
+    done = Future()
+    get_ipython().kernel.io_loop.asyncio_loop.call_soon_threadsafe(lambda: done.set_result(work()))
+    return await asyncio.wrap_future(done)
+jobs = types.SimpleNamespace(call=on_main, owned_by=lambda _: contextlib.nullcontext())
+undone = UndoneInKernel(globals(), types.SimpleNamespace(order=0, runs=lambda _: ()), branches, jobs)
+async def compared():
+    plan = await wait(undone.plan(force=False))
+    return [change.name for change in plan.changes], plan.read // os.sysconf("SC_PAGE_SIZE")
+"""
+
+
+MOVED_PAGES = 500_000 * 8 // 4096
+"""Of the one array that is new memory with the old contents."""
+BESIDE = 60
+"""Pages at the ends of 30 arrays, which hold the allocator's numbers, too."""
+
+
+def test_undo_reads_only_the_pages_that_were_written(branching: NotebookKernel) -> None:
+    """Also beside an older copy of the kernel, and when Claude explored in between: each shares pages anew."""
+
+    def ran(code: str) -> str:
+        cell = branching.run(code)
+        assert cell.status == "ok", cell.error
+        return cell.stdout
+
+    def compared() -> tuple[list[str], int]:
+        changed, pages = ast.literal_eval(ran("print(await compared())"))
+        return changed, pages - MOVED_PAGES
+
+    ran(COMPARED)
+    explore = "await taken(); await ran('array1.sum()')"
+    ran(f"{explore}; await wait(undone.before_code(CODE))")
+    ran("array2[-1] += 1; array3 = array3 + 0")
+    changed, pages = compared()
+    assert changed == ["array2"]
+    assert 1 <= pages <= BESIDE
+    ran(f"{explore}; array4[0] += 1")
+    changed, pages = compared()
+    assert changed == ["array2", "array4"]
+    assert 2 <= pages <= BESIDE
+    ran("await wait(undone.close()); os.kill(older, 9); os.waitpid(older, 0)")
 
 
 def explored_and_changed(kernel: NotebookKernel, model: MessagesServer, made: Path) -> tuple[int, int]:

@@ -32,7 +32,7 @@ from cellwright.kernel.branches.forked.branch_process import BranchOrder
 from cellwright.kernel.branches.forked.outlet import Outlet
 from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset
 from cellwright.kernel.branches.forked.secrets import secrets_of
-from cellwright.kernel.branches.forked.shared_pages import forks, has_other_copies
+from cellwright.kernel.branches.forked.shared_pages import PagesSince
 from cellwright.kernel.branches.forked.snapshot_process import run_snapshot
 from cellwright.kernel.branches.forker import FORK_SECONDS, Attempt, Forker, control_pair
 from cellwright.kernel.branches.processes import memory, open_gpu, resident_memory
@@ -195,10 +195,9 @@ class KernelBranches:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
             return kept.taken
 
-    def pages_tell(self) -> bool:
-        """Return whether pages that the kernel shares are what they were in what is kept: nothing forked it since."""
-        own = [each.pid for each in (self._kept, self._snapshot) if each is not None]
-        return self._kept is not None and self._kept.forks == forks() and not has_other_copies(own)
+    def pages(self) -> PagesSince | None:
+        """What pages tell of the time since what is kept was forked."""
+        return None if self._kept is None else self._kept.pages
 
     async def let_go(self) -> None:
         """End what is kept for undo, but not branches."""
@@ -269,7 +268,7 @@ class KernelBranches:
         reason = CELL_RUNS
         while (left := deadline - time.monotonic()) > 0:
             ours, theirs = control_pair()
-            attempt = Attempt()
+            attempt = Attempt(self._before_fork)
             forked_kernel = self._forked(theirs)
             child = functools.partial(run_snapshot, forked_kernel, self._resets, theirs, for_branches=for_branches)
             forked = self._forker.submit(functools.partial(attempt.fork, child, left))
@@ -300,11 +299,21 @@ class KernelBranches:
             finally:
                 theirs.close()
             if pid is not None:
-                return Snapshot(pid, ours, Taken(time.time(), self._cell()), attempt.parked_seconds, attempt.forks)
+                return self._forked_off(pid, ours, attempt)
             ours.close()
             reason = THREADS_COMPUTE
             await asyncio.sleep(_AGAIN_SECONDS)
         raise NoBranch(reason, by_value=True)
+
+    def _before_fork(self) -> None:
+        if (pages := self.pages()) is not None:
+            pages.before_fork()
+
+    def _forked_off(self, pid: int, control: socket.socket, attempt: Attempt) -> Snapshot:
+        if (pages := self.pages()) is not None:
+            pages.after_fork(pid, attempt.forks)
+        pages = PagesSince(pid, attempt.forks)
+        return Snapshot(pid, control, Taken(time.time(), self._cell()), attempt.parked_seconds, pages)
 
     def _all_secrets(self) -> list[bytes]:
         """The key that signs the kernel's messages, and what we were given."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from cellwright.kernel.branches.forked.shared_pages import PagesSince
 from cellwright.kernel.branches.messages import Ready, receive, send
 
 ANSWER_SECONDS = 10.0
@@ -46,12 +47,14 @@ class Taken(msgspec.Struct, frozen=True):
 class Snapshot:
     """A process that waits. `end` is for any thread.
 
-    `parked_seconds`: the main thread stood still for so long. `steps`: the seconds that each reset took. `forks`: how often
-    the kernel had been forked then, this time among them.
+    `parked_seconds`: the main thread stood still for so long. `steps`: the seconds that each reset took. `pages`
+    tell what was written in the kernel since it was forked.
     """
 
-    def __init__(self, pid: int, control: socket.socket, taken: Taken, parked_seconds: float, forks: int = -1) -> None:
-        self.forks = forks
+    def __init__(
+        self, pid: int, control: socket.socket, taken: Taken, parked_seconds: float, pages: PagesSince | None = None
+    ) -> None:
+        self.pages = pages
         self.pid = pid
         self.taken = taken
         self.parked_seconds = parked_seconds
