@@ -146,6 +146,8 @@ class KernelBranches:
         self.let_go_because = ""
         """The reason why the snapshot that undo was to have is gone, as a sentence."""
         self._branches: dict[str, Branch] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        """Of snapshots that others have followed."""
         self._lock = asyncio.Lock()
 
     @property
@@ -176,11 +178,10 @@ class KernelBranches:
         async with self._lock:
             order = self._runs()
             new = await self._make(for_branches=True)
-            try:
-                await self._end_snapshot()
-            except BaseException:  # cancelled: nobody has it
-                new.end()
-                raise
+            # gigabytes of page tables are given back beside what the new one is for
+            ending = asyncio.ensure_future(_ended(*self._released()))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
             self._snapshot, self._taken_at_order = new, order
             return new.taken
 
@@ -569,13 +570,16 @@ class KernelBranches:
             await self._end_snapshot()
 
     async def _end_snapshot(self) -> None:
-        await self._end_branches()
-        self._by_value = None
+        await _ended(*self._released())
+        await asyncio.gather(*self._ending)
+
+    def _released(self) -> tuple[Sequence[Branch], Snapshot | None]:
+        """The snapshot and its branches, from now on nobody's: whoever gets them ends them."""
+        branches, snapshot = list(self._branches.values()), self._snapshot
+        self._branches.clear()
+        self._snapshot = self._by_value = None
         self._hung.clear()
-        if self._snapshot is not None:
-            snapshot, self._snapshot = self._snapshot, None
-            if snapshot is not self._kept:
-                await asyncio.to_thread(snapshot.end)
+        return branches, None if snapshot is self._kept else snapshot
 
     async def close(self) -> None:
         """End everything."""
@@ -586,6 +590,13 @@ class KernelBranches:
         if self._forker is not None:
             self._forker.close()
             self._forker = None
+
+
+async def _ended(branches: Sequence[Branch], snapshot: Snapshot | None) -> None:
+    for branch in branches:
+        await branch.close()
+    if snapshot is not None:
+        await asyncio.to_thread(snapshot.end)
 
 
 def _end_late(forked: Future[int | None]) -> None:
