@@ -63,6 +63,7 @@ LEAST_LEFT = 256 << 20
 
 TAKE_SECONDS = 10.0
 """The time in which the kernel must be free for a variable that is taken."""
+TEMPLATE = "template"
 _TEMPLATES = 2
 """Processes that wait for branches to which variables are given: one confined, and one that the user has allowed more."""
 _RESTING_PART = 4
@@ -488,10 +489,31 @@ class KernelBranches:
         living = [branch for branch in self._branches.values() if branch.alive]
         return [Listed(each.owner, each.began, each.memory(), each.running) for each in living]
 
-    async def end(self, owner: str) -> None:
-        """End the branch of `owner`, if there is one."""
-        if owner in self._branches:
-            await self._end_branch(owner)
+    def templates(self) -> list[Listed]:
+        """The processes from which branches by value are forked."""
+        named = {name: self._templates[confinement] for name, confinement in self._templates_by_name().items()}
+        return [Listed(name, each.taken.at, each.memory(), running=False) for name, each in named.items()]
+
+    def _templates_by_name(self) -> dict[str, Confinement | None]:
+        return {
+            TEMPLATE if number == 1 else f"{TEMPLATE}-{number}": confinement
+            for number, confinement in enumerate(self._templates, 1)
+        }
+
+    async def end(self, name: str) -> None:
+        """End the branch of the owner `name`, or the template of that name with its branches, if there is one."""
+        if name in self._branches:
+            await self._end_branch(name)
+            return
+        templates = self._templates_by_name()
+        if name not in templates:
+            return
+        async with self._lock:
+            confinement = templates[name]
+            template = self._templates.get(confinement)
+            for owner in [owner for owner, branch in self._branches.items() if branch.is_of(template)]:
+                await self._end_branch(owner)
+            await self._end_template(confinement)
 
     async def turn_ended(self, resting: str = "") -> None:
         """End all branches but that of `resting`, whose variables can be taken until it is ended.

@@ -16,6 +16,7 @@ import msgspec
 
 from cellwright.kernel.branches.forked.shared_pages import PagesSince
 from cellwright.kernel.branches.messages import Ready, receive, send
+from cellwright.kernel.branches.processes import private_memory
 
 ANSWER_SECONDS = 10.0
 """A fork of millions of objects on a busy machine is far below."""
@@ -101,6 +102,10 @@ class Snapshot:
             return os.waitpid(self.pid, os.WNOHANG)[0] == 0
         except ChildProcessError:  # reaped before
             return False
+
+    def memory(self) -> int:
+        """Bytes that it has to itself."""
+        return private_memory(self.pid)
 
     def end(self) -> None:
         """Kill it, and with it every branch of it."""
