@@ -1,6 +1,6 @@
 """Claude explores a large frame unasked while the user's cells run, in one branch for each agent; variables come back.
 
-`CELLWRIGHT_SCENE_GB` is the size of the frame; the leg thorough takes 2.
+`CELLWRIGHT_SCENE_GB` is the size of the frame; the leg soak-browser takes 2.
 """
 
 import os
