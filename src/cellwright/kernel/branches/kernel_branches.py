@@ -198,7 +198,7 @@ class KernelBranches:
             return kept.taken
 
     def pages(self) -> PagesSince | None:
-        """What pages tell of the time since what is kept was forked."""
+        """The word of the kernel's pages on the time since what is kept was forked."""
         return None if self._kept is None else self._kept.pages
 
     async def let_go(self) -> None:

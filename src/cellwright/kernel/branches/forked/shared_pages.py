@@ -9,7 +9,6 @@ from __future__ import annotations
 import array
 import ctypes
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,8 +18,7 @@ _ENTRY = 8
 _LARGE_MAP = 1 << 20
 _NEVER = -2
 _SHARED = bytes(int(kind == 0x80) for kind in range(256))
-"""What the topmost byte of an entry says: 1 in memory, of no file, not swapped out, and not mapped by this process alone."""
-_WRITTEN = re.compile(rb"\0+")
+"""By the topmost byte of an entry: 1 in memory, of no file, not swapped out, and not mapped by this process alone."""
 
 Pages = tuple[tuple[int, int], ...]
 """Pages of a buffer, counted from the one in which it begins: the first, and the one after the last, of each run."""
@@ -42,7 +40,7 @@ def forks() -> int:
 
 
 class PagesSince:
-    """What the pages of this process tell of the time since its child `copy` was forked, the last of `forked` forks then.
+    """The word of this process's pages on the time since its child `copy` was forked, the last of `forked` forks then.
 
     Another copy shares written pages, too. What was written before that is remembered if `before_fork` and `after_fork` are
     called; else pages tell no more, nor do they after a fork of a library's that Python does not hear of.
@@ -104,7 +102,15 @@ class PagesSince:
         told = bytearray(shared)
         for page in _that_begin_with_zeros(buffer, address):
             told[page] = 0
-        return tuple(found.span() for found in _WRITTEN.finditer(told))
+        return tuple(_runs_of_zeros(told))
+
+
+def _runs_of_zeros(told: bytearray) -> Iterator[tuple[int, int]]:
+    start = told.find(0)
+    while start >= 0:
+        stop = told.find(1, start)
+        yield start, stop if stop >= 0 else len(told)
+        start = told.find(0, stop) if stop >= 0 else -1
 
 
 def _started(pid: int) -> int:
