@@ -205,6 +205,7 @@ leg-soak: $(VENV)/.test build $(KERNELS:%=$(OTHER)/ipykernel-%)
 
 leg-soak-browser: $(VENV)/.test build
 	$(PYTEST) -m "slow and browser" -q
+	CELLWRIGHT_SCENE_GB=2 $(PYTEST) tests/e2e/notebook/test_branches.py -q
 
 # ---- the rest ----
 

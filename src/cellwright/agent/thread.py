@@ -293,7 +293,7 @@ class CallerJobs:
 
     def __init__(self, offer: Offer | None = None) -> None:
         self.awaited = False
-        self._owner: JobOwner | None = None
+        self._owners: list[JobOwner] = []
         self._offer = offer
         self._lock = threading.Lock()
         self._jobs: deque[_Job] = deque()
@@ -301,12 +301,16 @@ class CallerJobs:
 
     @contextlib.contextmanager
     def owned_by(self, owner: JobOwner) -> Iterator[None]:
-        """The jobs are `owner`'s while the block lasts."""
-        self._owner = owner
+        """The jobs are `owner`'s while the block lasts, and then again those of whoever had them before and still has."""
+        self._owners.append(owner)
         try:
             yield
         finally:
-            self._owner = None
+            self._owners.remove(owner)
+
+    @property
+    def _owner(self) -> JobOwner | None:
+        return self._owners[-1] if self._owners else None
 
     @property
     def in_background(self) -> bool:

@@ -57,6 +57,8 @@ def preview_text(plan: UndoPlan, cwd: Path, variables: VariablesPlan = NO_VARIAB
         lines += ["", variables.note]
     if plan.effects:
         lines += ["", f"{NOT_UNDONE}:", *bounded([f"  {turn}: {effect}" for turn, effect in effect_rows(plan.effects)])]
+        if variables.changes:
+            lines += ["", STAYS]
     return "\n".join(lines)
 
 

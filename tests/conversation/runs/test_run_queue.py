@@ -422,6 +422,24 @@ def test_a_job_in_the_background_is_the_main_threads(talk: Talk):
     assert ran_on == ["MainThread"]
 
 
+def test_the_owner_of_jobs_is_the_one_before_again_when_another_has_ended():
+    jobs = CallerJobs()
+    outer, inner = Owner(Future(), background=True), Owner(Future(), background=False)
+    with jobs.owned_by(outer):
+        with jobs.owned_by(inner):
+            assert not jobs.in_background
+        assert jobs.in_background
+    assert not jobs.in_background
+    # and ends that cross leave no owner that has ended
+    first, second = jobs.owned_by(outer), jobs.owned_by(inner)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not jobs.in_background
+    second.__exit__(None, None, None)
+    assert not jobs.in_background
+
+
 def test_a_job_is_done_by_the_thread_that_waits_for_its_run(talk: Talk):
     jobs, began = talk.conversation.jobs, threading.Event()
     ran_on: list[str] = []

@@ -49,7 +49,7 @@ def test_a_preview_accepted_in_part(notebook, model):
     check_accessible(book.output(1), ".ask")
     book.page.keyboard.press("2")
     expect(card.get_by_role("checkbox", name="tides.py")).to_be_checked()
-    book.screenshot("preview-card", book.cell(1))
+    book.screenshot("preview-card", card)
     book.page.keyboard.press("3")
     expect(card.get_by_role("checkbox", name="levels: 3 items")).to_be_checked()
     book.page.keyboard.press("Enter")

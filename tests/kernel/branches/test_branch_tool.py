@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -376,6 +377,28 @@ def test_a_recording_is_shown_and_its_code_does_not_run_again(
         assert "There is no branch" in kernel.run("%claude /branches keep stamp").error
         assert "cellwright-forker" not in kernel.value("[each.name for each in __import__('threading').enumerate()]")
     assert server.remaining_turns == 0
+
+
+BUSY = """
+import threading
+rests, count = threading.Event(), 7
+def compute():
+    while not rests.is_set():
+        sum(range(1000))
+threading.Thread(target=compute).start()
+"""
+
+
+def test_the_process_for_branches_by_value_is_listed_and_stopped(kernel: NotebookKernel, model: MessagesServer) -> None:
+    kernel.run(BUSY)
+    ask(kernel, model, "count + 1")
+    kernel.run("rests.set()")
+    assert "compute without a pause" in text_of(results(model)[-1])
+    shown = str(kernel.run("%claude /branches").outputs)
+    assert re.search(r"template\s*\|[^|]*\|\s*\d+ MB\s*\| starts branches by value", shown), shown
+    assert "ended" in str(kernel.run("%claude /branches stop template").outputs)
+    assert "starts branches by value" not in str(kernel.run("%claude /branches").outputs)
+    assert "was not found" in kernel.run("%claude /branches stop template").error
 
 
 def test_a_dry_run_makes_no_copy_and_leaves_the_one_that_rests(kernel: NotebookKernel, model: MessagesServer) -> None:

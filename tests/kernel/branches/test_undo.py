@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import sys
@@ -11,7 +12,9 @@ import pytest
 from chat_panel import ChatPanel
 from notebook_kernel import Cell, NotebookKernel, Page
 
+from cellwright.commands.undo import STAYS
 from cellwright.kernel.branches.kernel_branches import unsupported
+from cellwright.kernel.branches.processes import memory, private_memory
 from cellwright.testing import MessagesServer, say, turn, use
 
 pytestmark = [
@@ -58,6 +61,7 @@ def test_variables_are_shown_and_brought_back_with_a_yes(
     ):
         assert line in lines, shown["detail"]
     assert "a lock cannot be compared or restored" in shown["detail"]
+    assert lines[-1] == STAYS  # the call is named as what cannot be undone; its variables can
     page.answer(shown["question"], "allow")
     kernel.finish(cell)
     assert cell.status == "ok", cell.error
@@ -177,6 +181,100 @@ def test_large_arrays_and_frames_come_back(kernel: NotebookKernel, model: Messag
     )
 
 
+COMPARED = """
+import contextlib, os, signal, types
+from concurrent.futures import Future
+import numpy as np
+from branches_cell import *
+from cellwright.kernel.branches.undo import UndoneInKernel
+globals().update({f"array{n}": np.full(500_000, n + 0.5) for n in range(30)})
+CODE = ", ".join(f"array{n}" for n in range(30))
+holds_the_shell = [get_ipython(), globals()]
+older = os.fork()
+if not older:
+    signal.pause()
+async def on_main(work):
+    done = Future()
+    get_ipython().kernel.io_loop.asyncio_loop.call_soon_threadsafe(lambda: done.set_result(work()))
+    return await asyncio.wrap_future(done)
+jobs = types.SimpleNamespace(call=on_main, owned_by=lambda _: contextlib.nullcontext())
+undone = UndoneInKernel(globals(), types.SimpleNamespace(order=0, runs=lambda _: ()), branches, jobs)
+async def compared():
+    plan = await wait(undone.plan(force=False))
+    return [change.name for change in plan.changes], plan.read // os.sysconf("SC_PAGE_SIZE")
+"""
+
+
+MOVED_PAGES = 500_000 * 8 // 4096
+"""Of the one array that is new memory with the old contents."""
+BESIDE = 60
+"""Pages at the ends of 30 arrays, which hold the allocator's numbers, too."""
+
+
+def test_undo_reads_only_the_pages_that_were_written(branching: NotebookKernel) -> None:
+    """Also beside an older copy of the kernel, and when Claude explored in between: each shares pages anew."""
+
+    def ran(code: str) -> str:
+        cell = branching.run(code)
+        assert cell.status == "ok", cell.error
+        return cell.stdout
+
+    def compared() -> tuple[list[str], int]:
+        changed, pages = ast.literal_eval(ran("print(await compared())"))
+        return changed, pages - MOVED_PAGES
+
+    ran(COMPARED)
+    explore = "await taken(); await ran('array1.sum()')"
+    ran(f"{explore}; await wait(undone.before_code(CODE))")
+    ran("array2[-1] += 1; array3 = array3 + 0")
+    changed, pages = compared()
+    assert changed == ["array2"]
+    assert 1 <= pages <= BESIDE
+    ran(f"{explore}; array4[0] += 1")
+    changed, pages = compared()
+    assert changed == ["array2", "array4"]
+    assert 2 <= pages <= BESIDE
+    ran("await wait(undone.close()); os.kill(older, 9); os.waitpid(older, 0)")
+
+
+EIGHT_GB = ["held = []"] + ["held += [np.ones(2_500_000) for _ in range(100)]"] * 4
+TIMED = """
+import time
+async def timed(work):
+    began = time.perf_counter()
+    result = await work
+    return result, round((time.perf_counter() - began) * 1000)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_kernel_of_eight_gigabytes_is_copied_explored_and_undone(branching: NotebookKernel) -> None:
+    if memory().left < 14 << 30:
+        pytest.skip("8 GB and the copies need 14 GB of memory")
+
+    def ran(code: str) -> str:
+        cell = branching.run(code)
+        assert cell.status == "ok", cell.error
+        return cell.stdout
+
+    ran(COMPARED)
+    for part in (TIMED, *EIGHT_GB):
+        ran(part)
+    try:
+        copied = ran("print(await timed(taken()))")
+        assert "'taken'" in copied
+        explored = ran("print(await timed(said('print(sum(each[::512].sum() for each in held))')))")
+        assert f"{400 * -(-2_500_000 // 512)}.0" in explored
+        ran("await wait(undone.before_code('held')); held[7][5] = 2")
+        (changed, pages), took = ast.literal_eval(ran("print(await timed(compared()))"))
+        assert changed == ["held"]
+        assert pages <= 4
+        print(f"8 GB: snapshot {copied}, a call that reads all {explored}, undo {took} ms")
+    finally:
+        ran("await wait(undone.close()); del held; os.kill(older, 9); os.waitpid(older, 0)")
+
+
 def explored_and_changed(kernel: NotebookKernel, model: MessagesServer, made: Path) -> tuple[int, int]:
     """A turn with a branch, a file and a variable; gives the snapshot that both use and the keeper beside it."""
     kernel.run("count = 1" + COPIES)
@@ -190,6 +288,13 @@ def explored_and_changed(kernel: NotebookKernel, model: MessagesServer, made: Pa
     snapshot = int(kernel.value("snapshot"))
     keeper, *_ = Path(f"/proc/{snapshot}/task/{snapshot}/children").read_text("ascii").split()
     return snapshot, int(keeper)
+
+
+def test_copies_that_wait_hold_little_memory(kernel: NotebookKernel, model: MessagesServer, project: Path) -> None:
+    """Beside the libraries that are used most; what the kernel writes meanwhile comes on top."""
+    assert kernel.run(BEFORE).status == "ok"
+    snapshot, keeper = explored_and_changed(kernel, model, project / "made.txt")
+    assert 0 < private_memory(snapshot) + private_memory(keeper) < 15 << 20
 
 
 @pytest.mark.parametrize("sign", [signal.SIGSTOP, signal.SIGKILL])

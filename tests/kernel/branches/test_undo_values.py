@@ -19,8 +19,8 @@ from cellwright.kernel.branches.undo import ComparedNames, _Plan, compare
 from cellwright.kernel.branches.undo_values import (
     CannotReturn,
     Look,
-    Looked,
     Send,
+    Value,
     ask,
     look_at,
     restore,
@@ -86,9 +86,10 @@ class Kernel:
             named=frozenset[str]().union(*(each.bound | each.changed | each.used | each.deleted for each in names)),
             by_user=user.bound | user.changed,
         )
-        looked = msgspec.json.decode(ask(self._channel, Look(tuple(asked.named))), type=Looked)
-        now = look_at(self.namespace, {*asked.named, *looked.values})
-        return compare(looked.values, now, asked, force=force)
+        request = Look(tuple(asked.named), with_sharing=True)
+        before = msgspec.json.decode(ask(self._channel, request), type=dict[str, Value])
+        now = look_at(self.namespace, {*asked.named, *before})
+        return compare(before, now, asked, force=force)
 
     def undo(self, users: str = "", *, force: bool = False) -> dict[str, str]:
         """Undo it; what was said of each name, with the reason if it stays."""

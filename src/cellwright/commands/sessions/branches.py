@@ -9,6 +9,7 @@ from typing import Any
 
 from cellwright.agent.thread import JobOwner
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.conversation.kernel_copies import ListedBranch
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.branches.feature import KernelCopies
@@ -42,19 +43,18 @@ async def branches_page(call: CommandCall) -> CommandPage:
 
 def _list(branches: KernelCopies) -> Section:
     rows: list[Row] = [("branch", "since", "own memory", "state")]
-    rows += [
-        (each.owner, time.strftime("%H:%M:%S", time.localtime(each.since)), _size(each.memory), _state(each.running))
-        for each in branches.listing()
-    ]
+    rows += [_row(each, "running" if each.running else "waiting") for each in branches.listing()]
+    has_branch = len(rows) > 1
+    rows += [_row(each, "starts branches by value") for each in branches.templates()]
     text = (
         f"Setting cellwright.branches: {branches.setting}. A branch is a copy of your kernel that ends with Claude's turn; "
         "memory counts only what it does not share with the kernel."
     )
-    return Section("Branches", rows, text if len(rows) > 1 else f"Claude has no branch of your kernel now. {text}")
+    return Section("Branches", rows, text if has_branch else f"Claude has no branch of your kernel now. {text}")
 
 
-def _state(running: bool) -> str:
-    return "running" if running else "waiting"
+def _row(each: ListedBranch, state: str) -> Row:
+    return each.owner, time.strftime("%H:%M:%S", time.localtime(each.since)), _size(each.memory), state
 
 
 def _size(count: int) -> str:
@@ -62,7 +62,7 @@ def _size(count: int) -> str:
 
 
 async def _stopped(branches: KernelCopies, name: str) -> Section:
-    there = [each.owner for each in branches.listing()]
+    there = [each.owner for each in (*branches.listing(), *branches.templates())]
     ended = [owner for owner in there if name in ("all", owner) and await branches.stop(owner)]
     if not ended and name != "all":
         known = ", ".join(there) or "none"

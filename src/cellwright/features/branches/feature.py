@@ -170,11 +170,15 @@ class KernelCopies(Feature):
         """The branches that are there."""
         return () if self._kernel is None else self._kernel.listing()
 
-    async def stop(self, owner: str) -> bool:
-        """End the branch of `owner`; False if it has none."""
-        if self._kernel is None or all(each.owner != owner for each in self._kernel.listing()):
+    def templates(self) -> Sequence[ListedBranch]:
+        """The processes that wait for branches to which variables are given, with names in the place of owners."""
+        return () if self._kernel is None else self._kernel.templates()
+
+    async def stop(self, name: str) -> bool:
+        """End the branch of the owner `name`, or the process of that name; False if there is none."""
+        if self._kernel is None or all(each.owner != name for each in (*self.listing(), *self.templates())):
             return False
-        await self._kernel.end(owner)
+        await self._kernel.end(name)
         return True
 
     async def take(self, name: str, new_name: str) -> str:

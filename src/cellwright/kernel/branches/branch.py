@@ -272,6 +272,10 @@ class Branch:
         """Bytes that it has to itself."""
         return private_memory(self.pid)
 
+    def is_of(self, snapshot: Snapshot | None) -> bool:
+        """Return whether it was forked from `snapshot`."""
+        return self._snapshot is snapshot
+
     async def close(self) -> None:
         """End it with all that it started, and remove its folder."""
         self._alive = False

@@ -15,13 +15,12 @@ from msgspec import Struct
 
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.branches.taken_values import why_not
-from cellwright.kernel.branches.undo_values import Value, difference, look_at, size_of
+from cellwright.kernel.branches.undo_values import IPYTHONS, Value, difference, look_at, size_of
 from cellwright.text import visible_line
 
 MOST_NAMES = 200
 _LINE_CHARS = 300
 
-_OURS = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 _before: dict[str, Value] = {}
 
 
@@ -64,7 +63,7 @@ def report(shell: Any, _arguments: object, _descriptors: Sequence[int]) -> objec
 
 def _names(shell: Any) -> list[str]:
     hidden = shell.user_ns_hidden
-    return [name for name in shell.user_ns if not name.startswith("_") and name not in hidden and name not in _OURS]
+    return [name for name in shell.user_ns if not name.startswith("_") and name not in hidden and name not in IPYTHONS]
 
 
 def change_text(name: str, was: Value | None, now: Value | None) -> str:

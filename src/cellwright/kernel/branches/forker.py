@@ -35,9 +35,13 @@ _LOOKS, _BETWEEN_LOOKS = 8, 0.003
 
 
 class Attempt:
-    """One try to fork. `park` is for the main thread, `fork` for the forker; whoever is late finds that it is over."""
+    """One try to fork. `park` is for the main thread, `fork` for the forker; whoever is late finds that it is over.
 
-    def __init__(self) -> None:
+    `before` is called right before the fork, while all stands still.
+    """
+
+    def __init__(self, before: Callable[[], None] = lambda: None) -> None:
+        self._before = before
         self.parked_seconds = 0.0
         self.forks = -1
         self.has_begun = False
@@ -103,6 +107,7 @@ class Attempt:
                     if self._over:
                         return None
                     if others_rest():
+                        self._before()
                         pid = _fork(child)
                         self.forks = forks()  # the main thread still stands
                         return pid

@@ -32,7 +32,7 @@ from cellwright.kernel.branches.forked.branch_process import BranchOrder
 from cellwright.kernel.branches.forked.outlet import Outlet
 from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset
 from cellwright.kernel.branches.forked.secrets import secrets_of
-from cellwright.kernel.branches.forked.shared_pages import forks, has_other_copies
+from cellwright.kernel.branches.forked.shared_pages import PagesSince
 from cellwright.kernel.branches.forked.snapshot_process import run_snapshot
 from cellwright.kernel.branches.forker import FORK_SECONDS, Attempt, Forker, control_pair
 from cellwright.kernel.branches.processes import memory, open_gpu, resident_memory
@@ -63,6 +63,7 @@ LEAST_LEFT = 256 << 20
 
 TAKE_SECONDS = 10.0
 """The time in which the kernel must be free for a variable that is taken."""
+TEMPLATE = "template"
 _TEMPLATES = 2
 """Processes that wait for branches to which variables are given: one confined, and one that the user has allowed more."""
 _RESTING_PART = 4
@@ -146,6 +147,8 @@ class KernelBranches:
         self.let_go_because = ""
         """The reason why the snapshot that undo was to have is gone, as a sentence."""
         self._branches: dict[str, Branch] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        """Of snapshots that others have followed."""
         self._lock = asyncio.Lock()
 
     @property
@@ -176,11 +179,10 @@ class KernelBranches:
         async with self._lock:
             order = self._runs()
             new = await self._make(for_branches=True)
-            try:
-                await self._end_snapshot()
-            except BaseException:  # cancelled: nobody has it
-                new.end()
-                raise
+            # gigabytes of page tables are given back beside what the new one is for
+            ending = asyncio.ensure_future(_ended(*self._released()))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
             self._snapshot, self._taken_at_order = new, order
             return new.taken
 
@@ -195,10 +197,9 @@ class KernelBranches:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
             return kept.taken
 
-    def pages_tell(self) -> bool:
-        """Return whether pages that the kernel shares are what they were in what is kept: nothing forked it since."""
-        own = [each.pid for each in (self._kept, self._snapshot) if each is not None]
-        return self._kept is not None and self._kept.forks == forks() and not has_other_copies(own)
+    def pages(self) -> PagesSince | None:
+        """The word of the kernel's pages on the time since what is kept was forked."""
+        return None if self._kept is None else self._kept.pages
 
     async def let_go(self) -> None:
         """End what is kept for undo, but not branches."""
@@ -269,7 +270,7 @@ class KernelBranches:
         reason = CELL_RUNS
         while (left := deadline - time.monotonic()) > 0:
             ours, theirs = control_pair()
-            attempt = Attempt()
+            attempt = Attempt(self._before_fork)
             forked_kernel = self._forked(theirs)
             child = functools.partial(run_snapshot, forked_kernel, self._resets, theirs, for_branches=for_branches)
             forked = self._forker.submit(functools.partial(attempt.fork, child, left))
@@ -300,11 +301,21 @@ class KernelBranches:
             finally:
                 theirs.close()
             if pid is not None:
-                return Snapshot(pid, ours, Taken(time.time(), self._cell()), attempt.parked_seconds, attempt.forks)
+                return self._forked_off(pid, ours, attempt)
             ours.close()
             reason = THREADS_COMPUTE
             await asyncio.sleep(_AGAIN_SECONDS)
         raise NoBranch(reason, by_value=True)
+
+    def _before_fork(self) -> None:
+        if (pages := self.pages()) is not None:
+            pages.before_fork()
+
+    def _forked_off(self, pid: int, control: socket.socket, attempt: Attempt) -> Snapshot:
+        if (pages := self.pages()) is not None:
+            pages.after_fork(pid, attempt.forks)
+        pages = PagesSince(pid, attempt.forks)
+        return Snapshot(pid, control, Taken(time.time(), self._cell()), attempt.parked_seconds, pages)
 
     def _all_secrets(self) -> list[bytes]:
         """The key that signs the kernel's messages, and what we were given."""
@@ -478,10 +489,31 @@ class KernelBranches:
         living = [branch for branch in self._branches.values() if branch.alive]
         return [Listed(each.owner, each.began, each.memory(), each.running) for each in living]
 
-    async def end(self, owner: str) -> None:
-        """End the branch of `owner`, if there is one."""
-        if owner in self._branches:
-            await self._end_branch(owner)
+    def templates(self) -> list[Listed]:
+        """The processes from which branches by value are forked."""
+        named = {name: self._templates[confinement] for name, confinement in self._templates_by_name().items()}
+        return [Listed(name, each.taken.at, each.memory(), running=False) for name, each in named.items()]
+
+    def _templates_by_name(self) -> dict[str, Confinement | None]:
+        return {
+            TEMPLATE if number == 1 else f"{TEMPLATE}-{number}": confinement
+            for number, confinement in enumerate(self._templates, 1)
+        }
+
+    async def end(self, name: str) -> None:
+        """End the branch of the owner `name`, or the template of that name with its branches, if there is one."""
+        if name in self._branches:
+            await self._end_branch(name)
+            return
+        templates = self._templates_by_name()
+        if name not in templates:
+            return
+        async with self._lock:
+            confinement = templates[name]
+            template = self._templates.get(confinement)
+            for owner in [owner for owner, branch in self._branches.items() if branch.is_of(template)]:
+                await self._end_branch(owner)
+            await self._end_template(confinement)
 
     async def turn_ended(self, resting: str = "") -> None:
         """End all branches but that of `resting`, whose variables can be taken until it is ended.
@@ -560,13 +592,16 @@ class KernelBranches:
             await self._end_snapshot()
 
     async def _end_snapshot(self) -> None:
-        await self._end_branches()
-        self._by_value = None
+        await _ended(*self._released())
+        await asyncio.gather(*self._ending)
+
+    def _released(self) -> tuple[Sequence[Branch], Snapshot | None]:
+        """The snapshot and its branches, from now on nobody's: whoever gets them ends them."""
+        branches, snapshot = list(self._branches.values()), self._snapshot
+        self._branches.clear()
+        self._snapshot = self._by_value = None
         self._hung.clear()
-        if self._snapshot is not None:
-            snapshot, self._snapshot = self._snapshot, None
-            if snapshot is not self._kept:
-                await asyncio.to_thread(snapshot.end)
+        return branches, None if snapshot is self._kept else snapshot
 
     async def close(self) -> None:
         """End everything."""
@@ -577,6 +612,13 @@ class KernelBranches:
         if self._forker is not None:
             self._forker.close()
             self._forker = None
+
+
+async def _ended(branches: Sequence[Branch], snapshot: Snapshot | None) -> None:
+    for branch in branches:
+        await branch.close()
+    if snapshot is not None:
+        await asyncio.to_thread(snapshot.end)
 
 
 def _end_late(forked: Future[int | None]) -> None:

@@ -14,7 +14,9 @@ from typing import Any
 
 import msgspec
 
+from cellwright.kernel.branches.forked.shared_pages import PagesSince
 from cellwright.kernel.branches.messages import Ready, receive, send
+from cellwright.kernel.branches.processes import private_memory
 
 ANSWER_SECONDS = 10.0
 """A fork of millions of objects on a busy machine is far below."""
@@ -46,12 +48,14 @@ class Taken(msgspec.Struct, frozen=True):
 class Snapshot:
     """A process that waits. `end` is for any thread.
 
-    `parked_seconds`: the main thread stood still for so long. `steps`: the seconds that each reset took. `forks`: how often
-    the kernel had been forked then, this time among them.
+    `parked_seconds`: the main thread stood still for so long. `steps`: the seconds that each reset took. `pages`
+    tell what was written in the kernel since it was forked.
     """
 
-    def __init__(self, pid: int, control: socket.socket, taken: Taken, parked_seconds: float, forks: int = -1) -> None:
-        self.forks = forks
+    def __init__(
+        self, pid: int, control: socket.socket, taken: Taken, parked_seconds: float, pages: PagesSince | None = None
+    ) -> None:
+        self.pages = pages
         self.pid = pid
         self.taken = taken
         self.parked_seconds = parked_seconds
@@ -98,6 +102,10 @@ class Snapshot:
             return os.waitpid(self.pid, os.WNOHANG)[0] == 0
         except ChildProcessError:  # reaped before
             return False
+
+    def memory(self) -> int:
+        """Bytes that it has to itself."""
+        return private_memory(self.pid)
 
     def end(self) -> None:
         """Kill it, and with it every branch of it."""

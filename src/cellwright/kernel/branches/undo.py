@@ -9,27 +9,24 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from cellwright.conversation.kernel_copies import STAY, VariableChange, VariablesPlan
-from cellwright.kernel.branches.forked.shared_pages import is_shared
+from cellwright.kernel.branches.forked.shared_pages import PagesSince
 from cellwright.kernel.branches.forker import control_pair
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.branches.undo_values import (
-    ByPages,
     CannotReturn,
     Look,
-    Looked,
     Send,
     Value,
     Wanted,
     ask,
     difference,
-    is_decided,
     look_at,
     restore,
 )
@@ -61,15 +58,19 @@ class Engine(Protocol):
 
     async def keep(self) -> object: ...
     async def ask_kept(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any: ...
-    def pages_tell(self) -> bool: ...
+    def pages(self) -> PagesSince | None: ...
     async def let_go(self) -> None: ...
 
 
 class _Plan(VariablesPlan, frozen=True):
-    """A plan with what is asked of the copy: `removed` are names that were not there."""
+    """A plan with what is asked of the copy: `removed` are names that were not there.
+
+    `read`: the bytes of large arrays and frames that were read in the kernel to find the changes.
+    """
 
     wanted: Wanted = Wanted((), {}, {})
     removed: tuple[str, ...] = ()
+    read: int = 0
 
 
 class ComparedNames(Struct, frozen=True):
@@ -102,12 +103,14 @@ class UndoneInKernel:
         self._jobs = jobs
         self._sources: list[CellNames] = []
         self._since = 0
+        self._ending: set[asyncio.Task[None]] = set()
         self._is_there = False
         self.why_not = ""
 
     async def begin(self) -> None:
         """Another turn begins: the copy of the last one goes."""
         self._sources, self.why_not, self._is_there = [], "", False
+        await asyncio.gather(*self._ending)
         await self._engine.let_go()
 
     async def before_code(self, source: str) -> None:
@@ -127,21 +130,11 @@ class UndoneInKernel:
         if not self._is_there:
             return VariablesPlan(note=f"{STAY} {self.why_not}".strip())
         names = self._names()
+        pages = self._engine.pages()
+        looking = asyncio.ensure_future(self._now(names.named, pages))  # beside the copy, another process
         try:
             async with self._helper() as channel:
-                before = await _looked(channel, Look(tuple(sorted(names.named))))
-                now = await self._now({*names.named, *before}, is_shared)
-                pages_tell = self._engine.pages_tell()
-                open_ = [
-                    name
-                    for name in before.keys() & now.keys()
-                    if not is_decided(
-                        before[name], now[name] if pages_tell else structs.replace(now[name], shared=False)
-                    )
-                ]
-                if open_:
-                    before |= await _looked(channel, Look(tuple(sorted(open_)), again=True))
-                    now |= await self._now(open_, None)
+                before, now = await self._compared(channel, names.named, pages, looking)
         except _KernelBusy as why:
             return VariablesPlan(note=f"Variables were not compared: {why}.")
         except (NoBranch, CannotReturn, OSError) as error:
@@ -149,9 +142,41 @@ class UndoneInKernel:
             # whoever is asked again, as the commands do, waits no second time
             self._is_there, self.why_not = False, f"{text[:1].upper()}{text[1:]}."
             return VariablesPlan(note=f"{STAY} {self.why_not}")
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
         return compare(before, now, names, force=force)
 
-    async def _now(self, names: Iterable[str], by_pages: ByPages | None) -> dict[str, Value]:
+    async def _compared(
+        self,
+        channel: socket.socket,
+        named: Set[str],
+        pages: PagesSince | None,
+        looking: Awaitable[dict[str, Value]],
+    ) -> tuple[dict[str, Value], dict[str, Value]]:
+        """The variables `named`, and those that shared parts with them: before, and now.
+
+        Of large buffers only the pages that were written are read. Where pages do not tell, all is read.
+        """
+        before = await _looked(channel, Look(tuple(sorted(named)), with_sharing=True, large=()))
+        now = await looking
+        if others := before.keys() - named:
+            now |= await self._now(others, pages)
+        tell = pages is not None and pages.tell()
+        alike = [
+            name for name in before.keys() & now.keys() if now[name].large and before[name].digest == now[name].digest
+        ]
+        whole = {name for name in alike if not (tell and before[name].has_buffers_of(now[name]))}
+        if written := {name for name in alike if now[name].pages} - whole:
+            large = tuple(buffer for name in written for buffer in now[name].large)
+            before |= await _looked(channel, Look(tuple(sorted(written)), large=large))
+        if whole:
+            before |= await _looked(channel, Look(tuple(sorted(whole))))
+            now |= await self._now(whole, None)
+        return before, now
+
+    async def _now(self, names: Iterable[str], pages: PagesSince | None) -> dict[str, Value]:
+        by_pages = None if pages is None else pages.written
         found: dict[str, Value] = await self._between_cells(lambda: look_at(self._namespace, names, by_pages))
         return found
 
@@ -196,6 +221,7 @@ class UndoneInKernel:
 
     async def close(self) -> None:
         """Let the copy go."""
+        await asyncio.gather(*self._ending)
         await self._engine.let_go()
 
     @contextlib.asynccontextmanager
@@ -211,8 +237,14 @@ class UndoneInKernel:
                 with contextlib.suppress(OSError):
                     ours.shutdown(socket.SHUT_RDWR)  # a thread may still wait for it, and Python's end for that thread
                 ours.close()
-                with contextlib.suppress(NoBranch):
-                    await self._engine.ask_kept(f"{_MODULE}:end_helper", pid)
+                # nobody waits: it gives back the page tables of all that the kernel holds
+                ending = asyncio.ensure_future(self._end_helper(pid))
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+
+    async def _end_helper(self, pid: int) -> None:
+        with contextlib.suppress(NoBranch):
+            await self._engine.ask_kept(f"{_MODULE}:end_helper", pid)
 
     def _names(self) -> ComparedNames:
         runs = [run for run in self._cells.runs(self._since) if run.by == "user" and run.source and not run.is_prompt]
@@ -225,7 +257,7 @@ class UndoneInKernel:
 
 
 async def _looked(channel: socket.socket, request: Look) -> dict[str, Value]:
-    return msgspec.json.decode(await asyncio.to_thread(ask, channel, request), type=Looked).values
+    return msgspec.json.decode(await asyncio.to_thread(ask, channel, request), type=dict[str, Value])
 
 
 def compare(
@@ -255,7 +287,7 @@ def compare(
             (back if was is not None else removed).append(name)
     in_place = {name: before[name].address for name in back if name in now and _stays(before[name], now[name])}
     wanted = Wanted(tuple(back), in_place, kept)
-    return _Plan(tuple(changes), "", wanted, tuple(removed))
+    return _Plan(tuple(changes), "", wanted, tuple(removed), sum(each.read for each in now.values()))
 
 
 def _every(names: CellNames) -> Set[str]:
@@ -265,7 +297,7 @@ def _every(names: CellNames) -> Set[str]:
 def _is_unchanged(was: Value | None, is_now: Value | None) -> bool:
     if was is None or is_now is None:
         return was is is_now
-    return bool(was.digest) and was.digest == is_now.digest
+    return bool(was.digest) and (was.digest, was.pages) == (is_now.digest, is_now.pages)
 
 
 def _refused(was: Value | None, is_now: Value | None, *, named: bool) -> str | None:

@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.kernel.branches.forked.resets import end_with_parent
-from cellwright.kernel.branches.forked.shared_pages import address_of
+from cellwright.kernel.branches.forked.shared_pages import Pages, address_of, part_of
 from cellwright.kernel.branches.snapshot import end_child
 from cellwright.kernel.namespace.types.description import is_exactly, short_name
 from cellwright.text import counted
@@ -36,7 +36,8 @@ MOST_OBJECTS = 200_000
 
 LONGEST_TEXT = 24
 
-ByPages = Callable[[memoryview], bool]
+ByPages = Callable[[memoryview], Pages]
+"""Says which pages of a large buffer are to be read; the others are known to hold what they held."""
 
 LARGE_BYTES = 1 << 20
 """Buffers above are compared by their pages where that is possible: reading 2 GB takes more than a second."""
@@ -45,8 +46,21 @@ _NO_PARTS = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionTy
 _PLAIN = (str, bytes, int, float, bool, complex, type(None))
 _ONLY_PLAIN = frozenset(_PLAIN)
 
+IPYTHONS = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
+"""Names that a shell gives to each notebook."""
+
+_SHELLS = frozenset({"IPython.core.interactiveshell", "IPython.terminal.interactiveshell", "ipykernel.zmqshell"})
+
 _LENGTH = struct.Struct("!Q")
 _CHUNK = 1 << 20
+
+
+class Large(Struct, frozen=True):
+    """A large buffer, and which of its pages were read."""
+
+    address: int
+    size: int
+    pages: Pages
 
 
 class Value(Struct, frozen=True):
@@ -65,10 +79,16 @@ class Value(Struct, frozen=True):
     text: str = ""
     in_place: bool = False
     plain: bool = False
-    large: tuple[tuple[int, int], ...] = ()
-    """Addresses and sizes of the large buffers whose contents the digest leaves out."""
-    shared: bool = False
-    """All of these are pages that nobody has written to since the fork."""
+    large: tuple[Large, ...] = ()
+    """The large buffers whose contents `digest` leaves out; that of the pages that were read is `pages`."""
+    pages: str = ""
+    read: int = 0
+    """Bytes of large buffers that were read."""
+
+    def has_buffers_of(self, other: Value) -> bool:
+        """Return whether all large buffers are where those of `other` are."""
+        own, its = ([(each.address, each.size) for each in value.large] for value in (self, other))
+        return own == its
 
 
 def difference(was: Value, value: Value) -> str:
@@ -102,28 +122,18 @@ class CannotReturn(Exception):
 
 
 def look_at(namespace: Mapping[str, Any], names: Iterable[str], by_pages: ByPages | None = None) -> dict[str, Value]:
-    """Describe those of `names` that `namespace` has. Runs what classes define for pickling.
-
-    With `by_pages`, which says of a large buffer whether nobody has written to it since the fork, what these hold is not
-    read (`is_decided`).
-    """
+    """Describe those of `names` that `namespace` has. Runs what classes define for pickling."""
     return {name: _look_at(namespace, namespace[name], by_pages) for name in names if name in namespace}
-
-
-def is_decided(was: Value, value: Value) -> bool:
-    """Return whether the digests of two values, looked at by pages, say whether they are the same."""
-    return was.digest != value.digest or not value.large or (was.large == value.large and value.shared)
 
 
 def _look_at(namespace: Mapping[str, Any], value: Any, by_pages: ByPages | None) -> Value:
     rows, columns = _extent(value)
     text = repr(value) if type(value) in (int, float, bool, complex, type(None)) else ""
-    digest, error = "", ""
-    large: list[tuple[int, int, bool]] = []
+    digests, error = _Digests(by_pages), ""
     try:
-        digest = _digest(namespace, value, by_pages, large)
+        digest = digests.of(namespace, value)
     except Exception as raised:  # noqa: BLE001 - a class may raise what it likes
-        error = str(raised) or type(raised).__name__
+        digest, error = "", str(raised) or type(raised).__name__
     return Value(
         address=id(value),
         digest=digest,
@@ -134,28 +144,45 @@ def _look_at(namespace: Mapping[str, Any], value: Any, by_pages: ByPages | None)
         text=text if len(text) <= LONGEST_TEXT else "",
         in_place=_can_change_in_place(value),
         plain=isinstance(value, (*_PLAIN, *_NO_PARTS)),
-        large=tuple((address, size) for address, size, _ in large),
-        shared=all(shared for _, _, shared in large),
+        large=tuple(digests.large),
+        pages=digests.pages,
+        read=digests.read,
     )
 
 
-def _digest(
-    namespace: Mapping[str, Any], value: Any, by_pages: ByPages | None, large: list[tuple[int, int, bool]]
-) -> str:
-    """The digest of `value`; with `by_pages` without large buffers, which go to `large` by address, size and its word."""
-    summed = hashlib.sha256()
+class _Digests:
+    """The digest of a value, and with `by_pages` one of its own for the pages of large buffers that are to be read."""
 
-    def add(buffer: pickle.PickleBuffer) -> None:
+    def __init__(self, by_pages: ByPages | None) -> None:
+        self.large: list[Large] = []
+        self.read = 0
+        self._by_pages = by_pages
+        self._summed = hashlib.sha256()
+        self._of_pages = hashlib.sha256()
+
+    @property
+    def pages(self) -> str:
+        return self._of_pages.hexdigest() if any(each.pages for each in self.large) else ""
+
+    def of(self, namespace: Mapping[str, Any], value: Any) -> str:
+        target = io.BytesIO()
+        _Pickler(target, namespace, {}, self._add).dump(value)
+        self._summed.update(target.getbuffer())
+        return self._summed.hexdigest()
+
+    def _add(self, buffer: pickle.PickleBuffer) -> None:
         with buffer.raw() as raw:
-            if by_pages is None or raw.nbytes < LARGE_BYTES:
-                summed.update(raw)
+            if raw.nbytes < LARGE_BYTES:
+                self._summed.update(raw)
+            elif self._by_pages is None:
+                self._summed.update(raw)
+                self.read += raw.nbytes
             else:
-                large.append((address_of(raw), raw.nbytes, by_pages(raw)))
-
-    target = io.BytesIO()
-    _Pickler(target, namespace, {}, add).dump(value)
-    summed.update(target.getbuffer())
-    return summed.hexdigest()
+                pages = self._by_pages(raw)
+                self.large.append(Large(address_of(raw), raw.nbytes, pages))
+                for part in part_of(raw, pages):
+                    self._of_pages.update(part)
+                    self.read += part.nbytes
 
 
 def _extent(value: Any) -> tuple[int, int]:
@@ -247,18 +274,25 @@ def sharing(namespace: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """The variables that share a part which can change with one of `names`, without these."""
     named = set(names)
     left = [MOST_OBJECTS]
-    parts = {part for name in named & namespace.keys() for part in _parts(namespace[name], left)}
-    others = [name for name in dict(namespace) if name not in named and not name.startswith("_")]
-    return [name for name in others if parts and not parts.isdisjoint(_parts(namespace[name], left))]
+    parts = {part for name in named & namespace.keys() for part in _parts(namespace[name], namespace, left)}
+    others = [
+        name for name in dict(namespace) if name not in named and not name.startswith("_") and name not in IPYTHONS
+    ]
+    return [name for name in others if parts and not parts.isdisjoint(_parts(namespace[name], namespace, left))]
 
 
-def _parts(value: Any, left: list[int]) -> Iterator[int]:
-    """The addresses of `value` and all that it consists of, but what never changes."""
-    seen: set[int] = set()
+def _parts(value: Any, namespace: Mapping[str, Any], left: list[int]) -> Iterator[int]:
+    """The addresses of `value` and all that it consists of, but what never changes.
+
+    A value that holds the shell or the namespace does not consist of it: each variable would share parts with all others.
+    """
+    seen = {id(namespace)}
     waiting = [value]
     while waiting and left[0] > 0:
         part = waiting.pop()
         if isinstance(part, (*_NO_PARTS, *_PLAIN)) or id(part) in seen:
+            continue
+        if type(part).__module__ in _SHELLS:
             continue
         left[0] -= 1
         seen.add(id(part))
@@ -380,23 +414,20 @@ def _put_back(value: Any, contents: Any) -> None:
 
 
 class Look(Struct, frozen=True, tag="look"):
-    """Asks for `names`, and for those that share parts with them; `again`: for these alone, with all that they hold."""
+    """Asks for `names`; `with_sharing`: and for those that share parts with them.
+
+    Of large buffers only the pages that `large` names are read, and with None all.
+    """
 
     names: tuple[str, ...]
-    again: bool = False
+    with_sharing: bool = False
+    large: tuple[Large, ...] | None = None
 
 
 class Send(Struct, frozen=True, tag="send"):
     """Asks for values."""
 
     wanted: Wanted
-
-
-class Looked(Struct, frozen=True):
-    """The answer to `Look`. `addresses` are of all variables."""
-
-    values: dict[str, Value]
-    addresses: dict[str, int]
 
 
 def start_helper(shell: Any, _arguments: object, descriptors: Sequence[int]) -> int:
@@ -425,17 +456,22 @@ def serve(namespace: Mapping[str, Any], channel: socket.socket) -> None:
         request = msgspec.json.decode(data, type=Look | Send)
         try:
             if isinstance(request, Look):
-                others = () if request.again else sharing(namespace, request.names)
+                others = sharing(namespace, request.names) if request.with_sharing else ()
                 names = dict.fromkeys((*request.names, *others))
-                addresses = {name: id(value) for name, value in namespace.items()}
-                by_pages: ByPages | None = None if request.again else lambda _: False  # the kernel's pages tell
-                answer = msgspec.json.encode(Looked(look_at(namespace, names, by_pages), addresses))
+                answer = msgspec.json.encode(look_at(namespace, names, _pages_asked_for(request.large)))
             else:
                 answer = pickled(namespace, request.wanted)
         except BaseException as error:  # noqa: BLE001 - the kernel says it
             send(channel, b"!" + (str(error) or type(error).__name__).encode("utf-8", "replace"))
         else:
             send(channel, b"=" + answer)
+
+
+def _pages_asked_for(large: Sequence[Large] | None) -> ByPages | None:
+    if large is None:
+        return None
+    asked_for = {(each.address, each.size): each.pages for each in large}
+    return lambda raw: asked_for.get((address_of(raw), raw.nbytes), ())
 
 
 def ask(channel: socket.socket, request: Look | Send) -> bytes:
