@@ -89,10 +89,19 @@ class CompactionSettings(Struct, frozen=True, kw_only=True):
     own_api: bool = False
     clear_tool_results: bool = False
 
+    def window_of(self, model: str) -> int:
+        """The tokens of the window of `model` that may be used."""
+        window = limits(model).context_window
+        return min(window, self.window or window)
+
     def limit(self, model: str) -> int:
         """The tokens at which a conversation with `model` is summed up."""
-        window = limits(model).context_window
-        return round(self.share * min(window, self.window or window))
+        return round(self.share * self.window_of(model))
+
+    def summary_tokens(self, model: str) -> int:
+        """The most that a summary by `model` may take; of a small window of another model than Claude, a quarter."""
+        most = min(SUMMARY_TOKENS, limits(model).max_output)
+        return most if limits(model).known else min(most, self.window_of(model) // 4)
 
     def results_cleared_at(self, model: str) -> int | None:
         """The tokens from which on the API leaves old results of tools out in requests to `model`; None: it keeps them."""
@@ -273,14 +282,14 @@ class Compaction:
 
     async def _of_shortened(self, model: str, focus: str) -> _Summary | None:
         """The model's summary of the conversation as text, of which long results and the middle are left out."""
-        chars = int(SHORTENED_SHARE * limits(model).context_window) * CHARS_PER_TOKEN
+        chars = int(SHORTENED_SHARE * self._agent.compaction.window_of(model)) * CHARS_PER_TOKEN
         text = shortened(self._session.messages, chars)
         request = Request(
             model=model,
             system=b"[]",
             tools=b"[]",
             messages=[user_message(f"{text}\n\n{request_text(focus, self._trigger)}")],
-            max_tokens=min(SUMMARY_TOKENS, limits(model).max_output),
+            max_tokens=self._agent.compaction.summary_tokens(model),
             options=RequestOptions(thinking=self._agent.model_settings.thinking),
             cache_whole=False,
         )
@@ -298,7 +307,8 @@ class Compaction:
         return list(messages[: next(answers, len(messages))])
 
     async def _asked(self, model: str, messages: Sequence[bytes], focus: str) -> _Summary | None:
-        request = request_of_session(self._agent, self._session, model, messages, SUMMARY_TOKENS)
+        most = self._agent.compaction.summary_tokens(model)
+        request = request_of_session(self._agent, self._session, model, messages, most)
         if self._own_api:
             instructions = request_text(focus, self._trigger) if focus.strip() else ""
             try:
