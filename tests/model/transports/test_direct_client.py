@@ -146,9 +146,8 @@ def test_a_request_on_a_kept_connection_that_closes_as_it_comes_is_sent_on_anoth
     async def answer(head, reader, writer):
         nonlocal requests
         requests += 1
-        if requests == 2:  # it came on the kept connection, which the server closes just then
-            return False
-        writer.write(plain(b"whole"))
+        writer.write(plain(b"whole") if requests != 2 else b"")
+        return requests != 2  # the second came on the kept connection, which the server closes just then
 
     async def main() -> None:
         async with served(answer) as (url, opened):
