@@ -121,9 +121,9 @@ leg-jupyterhub: $(HUB)/.installed build
 	PATH="$(CURDIR)/$(HUB)/node/node_modules/.bin:$(CURDIR)/$(HUB)/bin:$$PATH" CELLWRIGHT_REQUIRE_HUB=1 \
 	  $(HUB)/bin/python -m pytest -m hub -q
 
-# what users install, by the pip of the interpreter that made $(VENV), into an environment of its own; a busy machine installs for minutes
+# what users install, by the pip of the interpreter that made $(VENV), into an environment of its own
 leg-wheel: $(VENV)/.test $(VENV)/.release build
-	$(PYTEST) tests/legs/wheel -m wheel -q --timeout=1800
+	$(PYTEST) tests/legs/wheel -m wheel -q
 
 # the package that drives Claude Code, and the program in it; what it needs besides is there for the tests
 $(OTHER)/claude-code: pyproject.toml $(VENV)/.test
@@ -230,7 +230,7 @@ reel: $(VENV)/.test build  ## every pictured scene in light and dark, at 1440x90
 	CELLWRIGHT_REEL=$(or $(REEL),$(CURDIR)/build/reel) $(PYTEST) $(or $(TESTS),tests/e2e) -m "$(SCENES)" -q
 
 sizes: $(VENV)/.test $(VENV)/.release build  ## packages and sizes of an installation, measured into docs/installation.json; then `make written`
-	CELLWRIGHT_WRITE_SIZES=1 $(PYTEST) tests/legs/wheel/test_sizes.py tests/legs/wheel/test_release.py -m wheel -q --timeout=1800 -k "brings or bit_for_bit"
+	CELLWRIGHT_WRITE_SIZES=1 $(PYTEST) tests/legs/wheel/test_sizes.py tests/legs/wheel/test_release.py -m wheel -q -k "brings or bit_for_bit"
 
 example-recordings: $(VENV)/.test  ## the example notebooks and what they are played from, made anew
 	$(BIN)/python notebooks/record_examples.py
