@@ -28,7 +28,7 @@ _OF_A_CELL = (*_RUN_DEFAULTS, "context")
 """Options that hold for a cell that gives none, and are no layer of the settings."""
 
 
-class _Whole(Int[Any, Any]):
+class _Whole(Int):  # type: ignore[type-arg]  # older traitlets, as of Colab, have no parameters
     """A whole number, also one of numpy's."""
 
     def validate(self, obj: Any, value: Any) -> Any:
