@@ -101,6 +101,10 @@ class ModelSettings(RequestOptions):
 USUAL_MODEL_SETTINGS = ModelSettings()
 
 
+SUMMARY_TOKENS = 16_000
+"""The most that a summary may take, its thinking included."""
+
+
 class CompactionSettings(Struct, frozen=True, kw_only=True):
     """When a conversation is summed up by itself: at the part `share` of the model's window, or of `window` tokens if that
     is less. `own_api`: by the API's own compaction where it is there. `clear_tool_results`: before that, the API leaves old
@@ -113,10 +117,19 @@ class CompactionSettings(Struct, frozen=True, kw_only=True):
     own_api: bool = False
     clear_tool_results: bool = False
 
+    def window_of(self, model: str) -> int:
+        """The tokens of the window of `model` that may be used."""
+        window = limits(model).context_window
+        return min(window, self.window or window)
+
     def limit(self, model: str) -> int:
         """The tokens at which a conversation with `model` is summed up."""
-        window = limits(model).context_window
-        return round(self.share * min(window, self.window or window))
+        return round(self.share * self.window_of(model))
+
+    def summary_tokens(self, model: str) -> int:
+        """The most that a summary by `model` may take; of a small window of another model than Claude, a quarter."""
+        most = min(SUMMARY_TOKENS, limits(model).max_output)
+        return most if limits(model).known else min(most, self.window_of(model) // 4)
 
     def results_cleared_at(self, model: str) -> int | None:
         """The tokens from which on the API leaves old results of tools out in requests to `model`; None: it keeps them."""

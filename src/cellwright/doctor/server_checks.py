@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import urllib.parse
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -30,8 +31,11 @@ MODELS_PATH = "/v1/models?limit=100"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """A picture of one pixel, as PNG in base64."""
 
-LONG_TEXT = "The quick brown fox jumps over the lazy dog. " * 400
-"""About 4,000 tokens: the API keeps no shorter beginning in its cache."""
+SENTENCE = "The quick brown fox jumps over the lazy dog. "
+CLAUDES_SENTENCES = 400
+"""About 4,000 tokens: Anthropic's API keeps no shorter beginning in its cache."""
+OTHERS_SENTENCES = 60
+"""About 600 tokens: a small machine reads twenty a second."""
 
 TOOL = {
     "name": "note_number",
@@ -179,26 +183,47 @@ async def _count_tokens(server: _Server) -> str:
 
 
 async def _caching(server: _Server) -> str:
-    system = [{"type": "text", "text": LONG_TEXT, "cache_control": {"type": "ephemeral"}}]
-    await server.send(system=system)
-    usage = (await server.send(system=system)).get("usage") or {}
+    text = SENTENCE * (CLAUDES_SENTENCES if limits(server.model).known else OTHERS_SENTENCES)
+    system = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
+    await server.send(system=system, max_tokens=1)
+    usage = (await server.send(system=system, max_tokens=1)).get("usage") or {}
     if not usage.get("cache_read_input_tokens"):
         raise _Refused("marks of the cache are taken, and nothing is said to come from it")
     return "a second request reads from the cache"
 
 
 async def _window(server: _Server) -> str:
-    async with server.transport.get(f"/v1/models/{server.model}", seconds=SECONDS) as reply:
-        content = await reply.body(100_000)
     if limits(server.model).known:
         return f"{limits(server.model).context_window:,} tokens, as Claude has"
+    described = await _json(server.transport, f"/v1/models/{urllib.parse.quote(server.model, safe='')}")
+    listed = (await _json(server.transport, MODELS_PATH)).get("data")
+    models = [described, *(listed if isinstance(listed, list) else ())]
+    sizes = [_window_of(each) for each in models if isinstance(each, dict) and each.get("id") == server.model]
+    size = next((each for each in sizes if isinstance(each, int)), None)
+    if size is None:
+        raise _Refused("`/v1/models` names no size")
+    return f"{size:,} tokens: set `CLAUDE_CODE_AUTO_COMPACT_WINDOW={size}`"
+
+
+def _window_of(model: Mapping[str, Any]) -> Any:
+    """The size of the window by the names of Anthropic's API, vLLM and llama.cpp."""
+    meta = model.get("meta")
+    return (
+        model.get("max_input_tokens")
+        or model.get("max_model_len")
+        or (meta.get("n_ctx") if isinstance(meta, dict) else None)
+    )
+
+
+async def _json(transport: Transport, path: str) -> dict[str, Any]:
+    """The JSON object at `path`, empty where there is none."""
+    async with transport.get(path, seconds=SECONDS) as reply:
+        content = await reply.body(1_000_000)
     try:
-        size = json.loads(content).get("max_input_tokens") if reply.status == 200 else None
-    except (ValueError, AttributeError):
-        size = None
-    if not isinstance(size, int):
-        raise _Refused("`/v1/models` has no `max_input_tokens`")
-    return f"{size:,} tokens"
+        found = json.loads(content) if reply.status == 200 else {}
+    except ValueError:
+        found = {}
+    return found if isinstance(found, dict) else {}
 
 
 _TRIED: Mapping[str, Callable[[_Server], Awaitable[str]]] = {
@@ -250,10 +275,8 @@ async def _tried(url: str, environ: Mapping[str, str], model: str) -> list[Findi
 
 async def _first_model(transport: Transport) -> str:
     try:
-        async with transport.get(MODELS_PATH, seconds=SECONDS) as reply:
-            listed = json.loads(await reply.body(1_000_000)) if reply.status == 200 else {}
-        return str(listed["data"][0]["id"])
-    except (RequestFailed, ValueError, LookupError, TypeError):
+        return str((await _json(transport, MODELS_PATH))["data"][0]["id"])
+    except (RequestFailed, LookupError, TypeError):
         return ""
 
 

@@ -43,7 +43,7 @@ from cellwright.python_api.ask_options import (
     SharedSession,
     answer_type_of,
     callback_of,
-    check_options,
+    checked_options,
     run_options,
     spelled_out,
 )
@@ -119,7 +119,7 @@ class Agent:
         **options: Unpack[AgentOptions],
     ) -> None:
         folder = existing_folder(Path.cwd() if cwd is None else cwd)
-        given = _checked(options)
+        given = checked_options(options, AGENT_DEFAULTS)
         self._options = {name: value for name, value in given.items() if name not in CHOSEN}
         self._places = {"cwd": folder, "setting_sources": setting_sources, "settings": settings, "plugins": plugins}
         inline = _inline(settings, folder)
@@ -207,7 +207,7 @@ class Agent:
                 yield event
 
     def _for_prompt(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        given = {**self._options, **_checked(options)}
+        given = {**self._options, **checked_options(options, AGENT_DEFAULTS)}
         if "schema" in options or "output_schema" in options:  # two names of one option
             given = {**given, "schema": options.get("schema"), "output_schema": options.get("output_schema")}
         return given
@@ -440,11 +440,6 @@ def _at_once(work: Coroutine[Any, Any, T]) -> T:
     work.close()
     message = "This waits for the agent's own thread, which calls it. Use `asyncio.to_thread`, or call it elsewhere."
     raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
-
-
-def _checked(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    check_options(options, AGENT_DEFAULTS)
-    return options
 
 
 def _scopes(names: Sequence[str] | None) -> tuple[Any, ...]:

@@ -37,7 +37,7 @@ from cellwright.python_api.ask_options import (
     SHARED,
     answer_type_of,
     callback_of,
-    check_options,
+    checked_options,
     run_options,
     spelled_out,
 )
@@ -232,7 +232,7 @@ def request_of(
     here: ProcessConversation, prompt: Prompt, options: Mapping[str, Any]
 ) -> tuple[RunRequest, AnswerType | None, CanUseTool | None]:
     """The request of a prompt, the type of its answer, and who is asked for permissions. Raises as `ask`."""
-    check_options(options, ASK_DEFAULTS)
+    options = checked_options(options, ASK_DEFAULTS)
     conversation = here.conversation
     typed, session = answer_type_of(options), options.get("session", SHARED)
     if session is None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.permission_callback import permission_callback
 from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
 from cellwright.agent.tool import Tool
-from cellwright.config.settings.option_table import BY_NAME, OPTIONS, TEXT, Option
+from cellwright.config.settings.option_table import BY_NAME, COUNT, OPTIONS, TEXT, Option
 from cellwright.conversation.runs.run_options import RunOptions, given_agents, options_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.mcp.discovery import bad_servers, named_servers, server_file
@@ -54,7 +54,11 @@ AGENT_DEFAULTS: Mapping[str, Any] = {option.name: option.default for option in A
 MAP_DEFAULTS: Mapping[str, Any] = {option.name: option.default for option in AGENT_ROWS if option.in_map}
 ASK_DEFAULTS: Mapping[str, Any] = {**AGENT_DEFAULTS, SESSION.name: SESSION.default}
 
-_ROWS = {option.name: option for option in (*AGENT_ROWS, SESSION)}
+CONCURRENCY = Option("concurrency", "", COUNT.meaning("a whole number of prompts"), "", default=8, above_zero=True)
+OF_ALL_PROMPTS: Mapping[str, Any] = {CONCURRENCY.name: CONCURRENCY.default, "budget": None}
+"""The options of `map` that hold for its prompts together."""
+
+_ROWS = {option.name: option for option in (*AGENT_ROWS, SESSION, CONCURRENCY)}
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -76,8 +80,11 @@ def spelled_out(defaults: Mapping[str, Any]) -> Callable[[Function], Function]:
     return decorate
 
 
-def check_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Raises TypeError for an option that there is not or that is of another type, CellwrightError for a wrong value."""
+def checked_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, as plain values of their types.
+
+    Raises TypeError for an option that there is not or that is of another type, CellwrightError for a wrong value.
+    """
     if unknown := set(options) - set(defaults):
         raise TypeError(f"unknown option: {', '.join(sorted(unknown))}; there are {', '.join(defaults)}")
     for name, value in options.items():
@@ -92,6 +99,7 @@ def check_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> No
         if option.python_names and value not in (None, *option.python_names):
             message = f"{name} is {value!r}; it is {option.kind.expected}. Nothing was sent."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return {name: _ROWS[name].kind.plain(value) for name, value in options.items()}
 
 
 def _are_tools(value: Any) -> bool:

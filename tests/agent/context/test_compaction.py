@@ -53,6 +53,14 @@ def sizes(played):
     ]
 
 
+@pytest.mark.parametrize(
+    ("model", "window", "tokens"),
+    [("qwen3-coder", 8_192, 2_048), ("qwen3-coder", None, 16_000), ("claude-opus-5-5", 8_192, 16_000)],
+)
+def test_a_summary_leaves_room_in_a_small_window(model, window, tokens):
+    assert CompactionSettings(window=window).summary_tokens(model) == tokens
+
+
 def test_a_turn_goes_on_behind_its_summary(play):
     played = play(digging(20), "Dig at Brest, please.", tools=[dig], compaction=SMALL)
     assert played.end.ok, played.end.error

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import io
 import re
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,9 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from cellwright.agent.hooks.callbacks import HookMatcher
-from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
+from cellwright.agent.prompt import ContextItems, ContextProvider, FullPrompt, PromptContext
 from cellwright.conversation.core import Host
+from cellwright.conversation.features.context import gather_context
 from cellwright.conversation.prompts.mentions import find_mentions
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
@@ -277,6 +281,34 @@ def test_a_mistake_of_ours_does_not_keep_the_prompt_from_being_sent(talk: Talk) 
     talk.say("hello @a.py", context=(broken,))
     assert talk.told == [("file", "a.py")]
     assert talk.notices == ["Some context could not be sent with the prompt: ZeroDivisionError: our mistake"]
+
+
+def test_nothing_is_left_unawaited_when_a_run_is_stopped_at_its_first_step() -> None:
+    called: list[str] = []
+
+    async def waits(_moment: PromptContext) -> ContextItems:
+        return ContextItems()
+
+    def provider(moment: PromptContext) -> Awaitable[ContextItems]:
+        called.append("asked")
+        return waits(moment)
+
+    async def stopped() -> None:
+        any_moment: Any = None
+        collect = gather_context(FullPrompt(words=()), [provider, provider], any_moment).collect_context
+        assert collect is not None
+        task = asyncio.create_task(collect())
+        await asyncio.sleep(0)  # the providers are asked, and what they gave has not begun
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        asyncio.run(stopped())
+        gc.collect()
+    assert called == ["asked", "asked"]
+    assert [str(each.message) for each in heard if issubclass(each.category, RuntimeWarning)] == []
 
 
 BRACKETED = (

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from traitlets.config import Config
 
@@ -23,7 +24,7 @@ from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.option_parser import OPTIONS, parse_line
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.run.cell_run import run_options as options_of_cell
-from cellwright.python_api.ask_options import ASK_DEFAULTS, check_options
+from cellwright.python_api.ask_options import ASK_DEFAULTS, checked_options
 from cellwright.python_api.ask_options import run_options as options_of_ask
 from cellwright.terminal.arguments import parse, parser
 from cellwright.terminal.terminal_conversation import inline_settings
@@ -198,7 +199,7 @@ def test_python_and_the_panel_come_to_the_same(place: Path) -> None:
         given = {"tool_names": list(value) if isinstance(value, tuple) else value, "code_context": "code"}.get(
             field, value
         )
-        check_options({name: given}, ASK_DEFAULTS)
+        checked_options({name: given}, ASK_DEFAULTS)
         more = {"builtin_tools": False} if field == "tool_names" else {}
         found = {"Python": options_of_ask({name: given, **more}, None, place, {})}
         if name := named(title, "panel"):
@@ -208,10 +209,26 @@ def test_python_and_the_panel_come_to_the_same(place: Path) -> None:
     assert wrong == []
 
 
+def test_numbers_of_other_libraries_are_numbers_of_python() -> None:
+    wrong = []
+    for option in (row for row in TABLE if row.python and row.kind.trait in ("whole", "number")):
+        for given in (np.int64(3), np.uint8(3), np.array(3), *[np.float32(3)] * (option.kind.trait == "number")):
+            if option.kind.trait == "number" and isinstance(given, np.ndarray):
+                continue
+            found = checked_options({option.name: given}, ASK_DEFAULTS)[option.name]
+            wrong += [] if type(found) in (int, float) and found == 3 else [(option.name, given, found)]
+        for given in (True, np.True_, "3", np.float64("nan") if option.kind.trait == "whole" else 1j):
+            with pytest.raises(TypeError, match=option.name):
+                checked_options({option.name: given}, ASK_DEFAULTS)
+    assert wrong == []
+    with pytest.raises(CellwrightError, match="greater than 0"):
+        checked_options({"max_turns": np.int64(0)}, ASK_DEFAULTS)
+
+
 @pytest.mark.parametrize("name", [option.name for option in TABLE if option.python_names])
 def test_python_takes_no_value_that_an_option_does_not_have(name: str) -> None:
     with pytest.raises(CellwrightError) as refused:
-        check_options({name: "enormous"}, ASK_DEFAULTS)
+        checked_options({name: "enormous"}, ASK_DEFAULTS)
     assert refused.value.code is ErrorCode.INVALID_PARAMETERS
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from traitlets import TraitError
 
@@ -111,6 +112,8 @@ def test_the_help_names_every_option():
 def test_config_reads_values_as_the_options_do():
     config = Claude(model="claude-haiku-5-5", mode="plan", max_turns=3, budget=0.5, quiet=True)
     assert config.options() == MagicOptions(run={"max_turns": 3, "budget": 0.5}, quiet=True)
+    config.max_turns = np.int64(4)
+    assert type(config.max_turns) is int
     wrong = {"mode": "yolo", "max_turns": 0, "budget": -1.0, "format": "xml", "model": "", "deny": ["Bash("]}
     for name, value in {**wrong, "allow": ["Write(x)"]}.items():
         with pytest.raises(TraitError):

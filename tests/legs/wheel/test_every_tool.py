@@ -24,7 +24,7 @@ from notebook_kernel import Cell, NotebookKernel, model_of, started_kernel
 
 from cellwright.testing import MessagesServer, Part, say, searched, turn, use
 
-pytestmark = [pytest.mark.wheel, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.wheel, pytest.mark.timeout(3600)]
 
 HOST = "docs.example"
 PAGE = (

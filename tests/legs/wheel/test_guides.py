@@ -28,7 +28,7 @@ from notebook_kernel import NotebookKernel, model_of, started_kernel
 
 from cellwright.testing import MessagesServer
 
-pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.wheel, pytest.mark.timeout(3600)]
 
 HERE = str(Path(__file__).relative_to(ROOT))
 INSTALL = ("README.md", "docs/get-started.md", "docs/guides/run-it-for-a-class.md")

@@ -21,7 +21,7 @@ import release
 ROOT = Path(__file__).parents[3]
 NODE_MODULES = ROOT / "labextension" / "node_modules"
 
-pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.wheel, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")

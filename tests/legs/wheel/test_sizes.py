@@ -17,7 +17,7 @@ import pytest
 from fresh_environment import Installation, install, installed_mib, packages
 from written_sizes import SHARE, WRITTEN, write_sizes
 
-pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.wheel, pytest.mark.timeout(3600)]
 
 MOST_MIB = 190
 """What it may take beyond JupyterLab; docs/decisions/libraries.md says what it takes, and for what."""

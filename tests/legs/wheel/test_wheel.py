@@ -6,7 +6,7 @@ import zipfile
 import pytest
 from fresh_environment import without_this_checkout
 
-pytestmark = [pytest.mark.wheel, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.wheel, pytest.mark.timeout(3600)]
 
 
 def test_it_holds_what_the_browser_needs(wheel):

@@ -140,6 +140,37 @@ def test_a_connection_that_was_closed_while_idle_is_not_used_again():
     asyncio.run(main())
 
 
+def test_a_request_on_a_kept_connection_that_closes_as_it_comes_is_sent_on_another():
+    requests = 0
+
+    async def answer(head, reader, writer):
+        nonlocal requests
+        requests += 1
+        writer.write(plain(b"whole") if requests != 2 else b"")
+        return requests != 2  # the second came on the kept connection, which the server closes just then
+
+    async def main() -> None:
+        async with served(answer) as (url, opened):
+            client = client_of(url)
+            assert [await asked(client, body=b"{}") for _ in range(2)] == [b"whole"] * 2
+            assert (requests, opened) == (3, [2])
+
+    asyncio.run(main())
+
+
+def test_a_new_connection_that_closes_without_an_answer_is_not_tried_again():
+    async def answer(head, reader, writer):
+        return False
+
+    async def main() -> None:
+        async with served(answer) as (url, opened):
+            with pytest.raises(RequestFailed, match="was cut"):
+                await asked(client_of(url))
+            assert opened == [1]
+
+    asyncio.run(main())
+
+
 UNASKED = {
     "an answer that has no request": plain(b"stale"),
     "the farewell of a server that waited long enough": b"HTTP/1.1 408 Timeout\r\nconnection: close\r\n\r\n",

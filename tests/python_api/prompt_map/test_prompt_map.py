@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -98,6 +99,7 @@ def test_what_is_no_prompt_is_a_row_with_an_error_and_is_not_sent(serve):
         ({"prompts": "one text"}, "one text"),
         ({"prompts": pd.DataFrame({"a": ["b"]})}, "a whole table"),
         ({"prompts": ["a"], "concurrency": 0}, "concurrency is 0"),
+        ({"prompts": ["a"], "concurrency": np.int64(0)}, "concurrency is"),
         ({"prompts": ["a"], "batch": True, "tools": ["Read"]}, "neither `tools` nor"),
         ({"prompts": ["a"], "schema": object}, "object"),
         ({"prompts": ["a"], "model": "claude-opus-5-5", "effort": "enormous"}, "enormous"),
@@ -150,7 +152,7 @@ def test_no_more_are_asked_at_once_than_was_said(serve):
 
     opener = threading.Thread(target=open_in_threes)
     opener.start()
-    cellwright.map([str(number) for number in range(9)], concurrency=3, progress=False)
+    cellwright.map([str(number) for number in range(9)], concurrency=np.int64(3), max_turns=np.int64(2), progress=False)
     opener.join()
     assert counts == [3, 6, 9]
 

@@ -87,6 +87,7 @@ def settings_for_podman(folder: Path) -> Mapping[str, str]:
     )
     (folder / "storage.conf").write_text(
         f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/storage"\nrunroot = "{folder}/run"\n'
+        f'rootless_storage_path = "{folder}/storage"\n'
     )
     return {
         "CONTAINERS_CONF": str(folder / "containers.conf"),

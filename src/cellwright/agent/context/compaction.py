@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from cellwright.agent.spending.run_spending import Spending
     from cellwright.sessions.session import Session
 
-SUMMARY_TOKENS = 16_000
-"""The most that a summary may take, its thinking included."""
-
 MIN_SUMMARY_TOKENS = 4_000
 """A budget that pays for less is spent: what a summary that is cut off leaves out would be lost."""
 
@@ -248,14 +245,14 @@ class Compaction:
 
     async def _of_shortened(self, model: str, focus: str) -> _Summary | None:
         """The model's summary of the conversation as text, of which long results and the middle are left out."""
-        chars = int(SHORTENED_SHARE * limits(model).context_window) * CHARS_PER_TOKEN
+        chars = int(SHORTENED_SHARE * self._agent.compaction.window_of(model)) * CHARS_PER_TOKEN
         text = shortened(self._session.messages, chars)
         request = Request(
             model=model,
             system=b"[]",
             tools=b"[]",
             messages=[user_message(f"{text}\n\n{request_text(focus, self._trigger)}")],
-            max_tokens=min(SUMMARY_TOKENS, limits(model).max_output),
+            max_tokens=self._agent.compaction.summary_tokens(model),
             options=RequestOptions(thinking=self._agent.model_settings.thinking),
             cache_whole=False,
         )
@@ -273,7 +270,8 @@ class Compaction:
         return list(messages[: next(answers, len(messages))])
 
     async def _asked(self, model: str, messages: Sequence[bytes], focus: str) -> _Summary | None:
-        request = request_of_session(self._agent, self._session, model, messages, SUMMARY_TOKENS)
+        most = self._agent.compaction.summary_tokens(model)
+        request = request_of_session(self._agent, self._session, model, messages, most)
         if self._own_api:
             instructions = request_text(focus, self._trigger) if focus.strip() else ""
             try:

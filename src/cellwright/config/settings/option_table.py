@@ -8,6 +8,7 @@ none of what reads a command line.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -35,7 +36,8 @@ CONTEXTS: tuple[How, ...] = get_args(How)
 class Kind(NamedTuple):
     """A type of values: how a text is read, and what a value has to be in Python and in JSON.
 
-    `read` raises ValueError that says what the text is not. `expected` completes "it is …"; `sent` judges JSON.
+    `read` raises ValueError that says what the text is not. `expected` completes "it is …"; `sent` judges JSON. `plain`
+    makes what `fits` a value of the annotation: numbers of numpy, for example, are numbers of Python then.
     """
 
     annotation: str
@@ -46,6 +48,7 @@ class Kind(NamedTuple):
     placeholder: str
     trait: Literal["text", "whole", "number", "texts", "names"] = "text"
     names: tuple[str, ...] = ()
+    plain: Callable[[Any], Any] = lambda value: value
 
     def meaning(self, expected: str, placeholder: str = "") -> Kind:
         """Return the kind for values that mean something of their own."""
@@ -93,7 +96,11 @@ def _is_list_of(value: Any, *kinds: type) -> bool:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return not isinstance(value, bool)
 
 
 def _is_number(value: Any) -> bool:
@@ -106,6 +113,10 @@ def _number_below(most: float) -> Callable[[Any], bool]:
 
 def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or check(value)
+
+
+def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
 
 
 def one_of(names: Sequence[str], annotation: str, fits: Callable[[Any], bool], expected: str, placeholder: str) -> Kind:
@@ -138,6 +149,7 @@ COUNT = Kind(
     sent=lambda value: type(value) is int and value > 0,
     placeholder="N",
     trait="whole",
+    plain=_unless_none(operator.index),
 )
 DOLLARS = Kind(
     annotation="float | None",
@@ -147,6 +159,7 @@ DOLLARS = Kind(
     sent=_number_below(1e6),
     placeholder="USD",
     trait="number",
+    plain=_unless_none(float),
 )
 SECONDS = Kind(
     annotation="float | None",
@@ -156,6 +169,7 @@ SECONDS = Kind(
     sent=_number_below(1e9),
     placeholder="SECONDS",
     trait="number",
+    plain=_unless_none(float),
 )
 FLAG = Kind(
     "bool", bool, lambda value: isinstance(value, bool), "True or False", lambda value: isinstance(value, bool), ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,9 +114,10 @@ def gather_context(full: FullPrompt, providers: Sequence[ContextProvider], promp
     async def collect_context() -> ContextItems:
         asked = [_asked(provider, prompt_context) for provider in providers]
         # most know at once, and a task for each would hold up the request
-        waited_for = await asyncio.gather(*(each for each in asked if not isinstance(each, ContextItems)))
-        answers = iter(waited_for)
-        found = [each if isinstance(each, ContextItems) else next(answers) for each in asked]
+        waited_for = (each for each in asked if not isinstance(each, ContextItems))
+        # as they are: a coroutine around each would lose the one inside when the run is stopped before it begins
+        answers = iter(await asyncio.gather(*waited_for, return_exceptions=True))
+        found = [each if isinstance(each, ContextItems) else _found(next(answers)) for each in asked]
         return ContextItems(
             before=tuple(part for each in found for part in each.before),
             after=tuple(part for each in found for part in each.after),
@@ -142,24 +143,25 @@ def with_call(full: FullPrompt, call: PromptCall) -> FullPrompt:
 async def provided(provider: ContextProvider, prompt_context: PromptContext) -> ContextItems:
     """Ask `provider`; where it fails, the user is told."""
     answer = _asked(provider, prompt_context)
-    return answer if isinstance(answer, ContextItems) else await answer
-
-
-def _asked(
-    provider: ContextProvider, prompt_context: PromptContext
-) -> ContextItems | Coroutine[Any, Any, ContextItems]:
     try:
-        answer = provider(prompt_context)
-    except Exception as error:  # noqa: BLE001  it is told
+        return answer if isinstance(answer, ContextItems) else await answer
+    except Exception as error:  # noqa: BLE001  the user is notified
         return _untold(error)
-    return answer if isinstance(answer, ContextItems) else _awaited(answer)
 
 
-async def _awaited(answer: Awaitable[ContextItems]) -> ContextItems:
+def _asked(provider: ContextProvider, prompt_context: PromptContext) -> ContextItems | Awaitable[ContextItems]:
     try:
-        return await answer
-    except Exception as error:  # noqa: BLE001  it is told
+        return provider(prompt_context)
+    except Exception as error:  # noqa: BLE001  the user is notified
         return _untold(error)
+
+
+def _found(answer: ContextItems | BaseException) -> ContextItems:
+    if isinstance(answer, Exception):
+        return _untold(answer)
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 def read_ahead(reader: Callable[[PromptContext], ContextItems], prompt_context: PromptContext) -> ContextProvider:

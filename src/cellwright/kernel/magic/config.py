@@ -13,7 +13,7 @@ from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validat
 from traitlets.config import Configurable
 
 from cellwright.agent.recording.replay_modes import REPLAY_MODES
-from cellwright.config.settings.option_table import BY_NAME, FORMATS, Option, nested
+from cellwright.config.settings.option_table import BY_NAME, COUNT, FORMATS, Option, nested
 from cellwright.config.settings.option_table import OPTIONS as TABLE
 from cellwright.kernel.magic.option_parser import DEFAULT_FILE
 
@@ -28,6 +28,13 @@ _OF_A_CELL = (*_RUN_DEFAULTS, "context")
 """Options that hold for a cell that gives none, and are no layer of the settings."""
 
 
+class _Whole(Int):  # type: ignore[type-arg]  # older traitlets, as of Colab, have no parameters
+    """A whole number, also one of numpy's."""
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        return super().validate(obj, COUNT.plain(value) if COUNT.fits(value) else value)
+
+
 def _trait(option: Option) -> Any:
     """Return the trait of an option of the table."""
     kind, help = option.kind, f"{option.help[:1].upper()}{option.help[1:]}."
@@ -39,7 +46,7 @@ def _trait(option: Option) -> Any:
         case "texts":
             made = List(Unicode(), help=help)
         case simple:
-            made = {"text": Unicode, "whole": Int, "number": Float}[simple](None, allow_none=True, help=help)
+            made = {"text": Unicode, "whole": _Whole, "number": Float}[simple](None, allow_none=True, help=help)
     return made.tag(config=True)
 
 

@@ -90,9 +90,19 @@ class DirectClient:
             )
         except h11.LocalProtocolError:
             raise RequestFailed(network_failures.unsendable()) from None
-        connection = self._idle_connection() or await self._connected(seconds)
+        kept = self._idle_connection()
+        connection = kept or await self._connected(seconds)
         try:
-            response = await connection.response(request, body, seconds)
+            response = None
+            if kept is not None:
+                # a server may close what was kept just as it is used: llama.cpp does so after each stream
+                with contextlib.suppress(_Unanswered):
+                    response = await kept.response(request, body, seconds)
+                if response is None:
+                    kept.close()
+                    connection = await self._connected(seconds)
+            if response is None:
+                response = await connection.response(request, body, seconds)
             names = {name.decode(): value.decode("latin-1") for name, value in response.headers}
             async with contextlib.aclosing(_decoded(connection.body(seconds), names)) as chunks:
                 yield HttpReply(response.status_code, names, chunks)
@@ -168,6 +178,10 @@ class _Reader(asyncio.StreamReader):
         return data
 
 
+class _Unanswered(RequestFailed):
+    """The connection was closed before the head of the answer came."""
+
+
 class _Connection:
     """One connection, and what h11 knows about the request on it."""
 
@@ -240,10 +254,12 @@ class _Connection:
                     data = await self._reader.read(READ_BYTES)
             except TimeoutError:
                 raise RequestFailed(network_failures.silent(self._host, seconds)) from None
+            unanswered = self._protocol.their_state is h11.SEND_RESPONSE
             if not data and (error := self._reader.error):
-                raise RequestFailed(network_failures.cut(self._host, _in_plain_words(error)))
-            if not data and self._protocol.their_state is h11.SEND_RESPONSE:
-                raise RequestFailed(network_failures.cut(self._host, "It was closed before the answer came"))
+                failed = _Unanswered if unanswered else RequestFailed
+                raise failed(network_failures.cut(self._host, _in_plain_words(error)))
+            if not data and unanswered:
+                raise _Unanswered(network_failures.cut(self._host, "It was closed before the answer came"))
             self._protocol.receive_data(data)
         return event
 

@@ -27,7 +27,7 @@ from cellwright.model.models import limits
 from cellwright.model.pricing import BATCH_FACTOR
 from cellwright.python_api.ask import process_conversation
 from cellwright.python_api.ask_option_types import PromptOptions
-from cellwright.python_api.ask_options import MAP_DEFAULTS, check_options, spelled_out
+from cellwright.python_api.ask_options import CONCURRENCY, MAP_DEFAULTS, OF_ALL_PROMPTS, checked_options, spelled_out
 from cellwright.python_api.prompt_map.answer_store import Answer, AnswerStore, default_store
 from cellwright.python_api.prompt_map.ask_one import SYSTEM, MapOptions, ask_in_worker, ask_one, map_agent
 from cellwright.python_api.prompt_map.concurrency import Concurrency
@@ -88,11 +88,15 @@ def map(
     if is_agent_code():
         message = "Code that Claude runs cannot ask Claude. Call `map` from a cell of your own."
         raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
-    check_options(options, MAP_DEFAULTS)
+    numbers = checked_options({CONCURRENCY.name: concurrency, "budget": budget}, OF_ALL_PROMPTS)
+    concurrency, budget = numbers[CONCURRENCY.name] or CONCURRENCY.default, numbers["budget"]
     of_each = MapOptions(
-        system=SYSTEM if system is None else system, schema=schema, tools=tuple(tools), run={**MAP_DEFAULTS, **options}
+        system=SYSTEM if system is None else system,
+        schema=schema,
+        tools=tuple(tools),
+        run={**MAP_DEFAULTS, **checked_options(options, MAP_DEFAULTS)},
     )
-    _check(of_each, concurrency=concurrency, batch=batch, executor=executor)
+    _check(of_each, batch=batch, executor=executor)
     conversation = process_conversation().conversation
     agent = map_agent(conversation, of_each)
     asked = _prompts_of(prompts, _fingerprint(agent, of_each))
@@ -343,14 +347,12 @@ class PromptMap:
         )
 
 
-def _check(options: MapOptions, *, concurrency: int, batch: bool, executor: Executor | None) -> None:
-    problem = ""
-    if concurrency < 1:
-        problem = f"concurrency is {concurrency}; at least one prompt has to be asked at a time."
-    elif batch and (options.tools or executor is not None):
-        problem = "A batch asks each prompt once, at the API: it has neither `tools` nor an `executor`."
-    if problem:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{problem} Nothing was sent.")
+def _check(options: MapOptions, *, batch: bool, executor: Executor | None) -> None:
+    if batch and (options.tools or executor is not None):
+        message = (
+            "A batch asks each prompt once, at the API: it has neither `tools` nor an `executor`. Nothing was sent."
+        )
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
 
 def _prompts_of(prompts: Any, fingerprint: str) -> list[MapPrompt]:
