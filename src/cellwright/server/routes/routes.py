@@ -10,7 +10,7 @@ from typing import Any
 from cellwright.server.listed_models import ListedModels
 from cellwright.server.overview.overview import SessionsOverview
 from cellwright.server.routes.base_handler import CellwrightRoute, NoSuchRoute
-from cellwright.server.routes.first_page import CloudRoute, DemoRoute, KeyRoute
+from cellwright.server.routes.credentials import CloudRoute, DemoRoute, KeyRoute
 from cellwright.server.routes.info import (
     CassettesRoute,
     DoctorRoute,

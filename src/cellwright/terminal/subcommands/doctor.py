@@ -28,7 +28,7 @@ def doctor(argv: Sequence[str]) -> int:
     server.add_argument("--model", default="", metavar="NAME", help="the model that is tried (the first it lists)")
     options = parser.parse_args(argv)
     if options.server is not None:
-        from cellwright.doctor.server_checks import examine_server  # few have a server of their own
+        from cellwright.doctor.messages_api_checks import examine_server  # few have a server of their own
 
         examination = examine_server(options.server, os.environ, options.model)
     else:

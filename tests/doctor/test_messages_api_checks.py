@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.doctor.server_checks import ABILITIES, examine_server
+from cellwright.doctor.messages_api_checks import ABILITIES, examine_server
 from cellwright.terminal.subcommands.doctor import doctor
 from cellwright.testing import MessagesServer, fault, say, think, turn, use
 
