@@ -119,7 +119,8 @@ def _help(call: CommandCall) -> CommandPage:
         "`!` and a command runs it in your shell; Claude learns of it with your next prompt. "
         f"{documented()} has the documentation."
     )
-    return CommandPage([Section("Commands", rows, text)])
+    brief = [rows[0], *((_brief_usage(name), command.brief) for name, command in COMMANDS.items())]
+    return CommandPage([Section("Commands", rows, text, brief=brief)])
 
 
 def _help_for(call: CommandCall) -> Section:
@@ -137,6 +138,13 @@ def _help_for(call: CommandCall) -> Section:
 def _usage(name: str) -> str:
     return f"/{name} {COMMANDS[name].takes}".rstrip()
 
+
+def _brief_usage(name: str) -> str:
+    usage = _usage(name)
+    return usage if len(usage) <= BRIEF_CHARS else f"/{name} …"
+
+
+BRIEF_CHARS = 22
 
 _OWN_COMMAND = SlashCommand(user_command_page, "run a command of your own", "COMMAND")
 
@@ -206,7 +214,7 @@ COMMANDS: dict[str, SlashCommand] = {
         STABILITY,
         asks=True,
     ),
-    "cost": SlashCommand(cost_page, "what this session and suggestions while you type have cost"),
+    "cost": SlashCommand(cost_page, "the cost of this session, and of suggestions while you type"),
     "doctor": SlashCommand(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
     "upgrade": SlashCommand(upgrade_page, "how to upgrade this installation, and what to restart afterwards"),
     "bug": SlashCommand(bug_page, "a report about this installation in a file, without the conversation", BUG),

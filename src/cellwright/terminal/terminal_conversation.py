@@ -309,10 +309,13 @@ class TerminalCommand:
         match self.options.output_format:
             case "text":
                 stdout = self.streams.stdout
-                if any(section.answer for section in page.sections) and self.streams.draws_on(stdout):
-                    from cellwright.terminal.views.live_view import draw_page  # rich: most pages are no answers
+                if self.streams.draws_on(stdout):
+                    from cellwright.commands.support.aliases import OTHER_NAMES
+                    from cellwright.terminal.views.page_view import draw_fresh_page, draw_page  # rich
 
-                    draw_page(page, stdout, self._look)
+                    begins = OTHER_NAMES.get(name, name) == "clear" and self._keys is not None
+                    draw = draw_fresh_page if begins else draw_page
+                    draw(page, stdout, self._look)
                     return ExitCode.OK
                 text = page.plain(columns_of(stdout, self.streams.environ) if stdout.isatty() else None)
             case "json" | "json-lines":

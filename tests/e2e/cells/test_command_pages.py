@@ -52,8 +52,8 @@ def test_a_file_is_proposed_without_tools_and_pages_are_read(notebook, model, pa
     for cell in range(5):
         book.run(cell)
         book.wait_done(cell)
-    expect(book.output(1).locator("tr", has_text="in force")).to_contain_text("claude-opus-5-5")
-    expect(book.output(2).locator("tr", has_text="in force")).to_contain_text("default")
+    expect(book.output(1).locator("tr", has_text="current")).to_contain_text("claude-opus-5-5")
+    expect(book.output(2).locator("tr", has_text="current")).to_contain_text("default")
     expect(book.output(3)).to_contain_text("Learning")
     expect(book.output(4)).to_contain_text("waits")
     model.add(say(ANSWER))

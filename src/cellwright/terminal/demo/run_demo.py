@@ -155,24 +155,28 @@ def _show_source(console: Any, cell: Any) -> None:
     if cell.cell_type == "code":
         console.print(Panel(Syntax(cell.source, "python", word_wrap=True, background_color="default"), title="In"))
     else:
-        from rich.markdown import Markdown
-
-        console.print(Markdown(cell.source))
+        _print_markdown(console, cell.source)
 
 
 def _show_outputs(console: Any, cell: Any) -> None:
-    from rich.markdown import Markdown
-
     for output in cell.get("outputs", []):
         data = output.get("data", {})
         if "text/markdown" in data:
-            console.print(Markdown(data["text/markdown"]))
+            _print_markdown(console, data["text/markdown"])
         elif output.output_type == "stream":
             console.print(output.text, markup=False, highlight=False)
         elif output.output_type == "error":
             console.print("\n".join(output.traceback), markup=False, highlight=False)
         elif "text/plain" in data:
             console.print(data["text/plain"], markup=False, highlight=False)
+
+
+def _print_markdown(console: Any, text: str) -> None:
+    from cellwright.terminal.views.look import fitting_theme
+    from cellwright.terminal.views.markdown_view import drawn_markdown
+    from cellwright.terminal.views.themes import theme_named
+
+    console.print(drawn_markdown(text, theme_named(fitting_theme(os.environ))))
 
 
 def _open_lab(project: Path, environ: Mapping[str, str]) -> int:

@@ -47,15 +47,20 @@ def pick(
     title: str,
     rows: Sequence[PickerRow],
     *,
+    head: PickerRow | None = None,
     selected: str = "",
     keyboard: Input | None = None,
     screen: Output | None = None,
 ) -> str | None:
-    """Show `rows` below the last line and return the value of the one that is taken; None when none is."""
+    """Show `rows` below the last line and return the value of the one that is taken; None when none is.
+
+    `head` names their columns.
+    """
     places = [row.value for row in rows]
     shown = _Shown(rows, places.index(selected) if selected in places else 0)
+    control = FormattedTextControl(lambda: _lines(title, head, shown), show_cursor=False)
     application: Application[str | None] = Application(
-        layout=Layout(HSplit([Window(FormattedTextControl(lambda: _lines(title, shown)), dont_extend_height=True)])),
+        layout=Layout(HSplit([Window(control, dont_extend_height=True)])),
         key_bindings=_keys(shown),
         erase_when_done=True,
         input=keyboard,
@@ -64,11 +69,13 @@ def pick(
     return application.run()
 
 
-def _lines(title: str, shown: _Shown) -> StyleAndTextTuples:
+def _lines(title: str, head: PickerRow | None, shown: _Shown) -> StyleAndTextTuples:
     fitting = shown.fitting
     first = max(0, min(shown.selected - MAX_ROWS // 2, len(fitting) - MAX_ROWS))
     lines: StyleAndTextTuples = [("bold", title), ("", f"  {shown.words}\n" if shown.words else "\n")]
-    width = max((len(row.label) for row in fitting), default=0)
+    width = max((len(row.label) for row in [*fitting, *([head] if head else [])]), default=0)
+    if head is not None and head.about:
+        lines.append(("ansibrightblack", f"  {head.label:<{width}}  {head.about}\n"))
     for number, row in enumerate(fitting[first : first + MAX_ROWS], first):
         mark, style = ("❯", "bold") if number == shown.selected else (" ", "")
         lines += [(style, f"{mark} {row.label:<{width}}"), ("ansibrightblack", f"  {row.about}\n")]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PROMPT = "> "
 LABEL_CHARS = 36
-PLACEHOLDER = "What should Claude do?  /  commands   @  files   !  your own command"
+PLACEHOLDER = "What should Claude do?  / commands · @ files · ! shell"
 
 STYLE = Style.from_dict(
     {
@@ -93,12 +93,13 @@ class PromptLine:
             style=STYLE,
             color_depth=ColorDepth.MONOCHROME if monochrome else None,
             enable_open_in_editor=True,
+            erase_when_done=True,
             input=keyboard,
             output=screen,
         )
 
     def read(self, draft: str = "") -> str:
-        """The next prompt, begun as `draft`. Raises EOFError and KeyboardInterrupt as `input` does."""
+        """The next prompt, begun as `draft`; its line is gone then. Raises EOFError and KeyboardInterrupt as `input`."""
         with on_stop_request(self._leave):
             return self._session.prompt([("class:prompt", PROMPT)], default=draft)
 

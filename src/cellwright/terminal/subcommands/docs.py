@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import webbrowser
@@ -139,12 +140,14 @@ def _print_page(text: str) -> None:
     if not sys.stdout.isatty():
         print(text)
         return
-    from rich.console import Console  # for a terminal alone
-    from rich.markdown import Markdown
+    from cellwright.terminal.views.look import fitting_theme
+    from cellwright.terminal.views.markdown_view import drawn_markdown  # rich: for a terminal alone
+    from cellwright.terminal.views.themes import theme_named
 
-    console = Console()
+    theme = theme_named(fitting_theme(os.environ))
+    console = theme.console(sys.stdout)
     with console.pager(styles=True, links=False):
-        console.print(Markdown(text))
+        console.print(drawn_markdown(text, theme))
 
 
 def _as_html(name: str, pages: Mapping[str, str]) -> Path:
