@@ -163,7 +163,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
         command.open(words or options.prompt)
         if interactive:
             with stop_requests_raise():
-                return interact(command, streams.stderr)
+                return interact(command)
         if streamed:
             return command.run_messages()
         return command.run(words or read_prompt(options.prompt, streams.stdin))

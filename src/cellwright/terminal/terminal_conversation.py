@@ -44,7 +44,7 @@ from cellwright.terminal.exit_codes import ExitCode, exit_code_of, said_of
 from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
 from cellwright.terminal.interactive.stop_requests import STOP_REQUESTS
 from cellwright.terminal.run import TerminalRun
-from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, make_view
+from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, line_writer, make_view
 from cellwright.terminal.views.look import Look, look_of
 from cellwright.terminal.views.plain_view import Unseen, View
 from cellwright.terminal.views.terminal_text import columns_of
@@ -179,6 +179,10 @@ class TerminalCommand:
         for notice in plan.finish():
             print(f"warning: {notice}", file=self.streams.stderr)
         return self._exit_code(end, run.signal_number)
+
+    def complain(self, line: str) -> None:
+        """Show on stderr what kept a prompt or a command from being done."""
+        line_writer(self.streams, self.streams.stderr, self._look)(line, "")
 
     def prompt_line(self) -> Callable[[], str] | None:
         """The line that prompts are typed in; None on a terminal that cannot be drawn on."""
@@ -345,7 +349,11 @@ class TerminalCommand:
         if self.options.as_claude and self.options.output_format == "text":
             # scripts read there what kept it from an answer
             print(end.error["message"], file=self.streams.stdout)
-        print(said_of(end.error["code"], end.error["message"]), file=self.streams.stderr)
+        said = said_of(end.error["code"], end.error["message"])
+        if self.interactive:
+            self.complain(said)
+        else:
+            print(said, file=self.streams.stderr)
         code = exit_code_of(end.error["code"])
         return stopped or code
 

@@ -54,10 +54,10 @@ class Menu(Struct):
         for number, row in enumerate(self.rows):
             chosen = number == self.selected
             box = f"{'☑' if row.key in self.marked else '☐'} " if self.several and row.marks else ""
-            line = self.theme.line(row.label, "title" if chosen else "")
+            line = self.theme.line(box + row.label, "title" if chosen else "")
             if chosen and self.written is not None:
                 line.append(f"  {row.words}: {self.written}▏")
-            lines.append(Hanging(Text(f"{'❯' if chosen else ' '} {row.key}  {box}", line.style), line))
+            lines.append(Hanging(Text(f"{'❯' if chosen else ' '} {row.key}  ", line.style), line))
             if row.about and (chosen or not self.compact):
                 about = Text(row.about, self.theme.styles["dim"]) if row.is_rule else self.theme.line(row.about, "dim")
                 lines.append(Padding(about, (0, 0, 0, 5)))

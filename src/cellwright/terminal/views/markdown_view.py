@@ -8,6 +8,7 @@ from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, ListItem, Markdown, MarkdownElement, TableElement
 from rich.segment import Segment
+from rich.syntax import SyntaxTheme
 from rich.table import Table
 from rich.text import Text
 
@@ -47,10 +48,9 @@ class _Markdown(Markdown):
 def _take_boxes(tokens: list[Token]) -> None:
     """Move the `[x]` of each task from its words to its list item."""
     for item, _, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        first = (inline.children or [None])[0] if inline.type == "inline" else None
-        if item.type != "list_item_open" or first is None or first.type != "text":
-            continue
-        if box := _BOX.match(first.content):
+        words = inline.children if item.type == "list_item_open" and inline.type == "inline" else None
+        first = words[0] if words else None
+        if first is not None and (box := _BOX.match(first.content)):
             item.meta["box"] = "☐" if box[1] == " " else "☑"
             first.content = first.content[box.end() :]
 
@@ -58,18 +58,18 @@ def _take_boxes(tokens: list[Token]) -> None:
 class _CodeBlock(CodeBlock):
     """Code in the theme's colours on the terminal's own background, with no more lines than it has."""
 
-    theme: Theme
+    colours: SyntaxTheme
 
     @classmethod
-    def create(cls, markdown: Any, token: Token) -> MarkdownElement:
+    def create(cls, markdown: Any, token: Token) -> CodeBlock:
         block = cls((token.info or "").partition(" ")[0], "default")
-        block.theme = markdown.theme
+        block.colours = markdown.theme.code
         return block
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()
         lexer = lexer_of(self.lexer_name) if len(code) <= MAX_CODE_CHARS else None
-        for line in coloured_lines(code.expandtabs(4).split("\n"), lexer, self.theme.code):
+        for line in coloured_lines(code.expandtabs(4).split("\n"), lexer, self.colours):
             indent = len(line.plain) - len(line.plain.lstrip(" "))
             yield Hanging(Text("  " + " " * indent), line[indent:])
 
