@@ -49,7 +49,7 @@ class Section(Struct, frozen=True):
     """A table under a title, the first row its head; `code` (in `language`), `text`, then `link` stand above it.
 
     `answer` is Markdown that a model has written, which is made safe.
-    `brief` has the same rows in fewer words, for a terminal in which each has one line.
+    `brief` has the same rows in fewer words, for a terminal: at 80 columns each has one line.
     `link` is an address to be opened by the user: only where it comes from a server that they chose to sign in to.
     """
 

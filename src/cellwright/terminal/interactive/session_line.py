@@ -18,9 +18,10 @@ from cellwright.model.models import limits
 from cellwright.permissions.modes import MODE_LABELS
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.terminal.interactive.picker import PickerRow, pick
-from cellwright.terminal.interactive.prompt_line import PromptLine, Suggestion
+from cellwright.terminal.interactive.prompt_line import DIM, PromptLine, Suggestion
 from cellwright.terminal.views.look import Look
 from cellwright.terminal.views.page_view import draw_prompt
+from cellwright.terminal.views.themes import theme_named
 from cellwright.text import dollars, visible_line
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class SessionLine:
         self._keys = keys
         self._look = look
         self._details = details
+        dim = theme_named(look.theme).styles["dim"]
+        self._dim = dim if dim.startswith("#") else DIM
         self._files = ProjectFiles(conversation.cwd, lambda: conversation.in_force.settings.respect_gitignore)
         self._line = PromptLine(
             suggest=self._suggest,
@@ -70,6 +73,7 @@ class SessionLine:
             toggle_details=toggle_details,
             history=_history_file(conversation.cwd) if keep_history else None,
             monochrome=look.theme in ("none", "high-contrast"),
+            dim=self._dim,
         )
 
     def read(self) -> str:
@@ -92,7 +96,7 @@ class SessionLine:
             return command
         head, rows = _picker_rows(section.rows)
         now = next((row[0] for row in section.rows[1:] if IN_FORCE in row[1:]), "")
-        taken = pick(section.title, rows, head=head, selected=now)
+        taken = pick(section.title, rows, head=head, selected=now, dim=self._dim)
         return "" if taken is None else f"{command} {taken}"
 
     def _suggest(self, word: str) -> list[Suggestion]:

@@ -16,9 +16,6 @@ from cellwright.terminal.views.markdown_view import Hanging
 from cellwright.terminal.views.themes import Theme, theme_named
 from cellwright.text import visible, visible_line
 
-BRIEF_COLUMNS = 80
-"""From this width on, each row of a long list has one line."""
-
 
 def draw_page(page: CommandPage, out: TextIO, look: Look = DEFAULT_LOOK) -> None:
     """Draw a command's page: bold titles, code set as code, and Claude's answers as its other answers are."""
@@ -36,12 +33,11 @@ def _draw_section(section: Section, console: Console, theme: Theme) -> None:
         console.print(Hanging(Text("  "), theme.line(line, "")))
     if section.answer:
         console.print(MarkdownBlock(visible(section.answer), theme, is_first=True))
-    brief = section.brief if console.width >= BRIEF_COLUMNS else ()
-    rest = replace(section, title="", text="", answer="", rows=brief or section.rows)
+    rest = replace(section, title="", text="", answer="", rows=section.brief or section.rows)
     for line in CommandPage([rest]).plain(console.width).split("\n")[1:]:
-        shown = theme.line(line, "") if brief else Text(line)
+        shown = theme.line(line, "") if section.brief else Text(line)
         shown.highlight_regex(f"[{BAR}]+", theme.styles["hunk"])
-        console.print(shown, no_wrap=bool(brief), overflow="ellipsis")
+        console.print(shown)
 
 
 def draw_fresh_page(page: CommandPage, out: TextIO, look: Look = DEFAULT_LOOK) -> None:
