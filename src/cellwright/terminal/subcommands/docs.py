@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
+from cellwright.terminal.views.terminal_text import print_line
 from cellwright.text import lazy_pattern
 from cellwright.this_process.late_imports import importing
 from cellwright.version import FIRST_PAGE, documented
@@ -122,7 +123,8 @@ def _print_list(pages: Mapping[str, str]) -> None:
     width = max(len(name) for name in pages)
     for name, text in pages.items():
         print(f"{name:<{width}}  {title_of(text)}")
-    print("\n`cellwright docs PAGE` prints one, `--open` opens it in a browser, `--search WORD` finds pages.")
+    how = "`cellwright docs PAGE` prints one, `--open` opens it in a browser, `--search WORD` finds pages."
+    print_line(f"\n{how}", sys.stdout)
 
 
 def _print_found(found: Sequence[tuple[str, str]], words: Sequence[str]) -> int:
