@@ -18,6 +18,7 @@ from rich.style import Style
 
 from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
 from cellwright.commands.command import CommandPage, Section
+from cellwright.commands.registry import COMMANDS, brief_row
 from cellwright.config.settings.known_settings import THEMES
 from cellwright.config.settings.settings import Settings
 from cellwright.errors import ErrorCode
@@ -448,6 +449,14 @@ def test_no_message_of_ours_is_drawn_with_backticks(draw: Callable[[Any], object
     draw(out)
     assert "Running python needs" in out.getvalue()
     assert "`" not in out.getvalue()
+
+
+def test_at_80_columns_help_has_a_line_for_each_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [brief_row(name, command) for name, command in COMMANDS.items()]
+    out = io.StringIO()
+    draw_page(CommandPage([Section("Commands", brief=[("command", ""), *rows])]), out)
+    assert len(out.getvalue().splitlines()) == len(COMMANDS) + 1
 
 
 def test_the_backticks_of_a_rule_are_its_own() -> None:

@@ -8,6 +8,7 @@ from cellwright.commands.command import (
     SLASH_COMMAND,
     CommandCall,
     CommandPage,
+    Row,
     Section,
     SlashCommand,
     command_name,
@@ -119,7 +120,7 @@ def _help(call: CommandCall) -> CommandPage:
         "`!` and a command runs it in your shell; Claude learns of it with your next prompt. "
         f"{documented()} has the documentation."
     )
-    brief = [rows[0], *((_brief_usage(name), command.brief) for name, command in COMMANDS.items())]
+    brief = [rows[0], *(brief_row(name, command) for name, command in COMMANDS.items())]
     return CommandPage([Section("Commands", rows, text, brief=brief)])
 
 
@@ -139,12 +140,16 @@ def _usage(name: str) -> str:
     return f"/{name} {COMMANDS[name].takes}".rstrip()
 
 
-def _brief_usage(name: str) -> str:
+USAGE_CHARS, HELP_CHARS = 22, 54
+"""The room for both in a line of 80 columns."""
+
+
+def brief_row(name: str, command: SlashCommand) -> Row:
+    """A command and what it does, in one line of a narrow terminal."""
     usage = _usage(name)
-    return usage if len(usage) <= BRIEF_CHARS else f"/{name} …"
+    shown = usage if len(usage) <= USAGE_CHARS else f"/{name} …"
+    return shown, command.help if len(command.help) <= HELP_CHARS else command.brief
 
-
-BRIEF_CHARS = 22
 
 _OWN_COMMAND = SlashCommand(user_command_page, "run a command of your own", "COMMAND")
 
