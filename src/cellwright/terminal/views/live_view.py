@@ -175,7 +175,7 @@ class LiveView(Struct):
     _since: float = field(default_factory=time.monotonic)
     _printed_text: bool = False
     _above: Literal["", "line", "text", "foot"] = ""
-    """What was printed last: an answer and the lines at its foot have an empty line before them."""
+    """The kind of line printed last: an answer and the lines at its foot have an empty line before them."""
     _finished: bool = False
     _live: Live | None = None
     _drawn_at: float = 0.0
