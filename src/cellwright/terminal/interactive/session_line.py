@@ -146,16 +146,10 @@ def _picker_rows(table: Sequence[Row]) -> tuple[PickerRow, list[PickerRow]]:
     widths = [max(map(len, column)) for column in columns]
     signs = [">" if is_number(column[1:]) else "<" for column in columns]
     by = table[0].index("id") if "id" in table[0] else 0
-    rows = [
-        PickerRow(
-            row[by],
-            label,
-            "  ".join(
-                f"{cell:{sign}{width}}" for cell, sign, width in zip(cells, signs[1:], widths[1:], strict=True)
-            ).rstrip(),
-        )
-        for row, (label, *cells) in zip(table, zip(*columns, strict=True), strict=True)
-    ]
+    rows = []
+    for row, (label, *cells) in zip(table, zip(*columns, strict=True), strict=True):
+        padded = [f"{cell:{sign}{width}}" for cell, sign, width in zip(cells, signs[1:], widths[1:], strict=True)]
+        rows.append(PickerRow(row[by], label, "  ".join(padded).rstrip()))
     return rows[0], rows[1:]
 
 
