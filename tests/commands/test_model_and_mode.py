@@ -25,7 +25,7 @@ def test_models_are_listed_with_prices_and_what_is_in_force(talk: Talk) -> None:
     (section,) = talk.page("/model").sections
     rows = {row[0]: row for row in section.rows[1:]}
     assert rows["claude-opus-5-5"][3:5] == ("$4.00", "$20.00")
-    assert [name for name, row in rows.items() if row[1] == "in force"] == ["claude-opus-5-5"]
+    assert [name for name, row in rows.items() if row[1] == "current"] == ["claude-opus-5-5"]
     assert "claude-haiku-5-5" not in rows
     assert rows["claude-sonnet-5-5"][2] == "sonnet"
     assert rows["claude-sonnet-5-5"][-1] == "1M", "short enough for a narrow panel"
@@ -86,7 +86,7 @@ def test_a_mode_holds_until_another_is_chosen(talk: Talk) -> None:
     talk.say("write", use("Write", file_path="b.txt", content="b\n"), say("done"))
     assert [ask.name for ask in talk.asked] == ["Write"]
     (section,) = talk.page("/mode").sections
-    assert [row[0] for row in section.rows if row[1] == "in force"] == ["default"]
+    assert [row[0] for row in section.rows if row[1] == "current"] == ["default"]
 
 
 def test_an_effort_is_sent(talk: Talk) -> None:

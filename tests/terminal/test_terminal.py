@@ -77,7 +77,7 @@ def test_allowing_once_runs_the_call(messages_server: Server, command_for: For) 
     terminal.sendline("1")
     screen = finished(terminal)
     assert notes(command) == "beta\n"
-    assert "✓ Edit notes.txt · done" in screen
+    assert "✓ Edited notes.txt · +1 −1" in screen
     assert "beta" not in screen, "the change is shown once, where it is asked about"
     assert terminal.exitstatus == 0
 

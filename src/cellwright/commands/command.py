@@ -23,7 +23,8 @@ Row = tuple[str, ...]
 
 _LONGEST_LINE = 1_000
 _LEAST_WORDS = 24
-_BAR = "█▉▊▋▌▍▎▏"
+BAR = "█▉▊▋▌▍▎▏"
+"""The characters of a bar."""
 _AMOUNT = lazy_pattern(r"\$?\d[\d,]*(?:\.\d+)?%?")
 
 SLASH_COMMAND = lazy_pattern(r"\s*/(?P<name>[A-Za-z][\w-]*(?::[\w-]+)*)(?P<text>(?:\s.*)?)", re.DOTALL)
@@ -48,6 +49,7 @@ class Section(Struct, frozen=True):
     """A table under a title, the first row its head; `code` (in `language`), `text`, then `link` stand above it.
 
     `answer` is Markdown that a model has written, which is made safe.
+    `brief` has the same rows in fewer words, for a terminal: at 80 columns each has one line.
     `link` is an address to be opened by the user: only where it comes from a server that they chose to sign in to.
     """
 
@@ -58,6 +60,7 @@ class Section(Struct, frozen=True):
     language: str = ""
     link: str = ""
     answer: str = ""
+    brief: Sequence[Row] = ()
 
 
 class CommandPage(Struct, frozen=True):
@@ -78,7 +81,7 @@ class CommandPage(Struct, frozen=True):
                 body = section.rows[1:]
                 lines = [[escaped(visible_line(cell, _LONGEST_LINE)) for cell in line] for line in section.rows]
                 # said outright: a notebook centres the heads of columns else
-                lines.insert(1, ["--:" if _is_number(column) else ":--" for column in zip(*body, strict=True)])
+                lines.insert(1, ["--:" if is_number(column) else ":--" for column in zip(*body, strict=True)])
                 parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
         return "\n\n".join(part for part in parts if part)
 
@@ -96,7 +99,7 @@ class CommandPage(Struct, frozen=True):
             body = [tuple(visible_line(cell, _LONGEST_LINE) for cell in row) for row in section.rows[1:]]
             heads = list(zip(*body, strict=True))[:-1]
             widths = [max(map(len, column)) for column in heads]
-            signs = [">" if _is_number(column) else "<" for column in heads]
+            signs = [">" if is_number(column) else "<" for column in heads]
             indent = 2 + sum(width + 2 for width in widths)
             for row in body:
                 padded = [f"{cell:{sign}{width}}" for cell, sign, width in zip(row, signs, widths, strict=False)]
@@ -105,7 +108,7 @@ class CommandPage(Struct, frozen=True):
                 table = len(lines) - len(body)
                 # a bar on a line of its own measures nothing
                 if any(len(line) > columns for line in lines[table:]):
-                    lines[table:] = [line.rstrip(f"{_BAR} ") for line in lines[table:]]
+                    lines[table:] = [line.rstrip(f"{BAR} ") for line in lines[table:]]
                 lines = [
                     each
                     for index, line in enumerate(lines)
@@ -142,7 +145,7 @@ def _wrapped(text: str, columns: int, indent: int) -> list[str]:
     ]
 
 
-def _is_number(column: Sequence[str]) -> bool:
+def is_number(column: Sequence[str]) -> bool:
     """A column of amounts, or of nothing where there is none."""
     return any(column) and all(_AMOUNT.fullmatch(cell) for cell in column if cell)
 

@@ -51,9 +51,10 @@ async def context_page(call: CommandCall) -> CommandPage:
     parts = await asyncio.to_thread(context_parts, contents)
     whole = known.context_window if known.known else sum(part.tokens for part in parts)
     rows: list[Row] = [("part", "tokens", "share", "")]
-    rows += [_row(NAMES[part.name], part.tokens, whole) for part in parts]
+    most = max((part.tokens for part in parts), default=0)
+    rows += [_row(NAMES[part.name], part.tokens, whole, most) for part in parts]
     if known.known:
-        rows.append(_row("Free", max(0, whole - used), whole))
+        rows.append(_row("Free", max(0, whole - used), whole, 0))
     window = f" of {whole:,} ({used / whole:.1%})" if known.known else ""
     text = (
         f"About {used:,} tokens{window}, {model}. All numbers are estimates: the API could not be asked for its count."
@@ -115,9 +116,9 @@ def _sum(parts: Sequence[ContextShare]) -> str:
     return f"About {tokens:,} tokens of each request." if tokens else ""
 
 
-def _row(name: str, tokens: int, whole: int) -> Row:
+def _row(name: str, tokens: int, whole: int, most: int) -> Row:
+    """A part with its share of the window; its bar compares it with the largest part, `most`, of what is in use."""
     share = tokens / max(whole, 1)
-    seen = share >= 0.0005
-    whole_chars, eighths = divmod(max(1, round(share * BAR_CHARS * 8)) if seen else 0, 8)
-    bar = "█" * whole_chars + EIGHTHS[eighths]
-    return name, f"{tokens:,}", f"{share:.1%}" if seen else "<0.1%", bar
+    eighths = max(1, round(tokens / most * BAR_CHARS * 8)) if most and tokens else 0
+    bar = "█" * (eighths // 8) + EIGHTHS[eighths % 8]
+    return name, f"{tokens:,}", f"{share:.1%}" if share >= 0.0005 else "<0.1%", bar

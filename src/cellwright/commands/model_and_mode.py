@@ -30,7 +30,7 @@ from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, parse_mode
 from cellwright.text import dollars
 from cellwright.tools.paths import shown_path
 
-IN_FORCE = "in force"
+IN_FORCE = "current"
 RESET = "default"
 """The word for what the settings say, in place of a choice."""
 
@@ -102,7 +102,7 @@ def _models(call: CommandCall) -> Section:
         name = full_name(alias, environ)
         if alias not in (RESET, "best", OPUS_PLAN) and _is_allowed(call.conversation, name):
             short.setdefault(name, []).extend([alias] if alias != name else [])
-    rows: list[Row] = [("model", "", "short", "input", "output", "cache read", "window")]
+    rows: list[Row] = [("model", "", "short", "input", "output", "cached", "context")]
     for name, aliases in short.items():
         price, size = price_of(name), limits(name)
         prices = ("?", "?", "?") if price is None else _prices(price)
@@ -110,13 +110,13 @@ def _models(call: CommandCall) -> Section:
         state = IN_FORCE if name == now else "in plan mode" if name == planner else ""
         rows.append((name, state, ", ".join(dict.fromkeys(aliases)), *prices, window))
     text = (
-        f"Prices are for a million tokens (input, output, read from the cache), by Anthropic's list of {PRICES_DATE}. "
+        f"Prices are by Anthropic's list of {PRICES_DATE}; cached: read from the cache. "
         f"/model NAME switches; {OPUS_PLAN} is Opus in plan mode and Sonnet otherwise; /model {RESET} is "
         "what the settings say."
     )
     if not now:
         text = f"The settings allow no model that is chosen now. {text}"
-    return Section("Models", rows, text)
+    return Section("Models, prices per million tokens", rows, text)
 
 
 def _short(tokens: int) -> str:

@@ -8,6 +8,7 @@ from cellwright.commands.command import (
     SLASH_COMMAND,
     CommandCall,
     CommandPage,
+    Row,
     Section,
     SlashCommand,
     command_name,
@@ -119,7 +120,8 @@ def _help(call: CommandCall) -> CommandPage:
         "`!` and a command runs it in your shell; Claude learns of it with your next prompt. "
         f"{documented()} has the documentation."
     )
-    return CommandPage([Section("Commands", rows, text)])
+    brief = [rows[0], *(brief_row(name, command) for name, command in COMMANDS.items())]
+    return CommandPage([Section("Commands", rows, text, brief=brief)])
 
 
 def _help_for(call: CommandCall) -> Section:
@@ -136,6 +138,17 @@ def _help_for(call: CommandCall) -> Section:
 
 def _usage(name: str) -> str:
     return f"/{name} {COMMANDS[name].takes}".rstrip()
+
+
+USAGE_CHARS, HELP_CHARS = 22, 54
+"""The room for both in a line of 80 columns."""
+
+
+def brief_row(name: str, command: SlashCommand) -> Row:
+    """A command and what it does, in one line of a narrow terminal."""
+    usage = _usage(name)
+    shown = usage if len(usage) <= USAGE_CHARS else f"/{name} …"
+    return shown, command.help if len(command.help) <= HELP_CHARS else command.brief
 
 
 _OWN_COMMAND = SlashCommand(user_command_page, "run a command of your own", "COMMAND")
@@ -206,7 +219,7 @@ COMMANDS: dict[str, SlashCommand] = {
         STABILITY,
         asks=True,
     ),
-    "cost": SlashCommand(cost_page, "what this session and suggestions while you type have cost"),
+    "cost": SlashCommand(cost_page, "the cost of this session, and of suggestions while you type"),
     "doctor": SlashCommand(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
     "upgrade": SlashCommand(upgrade_page, "how to upgrade this installation, and what to restart afterwards"),
     "bug": SlashCommand(bug_page, "a report about this installation in a file, without the conversation", BUG),

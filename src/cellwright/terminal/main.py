@@ -21,6 +21,7 @@ from cellwright.terminal.arguments import parse
 from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of, said_of
 from cellwright.terminal.interactive.stop_requests import stop_requests_raise
 from cellwright.terminal.subcommands.subcommand_names import find_subcommand
+from cellwright.terminal.views.terminal_text import print_line
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None, program: str | None = None) -> int:
             return _done(subcommand, arguments[1:])
         return _command(parse(arguments, name))
     except CellwrightError as error:
-        print(said_of(error.code, error.message), file=sys.stderr)
+        print_line(said_of(error.code, error.message), sys.stderr)
         return exit_code_of(error.code)
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
@@ -166,7 +167,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
         command.open(words or options.prompt)
         if interactive:
             with stop_requests_raise():
-                return interact(command, streams.stderr)
+                return interact(command)
         if streamed:
             return command.run_messages()
         return command.run(words or read_prompt(options.prompt, streams.stdin))

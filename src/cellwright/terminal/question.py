@@ -47,7 +47,7 @@ ALL_KEY, EDIT_KEY, SKIP_KEY = "a", "e", "s"
 class OfferedAnswer(Struct, frozen=True):
     """One answer: `key` takes it; `about` says more of it; `words` names what may be written with it.
 
-    `marks`: it may be one of several answers.
+    `marks`: it may be one of several answers. `is_rule`: `about` is a permission rule, whose characters are its own.
     """
 
     key: str
@@ -55,6 +55,7 @@ class OfferedAnswer(Struct, frozen=True):
     about: str = ""
     words: str = ""
     marks: bool = False
+    is_rule: bool = False
 
 
 class Asker(Struct, frozen=True):
@@ -97,6 +98,8 @@ class Asker(Struct, frozen=True):
             self.write(f"Careful: {visible_line(use.preview.warning, TITLE_CHARS)}", "warning")
         self._detail(use.preview)
         is_cut = self._show_following(use)
+        if self.draw is not None and self.choose is None and not self.compact:
+            self.write("", "")
         return self._ask_by_key(use, is_cut=is_cut)
 
     def _ask_by_key(self, use: ToolUse, *, is_cut: bool) -> Allow | Deny:
@@ -139,7 +142,8 @@ class Asker(Struct, frozen=True):
             edit = (
                 [OfferedAnswer(EDIT_KEY, "Edit the plan…" if use.kind == "plan" else "Edit first…")] if can_edit else []
             )
-            return self._chosen([*(each for each in shown if each not in denials), *edit, *denials])
+            rows = [*(each for each in shown if each not in denials), *edit, *denials]
+            return self._chosen(rows, is_call=use.kind != "trust")
         for answer in shown:
             hint = _hint(use, offered[answer.key]) if answer in denials else ""
             self.write(f"  {answer.key}  {answer.label}{f' ({answer.about})' if answer.about else ''}{hint}", "")
@@ -153,7 +157,7 @@ class Asker(Struct, frozen=True):
             if (reply := typed_key(typed, keys)) is not None:
                 return reply
 
-    def _chosen(self, shown: Sequence[OfferedAnswer]) -> tuple[str, str] | None:
+    def _chosen(self, shown: Sequence[OfferedAnswer], *, is_call: bool) -> tuple[str, str] | None:
         """The answer that was chosen by a key or by arrows; Escape is a no without words."""
         assert self.choose is not None
         keys = [answer.key for answer in shown]
@@ -161,6 +165,8 @@ class Asker(Struct, frozen=True):
         if reply is None:
             return None
         key, words = (keys[-1], "") if reply[0] == ESCAPE else reply
+        if is_call and key == keys[-1]:  # the line of the call says that it was denied, and why
+            return key, words
         label = next(answer.label for answer in shown if answer.key == key)
         self.write(f"❯ {key}  {label}{f': {visible_line(words, TITLE_CHARS)}' if words else ''}", "dim")
         return key, words
@@ -178,10 +184,11 @@ class Asker(Struct, frozen=True):
 
     def _show_following(self, use: ToolUse, *, whole: bool = False) -> bool:
         """Show the calls that are asked about next; True if something of them was left out."""
-        is_cut = len(use.following) > MAX_FOLLOWING and not whole
-        if is_cut:
-            self.write(f"{len(use.following)} more wait", "dim")
-        for call in use.following if not is_cut else ():
+        if len(use.following) > MAX_FOLLOWING and not whole:
+            self.write(self._more_wait(use), "dim")
+            return True
+        is_cut = False
+        for call in use.following:
             preview = call.preview
             self.write(f"then {visible_line(preview.title, TITLE_CHARS)}", "title" if whole else "dim")
             if preview.warning:
@@ -192,8 +199,13 @@ class Asker(Struct, frozen=True):
             elif lines:
                 is_cut = True
         if is_cut:
-            self.write(f"  ({ALL_KEY} shows them whole first)", "dim")
+            self.write(self._more_wait(use), "dim")
         return is_cut
+
+    def _more_wait(self, use: ToolUse) -> str:
+        count = len(use.following)
+        more = f"{count} more wait{'s' if count == 1 else ''}"
+        return f"{more} · {ALL_KEY} reviews {'both' if count == 1 else f'all {count + 1}'}"
 
     def _ask_questions(self, use: ToolUse) -> Allow | Deny:
         answers: dict[str, str] = {}
@@ -261,7 +273,8 @@ class Asker(Struct, frozen=True):
         chosen = reply[0].split(",")
         answer = ", ".join(filter(None, (*(labels[key] for key in chosen if key in labels), reply[1])))
         shown = visible_line(answer, TITLE_CHARS) or "Skipped"
-        self.write(f"❯ {visible_line(question['header'])}: {shown}", "dim")
+        if place:  # of one question, the line of the call has the answer
+            self.write(f"❯ {visible_line(question['header'])}: {shown}", "dim")
         return answer
 
     def _edited(self, use: ToolUse, tool_input: Json) -> Json:
@@ -299,7 +312,7 @@ def _offer(use: ToolUse, choice: Choice) -> OfferedAnswer:
         label = f"Allow {label}"
     rules = visible_line(", ".join(choice["rules"]), TITLE_CHARS)
     about = f"{'rule' if len(choice['rules']) == 1 else 'rules'} {rules}" if rules else ""
-    return OfferedAnswer(choice["key"], label[:1].upper() + label[1:], about, words)
+    return OfferedAnswer(choice["key"], label[:1].upper() + label[1:], about, words, is_rule=bool(rules))
 
 
 def _purpose(use: ToolUse) -> list[str]:

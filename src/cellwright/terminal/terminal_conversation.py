@@ -42,7 +42,7 @@ from cellwright.terminal.exit_codes import ExitCode, exit_code_of, said_of
 from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
 from cellwright.terminal.interactive.stop_requests import STOP_REQUESTS
 from cellwright.terminal.run import TerminalRun
-from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, make_view
+from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, line_writer, make_view
 from cellwright.terminal.views.look import Look, look_of
 from cellwright.terminal.views.plain_view import Unseen, View
 from cellwright.terminal.views.terminal_text import columns_of
@@ -179,6 +179,10 @@ class TerminalCommand:
             print(f"warning: {notice}", file=self.streams.stderr)
         return self._exit_code(end, run.signal_number)
 
+    def complain(self, line: str) -> None:
+        """Show on stderr what kept a prompt or a command from being done."""
+        line_writer(self.streams, self.streams.stderr, self._look)(line, "")
+
     def prompt_line(self) -> Callable[[], str] | None:
         """The line that prompts are typed in; None on a terminal that cannot be drawn on."""
         streams = self.streams
@@ -308,10 +312,13 @@ class TerminalCommand:
         match self.options.output_format:
             case "text":
                 stdout = self.streams.stdout
-                if any(section.answer for section in page.sections) and self.streams.draws_on(stdout):
-                    from cellwright.terminal.views.live_view import draw_page  # rich: most pages are no answers
+                if self.streams.draws_on(stdout):
+                    from cellwright.commands.support.aliases import OTHER_NAMES
+                    from cellwright.terminal.views.page_view import draw_fresh_page, draw_page  # rich
 
-                    draw_page(page, stdout, self._look)
+                    begins = OTHER_NAMES.get(name, name) == "clear" and self._keys is not None
+                    draw = draw_fresh_page if begins else draw_page
+                    draw(page, stdout, self._look)
                     return ExitCode.OK
                 text = page.plain(columns_of(stdout, self.streams.environ) if stdout.isatty() else None)
             case "json" | "json-lines":
@@ -341,7 +348,11 @@ class TerminalCommand:
         if self.options.as_claude and self.options.output_format == "text":
             # scripts read there what kept it from an answer
             print(end.error["message"], file=self.streams.stdout)
-        print(said_of(end.error["code"], end.error["message"]), file=self.streams.stderr)
+        said = said_of(end.error["code"], end.error["message"])
+        if self.interactive:
+            self.complain(said)
+        else:
+            print(said, file=self.streams.stderr)
         code = exit_code_of(end.error["code"])
         return stopped or code
 

@@ -162,8 +162,8 @@ def test_of_many_calls_that_wait_their_number_is_shown(
     terminal.wait("What should Claude do?")
     terminal.type("Run the tests and write a page for each port")
     shown = terminal.wait("Escape denies.")
-    assert "5 more wait" in shown
-    assert "Running `python` needs your approval. Edits tests.log." in shown
+    assert "5 more wait · a reviews all 6" in shown
+    assert "Running python needs your approval. Edits tests.log." in shown
     terminal.picture("terminal-more")
     page.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from rich.style import Style
 
 from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
 from cellwright.commands.command import CommandPage, Section
+from cellwright.commands.registry import COMMANDS, brief_row
 from cellwright.config.settings.known_settings import THEMES
 from cellwright.config.settings.settings import Settings
 from cellwright.errors import ErrorCode
@@ -28,6 +30,8 @@ from cellwright.events import (
     FollowingCall,
     ModeChanged,
     Notice,
+    Number,
+    NumbersTraced,
     Preview,
     Retrying,
     RunEnd,
@@ -46,12 +50,14 @@ from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
 from cellwright.terminal.interactive.answer_menu import Menu
-from cellwright.terminal.question import Asker
+from cellwright.terminal.question import Asker, OfferedAnswer
 from cellwright.terminal.stderr_log import Redacting
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.diff_view import DiffView, drawn_preview
-from cellwright.terminal.views.live_view import LiveView, MarkdownBlocks, draw_page
+from cellwright.terminal.views.live_view import LiveView, MarkdownBlocks, styled_writer
 from cellwright.terminal.views.look import Look, look_of
+from cellwright.terminal.views.markdown_view import drawn_markdown
+from cellwright.terminal.views.page_view import draw_fresh_page, draw_page
 from cellwright.terminal.views.plain_view import PlainView
 from cellwright.terminal.views.terminal_text import harmless
 from cellwright.terminal.views.themes import theme_named
@@ -152,6 +158,11 @@ def test_the_footer() -> None:
     assert "$0.012 (session $1.50)" in run_lines.footer(run_end(session_cost_usd=1.5), "m")
     unknown = RunEnd("end_turn", "x", {}, None, 0.0, 1, 0, 0)
     assert run_lines.footer(unknown, "m") == "m · 1 request · 0 tokens · cost unknown · 0.0 s"
+
+
+def denial(reason: str) -> dict[str, Any]:
+    message = f"Bash was not allowed: {reason}"
+    return {"error": {"code": "PERMISSION_DENIED", "message": message}}
 
 
 def end(**more: Any) -> ToolEnd:
@@ -381,6 +392,140 @@ def test_a_read_or_a_search_is_one_line_that_counts(
     assert f"✓ {line}\n" in out.getvalue()
 
 
+ENDED: list[tuple[str, dict[str, Any], str, dict[str, Any], list[str]]] = [
+    ("Bash", {"command": "ls"}, "denied", denial("the user said no"), ["⊘ Run ls · denied"]),
+    ("Bash", {"command": "ls"}, "denied", denial("not on a Friday"), ["⊘ Run ls · denied: not on a Friday"]),
+    ("Bash", {"command": "ls", "description": "List"}, "denied", denial("the user said no"), ["⊘ ls · denied"]),
+    ("Edit", {}, "success", {"display": {"diff": "--- a\n+++ a\n@@ -1 +1,2 @@\n-x\n+y\n+z"}}, ["✓ Edited ls · +2 −1"]),
+    ("Edit", {}, "success", {"duration_ms": 1500.0}, ["✓ Edited ls · 1.5 s"]),
+    ("AskUserQuestion", {}, "success", {"display": {"answers": {"Which?": "Dover"}}}, ["✓ ls? · Dover"]),
+    ("Bash", {"command": "ls"}, "success", {}, ["✓ Ran ls"]),
+    (
+        "Bash",
+        {"command": "ls"},
+        "error",
+        {
+            "structured": {"exit_code": 3},
+            "error": {"code": "EXECUTION_ERROR", "message": "Exit code 3\nout\nno such file\n[It had no network.]"},
+        },
+        ["✗ Ran ls · exit 3", "  no such file", "  It had no network."],
+    ),
+]
+"""A call by its tool, its input, and its end; the lines that are drawn of it."""
+
+
+@for_each_row(("name", "tool_input", "status", "more", "lines"), ENDED)
+def test_an_ended_call_is_a_line_with_its_facts(
+    name: str, tool_input: dict[str, Any], status: Any, more: dict[str, Any], lines: list[str]
+) -> None:
+    out = io.StringIO()
+    view = LiveView(Console(file=out, width=100), compact=True)
+    title = {"Edit": "Edit ls", "AskUserQuestion": "ls?"}.get(name, "ls")
+    view.emit(ToolStart((Call({"type": "tool_use", "id": "t", "name": name, "input": tool_input}, title),)))
+    end = {"duration_ms": 20.0, **more}
+    view.emit(ToolEnd("t", name, status, "…", **end))
+    assert [line.rstrip() for line in out.getvalue().splitlines()][: len(lines)] == lines
+
+
+OURS = "Running `python` needs your approval."
+
+
+@for_each_row(
+    "draw",
+    [
+        lambda out: styled_writer(out)(OURS, "dim"),
+        lambda out: live(out).emit(Notice(OURS, "warning")),
+        lambda out: live(out).emit(Retrying(1, 2, 0.0, "API_OVERLOADED", OURS)),
+        lambda out: draw_page(CommandPage([Section("Mode", text=OURS)]), out),
+        lambda out: draw_fresh_page(CommandPage([Section("New", text=OURS)]), out),
+        lambda out: live(out).console.print(
+            Menu([OfferedAnswer("1", OURS, OURS)], "", theme_named("light"), compact=False).draw()
+        ),
+        lambda out: live(out).console.print(drawn_markdown(OURS, theme_named("light"))),
+    ],
+)
+def test_no_message_of_ours_is_drawn_with_backticks(draw: Callable[[Any], object]) -> None:
+    out = io.StringIO()
+    draw(out)
+    assert "Running python needs" in out.getvalue()
+    assert "`" not in out.getvalue()
+
+
+def test_at_80_columns_help_has_a_line_for_each_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [brief_row(name, command) for name, command in COMMANDS.items()]
+    out = io.StringIO()
+    draw_page(CommandPage([Section("Commands", brief=[("command", ""), *rows])]), out)
+    assert len(out.getvalue().splitlines()) == len(COMMANDS) + 1
+
+
+def test_the_backticks_of_a_rule_are_its_own() -> None:
+    out = io.StringIO()
+    rows = [OfferedAnswer("2", "Allow", "rule Bash(echo `date`)", is_rule=True)]
+    live(out).console.print(Menu(rows, "", theme_named("none"), compact=False).draw())
+    assert "rule Bash(echo `date`)" in out.getvalue()
+
+
+def live(out: Any) -> LiveView:
+    return LiveView(Console(file=out, width=100))
+
+
+def test_what_wraps_hangs_below_its_first_word() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=40)
+    rows = [OfferedAnswer("2", "Allow all edits in this folder (tides) for this session")]
+    console.print(Menu(rows, "", theme_named("none"), compact=False).draw())
+    assert out.getvalue().splitlines()[1].startswith("     ")
+    view = LiveView(console, compact=True)
+    call = Call({"type": "tool_use", "id": "t", "name": "Bash", "input": {}}, "cat a.txt " * 6)
+    view.emit(ToolStart((call,)))
+    view.emit(ToolEnd("t", "Bash", "success", "…", 20.0))
+    assert "\n  a.txt" in out.getvalue()
+
+
+ANSWER = """\
+| a | b |
+|---|---|
+| 1 | 2 |
+
+1. one
+2. two
+
+```python
+x = 1
+
+y = 2
+```
+
+- [x] read
+- [ ] test
+"""
+
+
+@for_each_row("name", THEMES[1:])
+def test_an_answer_has_no_backgrounds_and_no_lines_that_nobody_wrote(name: str) -> None:
+    screen = drawn(drawn_markdown(ANSWER, theme_named(name)))  # type: ignore[arg-type]
+    assert not re.search(r"\x1b\[(?:[0-9;]*;)?4[0-8]", screen)
+    lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", screen).splitlines()]
+    lines = [line for line in lines if not line.startswith("─")]
+    assert [line for line in lines if line] == [
+        *("a  b", "1  2", " 1. one", " 2. two", "  x = 1", "  y = 2", " ☑ read", " ☐ test"),
+    ]
+    assert "\n\n\n" not in "\n".join(lines)
+
+
+def test_numbers_without_a_call_and_empty_lines_are_left_out() -> None:
+    out = io.StringIO()
+    view = live(out)
+    number = Number("2.4", 2.4, 0.1, 0, 3, "unknown", 2)
+    answer = [TextDelta("It is 2.4.\n"), TurnEnd({"role": "assistant", "content": []}, "end_turn", {}, "m")]
+    for event in (ThinkingDelta("Hm."), *answer, NumbersTraced((number,)), run_end()):
+        view.emit(event)
+    view.close()
+    lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue()).splitlines()]
+    assert lines == ["Thought briefly: Hm.", "", "It is 2.4.", "", "2 requests · 1,234 tokens · $0.012 · 4.5 s"]
+
+
 def asked(
     *answers: tuple[str, str] | None, following: int = 0, detail: str = "make"
 ) -> tuple[Any, list[str], list[Any]]:
@@ -433,6 +578,7 @@ Edits tides.py.
         ever seen in this harbour
     2 +     return max(levels)  # metres above the lowest low water that was
         ever seen in this harbour
+
 ❯ 1  Allow once
   2  Allow edits of tides.py, this session
      rule Edit(tides.py)
@@ -466,7 +612,9 @@ def test_cards_fit_a_terminal_of_80_columns() -> None:
     console = Console(file=out, width=80, force_terminal=True)
 
     def choose(rows: Any, hint: str, several: bool = False) -> tuple[str, str]:
-        console.print(Menu(rows, hint, theme, compact=False, several=several, is_ready=True).draw())
+        console.print(
+            Menu(rows, hint, theme, compact=False, several=several, is_apart="denies" in hint, is_ready=True).draw()
+        )
         return rows[0].key, ""
 
     asker = Asker(
@@ -519,14 +667,15 @@ def test_a_allows_the_calls_behind_it_once_they_were_shown_whole() -> None:
     answer, shown, offered = asked(("a", ""), ("a", ""), following=2, detail="one\ntwo")
     assert answer == Allow(by="terminal", following=True)
     assert len(offered) == 2
-    assert shown.index("  (a shows them whole first)") < shown.index("  │ two")
+    assert shown.index("2 more wait · a reviews all 3") < shown.index("  │ two")
+    assert asked(("4", ""), following=5)[1][-1] == "5 more wait · a reviews all 6"
     assert "❯ a  Allow all 3" in shown
 
 
 def test_a_no_says_its_reason_and_an_edited_call_is_no_longer_allowed_with_others() -> None:
     answer, shown, _ = asked(("4", "not on a Friday"))
     assert answer == Deny("not on a Friday", "terminal")
-    assert shown[-1] == "❯ 4  Deny: not on a Friday"
+    assert shown[-1] == "  │ make"  # the line of the call says that it was denied
     answer, _, offered = asked(("e", ""), ("\x1b", ""), following=1)
     assert answer == Deny("", "terminal")
     assert ["a" in keys for keys in offered] == [True, False]
@@ -606,4 +755,4 @@ def test_an_agent_is_one_line_and_its_steps_are_details(details: bool) -> None:
     view.emit(SubagentEvent("a", "id", "Explore", end))
     view.emit(ToolEnd("a", "Agent", "success", "It is in a.py", 900.0))
     view.close()
-    assert "✓ Agent: Explore: Find retries · done, 0.9 s · 1 tool call · 300 tokens · $0.020" in out.getvalue()
+    assert "✓ Agent: Explore: Find retries · 1 tool call · 300 tokens · $0.020" in out.getvalue()

@@ -136,8 +136,10 @@ export function contextTable(use: ContextUse, trans: Trans): HTMLElement {
   if (!use.parts.length) return element("p", {}, trans.__("Nothing has been said yet, so the context is empty."));
   const names = partNames(trans);
   const whole = use.window ?? use.tokens;
-  const rows = use.parts.map(({ name, tokens }) => row(names[name] ?? name, tokens, whole, name));
-  if (use.window) rows.push(row(trans.__("Free"), Math.max(0, use.window - use.tokens), whole, "free"));
+  // the bars compare what is in use: beside all that is free they would not be seen
+  const most = Math.max(...use.parts.map(({ tokens }) => tokens));
+  const rows = use.parts.map(({ name, tokens }) => row(names[name] ?? name, tokens, whole, most));
+  if (use.window) rows.push(row(trans.__("Free"), Math.max(0, use.window - use.tokens), whole));
   const head = [trans.__("Part"), trans.__("Tokens"), trans.__("Share")].map((title) => element("th", { scope: "col" }, title));
   const about = trans.__("The total is the API's count; the shares are estimated by size.");
   return element(
@@ -148,13 +150,15 @@ export function contextTable(use: ContextUse, trans: Trans): HTMLElement {
   );
 }
 
-function row(label: string, tokens: number, whole: number, name: string): HTMLElement {
+/** A part with its share of the context; its bar is as long as the part is beside the largest one, `most`. */
+function row(label: string, tokens: number, whole: number, most = 0): HTMLElement {
   const share = whole > 0 ? tokens / whole : 0;
-  const bar = element("span", { class: "share", "aria-hidden": "true", style: `width: ${Math.max(share * 100, tokens ? 1 : 0)}%` });
+  const width = Math.max((tokens / most) * 100, tokens ? 1 : 0);
+  const track = most && element("span", { class: "track" }, element("span", { class: "share", "aria-hidden": "true", style: `width: ${width}%` }));
   return element(
     "tr",
-    { "data-part": name },
-    element("th", { scope: "row" }, label, element("span", { class: "track" }, bar)),
+    {},
+    element("th", { scope: "row" }, label, ...(track ? [track] : [])),
     element("td", {}, count(tokens)),
     element("td", {}, share > 0 && share < 0.001 ? "<0.1%" : `${(share * 100).toFixed(share < 0.1 ? 1 : 0)}%`),
   );

@@ -90,6 +90,8 @@ describe("what fills it", () => {
       ["later versions", "230", "<0.1%"],
       ["Free", "975k", "97%"],
     ]);
+    const bars = [...popover(scene).querySelectorAll("tbody tr")].map((row) => row.querySelector<HTMLElement>(".share")?.style.width);
+    expect(bars.map((width) => width && Math.round(parseFloat(width)))).toEqual([7, 60, 100, 2, undefined]);
     const costs = [...popover(scene).querySelectorAll("dl > *")].map((node) => node.textContent);
     expect(costs).toEqual(["Model", "Opus 5.5", "Session", "$0.13", "Last turn", "$0.021"]);
     expect(opener(scene).getAttribute("aria-expanded")).toBe("true");

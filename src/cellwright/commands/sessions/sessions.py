@@ -99,7 +99,7 @@ def clear_page(call: CommandCall) -> CommandPage:
     before = conversation.sessions.started
     conversation.sessions.start_new()
     kept = before is not None and before.path is not None and before.encoded
-    text = f"`/resume {before.id}` goes back to the one before." if kept and before is not None else ""
+    text = f"`/resume {before.id}` returns to the one before." if kept and before is not None else ""
     return CommandPage([Section("A new session", text=text)])
 
 

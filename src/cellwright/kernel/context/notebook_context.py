@@ -191,7 +191,8 @@ class NotebookContext:
         tokens = {"auto": self._budget_tokens, "cells": CELLS_TOKENS, "full": FULL_TOKENS}[how]
         text = context_text(facts, Budget(tokens * CHARS_PER_TOKEN))
         text, notices = await without_secrets(text, prompt_context, "what it is told of the notebook")
-        title = "The notebook so far" if how == "auto" and facts.first else TITLES[how]
+        first = "The notebook so far" if cells or now.cell_id else "Your cells so far"
+        title = first if how == "auto" and facts.first else TITLES[how]
         return text_context(title, "context", f"{new_mark.opening(self._id)}\n{_harmless(text)}\n</{TAG}>"), notices
 
     async def _cells(self, how: How) -> list[Cell]:

@@ -17,15 +17,19 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credential_names import key_in
 from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project, trust_notebook
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
 from cellwright.terminal.interactive.stop_requests import stop_requests_raise
+from cellwright.terminal.views.terminal_text import print_line
 from cellwright.this_process.late_imports import importing
 from cellwright.this_process.temporary_files import new_folder
+
+if TYPE_CHECKING:
+    from cellwright.terminal.views.themes import Theme
 
 NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
 """At its first start JupyterLab asks whether it may fetch news, in a toast that lies over the panel."""
@@ -64,7 +68,10 @@ def _project(*, keep: bool) -> Iterator[Path]:
     try:
         project = folder / "tides"
         make_project(project)
-        print(f"The sample project allows: {', '.join(RULES)}. Edits are allowed by the cell's `--mode acceptEdits`.")
+        rules = ", ".join(RULES)
+        print_line(
+            f"The sample project allows: {rules}. Edits are allowed by the cell's `--mode acceptEdits`.", sys.stdout
+        )
         yield project
     finally:
         if keep:
@@ -89,20 +96,22 @@ def _model(project: Path) -> Iterator[Mapping[str, str]]:
 
 
 def _run_here(project: Path, environ: Mapping[str, str]) -> int:
-    from rich.console import Console
+    from cellwright.terminal.views.look import fitting_theme
+    from cellwright.terminal.views.themes import theme_named
 
-    console = Console()
+    theme = theme_named(fitting_theme(os.environ))
+    console = theme.console(sys.stdout)
     console.rule("The project's tests, before")
     red = _tests_pass(project, console)
     console.rule(f"{NOTEBOOK}, in a real kernel")
-    _execute(project, environ, console)
+    _execute(project, environ, console, theme)
     console.rule("The project's tests, after")
     green = _tests_pass(project, console)
     if red or not green:
         console.print("[bold red]The tests did not go from red to green.[/]")
         return 1
     console.print("[bold green]From red to green.[/]")
-    console.print("Next: `cellwright demo --lab`, or `%load_ext cellwright` in a notebook of yours.")
+    console.print(theme.line("Next: `cellwright demo --lab`, or `%load_ext cellwright` in a notebook of yours.", ""))
     return 0
 
 
@@ -114,7 +123,7 @@ def _tests_pass(project: Path, console: Any) -> bool:
     return run.returncode == 0
 
 
-def _execute(project: Path, environ: Mapping[str, str], console: Any) -> None:
+def _execute(project: Path, environ: Mapping[str, str], console: Any, theme: Theme) -> None:
     """Execute the notebook cell by cell, showing each when it is done."""
     import nbformat
 
@@ -141,38 +150,44 @@ def _execute(project: Path, environ: Mapping[str, str], console: Any) -> None:
         km=manager,
         timeout=300,
         resources={"metadata": {"path": str(project)}},
-        on_cell_execute=lambda cell, cell_index: _show_source(console, cell),
-        on_cell_executed=lambda cell, cell_index, execute_reply: _show_outputs(console, cell),
+        on_cell_execute=lambda cell, cell_index: _show_source(console, cell, theme),
+        on_cell_executed=lambda cell, cell_index, execute_reply: _show_outputs(console, cell, theme),
     )
     client.execute(env=dict(environ))
     nbformat.write(notebook, project / NOTEBOOK)  # type: ignore[no-untyped-call]
 
 
-def _show_source(console: Any, cell: Any) -> None:
+def _show_source(console: Any, cell: Any, theme: Theme) -> None:
     from rich.panel import Panel
     from rich.syntax import Syntax
 
     if cell.cell_type == "code":
-        console.print(Panel(Syntax(cell.source, "python", word_wrap=True, background_color="default"), title="In"))
+        console.print(
+            Panel(
+                Syntax(cell.source, "python", theme=theme.code, word_wrap=True, background_color="default"), title="In"
+            )
+        )
     else:
-        from rich.markdown import Markdown
-
-        console.print(Markdown(cell.source))
+        _print_markdown(console, cell.source, theme)
 
 
-def _show_outputs(console: Any, cell: Any) -> None:
-    from rich.markdown import Markdown
-
+def _show_outputs(console: Any, cell: Any, theme: Theme) -> None:
     for output in cell.get("outputs", []):
         data = output.get("data", {})
         if "text/markdown" in data:
-            console.print(Markdown(data["text/markdown"]))
+            _print_markdown(console, data["text/markdown"], theme)
         elif output.output_type == "stream":
             console.print(output.text, markup=False, highlight=False)
         elif output.output_type == "error":
             console.print("\n".join(output.traceback), markup=False, highlight=False)
         elif "text/plain" in data:
             console.print(data["text/plain"], markup=False, highlight=False)
+
+
+def _print_markdown(console: Any, text: str, theme: Theme) -> None:
+    from cellwright.terminal.views.markdown_view import drawn_markdown
+
+    console.print(drawn_markdown(text, theme))
 
 
 def _open_lab(project: Path, environ: Mapping[str, str]) -> int:

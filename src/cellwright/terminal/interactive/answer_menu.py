@@ -28,6 +28,7 @@ from cellwright.terminal.interactive.keys import (
     single_keys,
 )
 from cellwright.terminal.question import OfferedAnswer
+from cellwright.terminal.views.markdown_view import Hanging
 from cellwright.terminal.views.themes import Theme
 
 READY_SECONDS = 0.3
@@ -35,31 +36,31 @@ READY_SECONDS = 0.3
 
 
 class Menu(Struct):
-    """The answers as they are shown, and what keys do to them."""
+    """The answers as they are shown, and what keys do to them; `is_apart`: below an empty line."""
 
     rows: Sequence[OfferedAnswer]
     hint: str
     theme: Theme
     compact: bool
     several: bool = False
+    is_apart: bool = False
     marked: frozenset[str] = frozenset()
     is_ready: bool = False
     selected: int = 0
     written: str | None = None
 
     def draw(self) -> RenderableType:
-        lines: list[RenderableType] = []
+        lines: list[RenderableType] = [Text()] if self.is_apart else []
         for number, row in enumerate(self.rows):
             chosen = number == self.selected
             box = f"{'☑' if row.key in self.marked else '☐'} " if self.several and row.marks else ""
-            line = Text(
-                f"{'❯' if chosen else ' '} {row.key}  {box}{row.label}", self.theme.styles["title" if chosen else ""]
-            )
+            line = self.theme.line(box + row.label, "title" if chosen else "")
             if chosen and self.written is not None:
                 line.append(f"  {row.words}: {self.written}▏")
-            lines.append(line)
+            lines.append(Hanging(Text(f"{'❯' if chosen else ' '} {row.key}  ", line.style), line))
             if row.about and (chosen or not self.compact):
-                lines.append(Padding(Text(row.about, self.theme.styles["dim"]), (0, 0, 0, 5)))
+                about = Text(row.about, self.theme.styles["dim"]) if row.is_rule else self.theme.line(row.about, "dim")
+                lines.append(Padding(about, (0, 0, 0, 5)))
         hint = "Enter sends it, with or without words." if self.written is not None else self.hint
         return Group(*lines, Text(hint if self.is_ready else "…", self.theme.styles["dim"]))
 
@@ -112,14 +113,16 @@ def choose(
     *,
     compact: bool = False,
     several: bool = False,
+    is_apart: bool = False,
     seconds: float | None = None,
 ) -> tuple[str, str] | None:
     """Show the answers and return the key of the one that is taken, and what was written with it.
 
     `ESCAPE` stands for the no without words, None for the end of the input. With `several`, the keys of all that were marked
-    are joined by commas. Raises `KeyboardInterrupt`, and TimeoutError if no key is pressed within `seconds`.
+    are joined by commas. With `is_apart` there is an empty line above them as long as they are shown. Raises
+    `KeyboardInterrupt`, and TimeoutError if no key is pressed within `seconds`.
     """
-    menu = Menu(rows, hint, theme, compact, several)
+    menu = Menu(rows, hint, theme, compact, several, is_apart)
     taken = None
     in_time = True
     with contextlib.suppress(OSError), _live(theme.console(screen), menu) as live, single_keys(stdin):

@@ -47,12 +47,16 @@ class Session(Protocol):
         """Run a prompt or a command and show it; gives an exit code."""
         ...
 
+    def complain(self, line: str) -> None:
+        """Show on stderr what kept a prompt or a command from being done."""
+        ...
+
     def prompt_line(self) -> Callable[[], str] | None:
         """The line that prompts are typed in, which may raise EOFError; None on a terminal that cannot be drawn on."""
         ...
 
 
-def interact(session: Session, stderr: TextIO) -> int:
+def interact(session: Session) -> int:
     """Read prompts from the keyboard and run each, until the user leaves; gives the exit code."""
     read = session.prompt_line()
     help_text = HELP if read is None else KEYS
@@ -78,7 +82,7 @@ def interact(session: Session, stderr: TextIO) -> int:
             return 0
         if prompt == "/help":
             print(f"{help_text}\n")
-        if prompt and (code := _run(session.run, prompt, stderr)) in STOPPED:
+        if prompt and (code := _run(session, prompt)) in STOPPED:
             return code
 
 
@@ -90,14 +94,14 @@ def _read() -> str:
     return "\n".join(lines)
 
 
-def _run(run: Callable[[str], int], prompt: str, stderr: TextIO) -> int:
+def _run(session: Session, prompt: str) -> int:
     """Do what `prompt` says; gives its exit code. What fails is told, and the session goes on."""
     try:
-        return run(prompt)
+        return session.run(prompt)
     except CellwrightError as error:
-        print(said_of(error.code, error.message), file=stderr)
+        session.complain(said_of(error.code, error.message))
     except KeyboardInterrupt:
-        print("Left without waiting for the end.", file=stderr)
+        session.complain("Left without waiting for the end.")
     return 0
 
 

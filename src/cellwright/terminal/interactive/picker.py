@@ -47,15 +47,21 @@ def pick(
     title: str,
     rows: Sequence[PickerRow],
     *,
+    head: PickerRow | None = None,
     selected: str = "",
+    dim: str = "ansibrightblack",
     keyboard: Input | None = None,
     screen: Output | None = None,
 ) -> str | None:
-    """Show `rows` below the last line and return the value of the one that is taken; None when none is."""
+    """Show `rows` below the last line and return the value of the one that is taken; None when none is.
+
+    `head` names their columns; `dim` is the colour of what is less important.
+    """
     places = [row.value for row in rows]
     shown = _Shown(rows, places.index(selected) if selected in places else 0)
+    control = FormattedTextControl(lambda: _lines(title, head, shown, dim), show_cursor=False)
     application: Application[str | None] = Application(
-        layout=Layout(HSplit([Window(FormattedTextControl(lambda: _lines(title, shown)), dont_extend_height=True)])),
+        layout=Layout(HSplit([Window(control, dont_extend_height=True)])),
         key_bindings=_keys(shown),
         erase_when_done=True,
         input=keyboard,
@@ -64,18 +70,20 @@ def pick(
     return application.run()
 
 
-def _lines(title: str, shown: _Shown) -> StyleAndTextTuples:
+def _lines(title: str, head: PickerRow | None, shown: _Shown, dim: str) -> StyleAndTextTuples:
     fitting = shown.fitting
     first = max(0, min(shown.selected - MAX_ROWS // 2, len(fitting) - MAX_ROWS))
     lines: StyleAndTextTuples = [("bold", title), ("", f"  {shown.words}\n" if shown.words else "\n")]
-    width = max((len(row.label) for row in fitting), default=0)
+    width = max((len(row.label) for row in [*fitting, *([head] if head else [])]), default=0)
+    if head is not None and head.about:
+        lines.append((dim, f"  {head.label:<{width}}  {head.about}\n"))
     for number, row in enumerate(fitting[first : first + MAX_ROWS], first):
         mark, style = ("❯", "bold") if number == shown.selected else (" ", "")
-        lines += [(style, f"{mark} {row.label:<{width}}"), ("ansibrightblack", f"  {row.about}\n")]
+        lines += [(style, f"{mark} {row.label:<{width}}"), (dim, f"  {row.about}\n")]
     if not fitting:
         lines.append(("", "  nothing fits\n"))
     rest = f"{len(fitting)} in all · " if len(fitting) > MAX_ROWS else ""
-    return [*lines, ("ansibrightblack", f"{rest}{HELP}")]
+    return [*lines, (dim, f"{rest}{HELP}")]
 
 
 def _keys(shown: _Shown) -> KeyBindings:

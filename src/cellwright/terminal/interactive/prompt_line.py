@@ -33,23 +33,26 @@ if TYPE_CHECKING:
 
 PROMPT = "> "
 LABEL_CHARS = 36
-PLACEHOLDER = "What should Claude do?  /  commands   @  files   !  your own command"
+PLACEHOLDER = "What should Claude do?  / commands · @ files · ! shell"
 
-STYLE = Style.from_dict(
-    {
-        "prompt": "bold",
-        "placeholder": "ansibrightblack",
-        "bottom-toolbar": "noreverse ansibrightblack",
-        "bottom-toolbar mode": "ansicyan",
-        "completion-menu": "bg:default",
-        "completion-menu.completion": "noinherit",
-        "completion-menu.completion.current": "reverse",
-        "completion-menu.meta.completion": "noinherit ansibrightblack",
-        "completion-menu.meta.completion.current": "noinherit ansibrightblack",
-        "scrollbar.background": "noinherit",
-        "scrollbar.button": "reverse",
-    }
-)
+DIM = "ansibrightblack"
+
+_STYLES = {
+    "prompt": "bold",
+    "bottom-toolbar mode": "ansicyan",
+    "completion-menu": "bg:default",
+    "completion-menu.completion": "noinherit",
+    "completion-menu.completion.current": "reverse",
+    "scrollbar.background": "noinherit",
+    "scrollbar.button": "reverse",
+}
+
+
+def _style(dim: str) -> Style:
+    quiet = ("placeholder", "completion-menu.meta.completion", "completion-menu.meta.completion.current")
+    return Style.from_dict(
+        {"bottom-toolbar": f"noreverse {dim}", **_STYLES, **dict.fromkeys(quiet, f"noinherit {dim}")}
+    )
 
 
 class Suggestion(Struct, frozen=True):
@@ -65,7 +68,10 @@ Suggest = Callable[[str], Sequence[Suggestion]]
 
 
 class PromptLine:
-    """Reads prompts. `status` gives the mode and the rest of the line below; `cycle_mode` and `toggle_details` are keys."""
+    """Reads prompts. `status` gives the mode and the rest of the line below; `cycle_mode` and `toggle_details` are keys.
+
+    `dim` is the colour of what is less important.
+    """
 
     def __init__(
         self,
@@ -78,6 +84,7 @@ class PromptLine:
         keyboard: Input | None = None,
         screen: Output | None = None,
         monochrome: bool = False,
+        dim: str = DIM,
     ) -> None:
         self._status = status
         self._session: PromptSession[str] = PromptSession(
@@ -90,15 +97,16 @@ class PromptLine:
             key_bindings=_keys(cycle_mode, toggle_details),
             bottom_toolbar=self._toolbar,
             placeholder=[("class:placeholder", PLACEHOLDER)],
-            style=STYLE,
+            style=_style(dim),
             color_depth=ColorDepth.MONOCHROME if monochrome else None,
             enable_open_in_editor=True,
+            erase_when_done=True,
             input=keyboard,
             output=screen,
         )
 
     def read(self, draft: str = "") -> str:
-        """The next prompt, begun as `draft`. Raises EOFError and KeyboardInterrupt as `input` does."""
+        """The next prompt, begun as `draft`; its line is gone then. Raises EOFError and KeyboardInterrupt as `input`."""
         with on_stop_request(self._leave):
             return self._session.prompt([("class:prompt", PROMPT)], default=draft)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from cellwright.agent.context.context_usage import context_tokens
-from cellwright.commands.command import CommandPage
+from cellwright.commands.command import CommandPage, Row, is_number
 from cellwright.commands.completion import ProjectFiles, agent_items, commands, found_files, means_agents
+from cellwright.commands.model_and_mode import IN_FORCE
 from cellwright.config.settings.option_table import CHOSEN
 from cellwright.conversation.resolve_options import mode_of, model_of
 from cellwright.errors import CellwrightError
@@ -15,8 +17,10 @@ from cellwright.model.models import limits
 from cellwright.permissions.modes import MODE_LABELS
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.terminal.interactive.picker import PickerRow, pick
-from cellwright.terminal.interactive.prompt_line import PromptLine, Suggestion
+from cellwright.terminal.interactive.prompt_line import DIM, PromptLine, Suggestion
 from cellwright.terminal.views.look import Look
+from cellwright.terminal.views.page_view import draw_prompt
+from cellwright.terminal.views.themes import theme_named
 from cellwright.text import dollars, visible_line
 
 if TYPE_CHECKING:
@@ -56,6 +60,8 @@ class SessionLine:
         self._keys = keys
         self._look = look
         self._details = details
+        dim = theme_named(look.theme).styles["dim"]
+        self._dim = dim if dim.startswith("#") else DIM
         self._files = ProjectFiles(conversation.cwd, lambda: conversation.in_force.settings.respect_gitignore)
         self._line = PromptLine(
             suggest=self._suggest,
@@ -64,6 +70,7 @@ class SessionLine:
             toggle_details=toggle_details,
             history=sessions_folder(conversation.cwd) / "prompt-history" if keep_history else None,
             monochrome=look.theme in ("none", "high-contrast"),
+            dim=self._dim,
         )
 
     def read(self) -> str:
@@ -72,7 +79,10 @@ class SessionLine:
             print()
         draft, self._keys.draft = self._keys.draft, ""
         typed = self._line.read(draft)
-        return self._picked(typed.strip()) if typed.strip() in PICKED else typed
+        prompt = self._picked(typed.strip()) if typed.strip() in PICKED else typed
+        if prompt.strip():
+            draw_prompt(prompt.strip("\n"), sys.stdout, self._look)
+        return prompt
 
     def _picked(self, command: str) -> str:
         try:
@@ -81,9 +91,9 @@ class SessionLine:
             return command  # it says by itself what is wrong
         if len(section.rows) < 2:
             return command
-        rows = [_picker_row(section.rows[0], row) for row in section.rows[1:]]
-        now = next((row[0] for row in section.rows[1:] if row[-1] == "in force"), "")
-        taken = pick(section.title, rows, selected=now)
+        head, rows = _picker_rows(section.rows)
+        now = next((row[0] for row in section.rows[1:] if IN_FORCE in row[1:]), "")
+        taken = pick(section.title, rows, head=head, selected=now, dim=self._dim)
         return "" if taken is None else f"{command} {taken}"
 
     def _suggest(self, word: str) -> list[Suggestion]:
@@ -119,14 +129,25 @@ class SessionLine:
         parts = [model]
         size = limits(model)
         if session.encoded and size.known:
-            parts.append(f"{context_tokens(session) / size.context_window:.0%} of the context")
+            parts.append(f"{context_tokens(session) / size.context_window:.0%} context")
         if session.cost_usd:
             parts.append(dollars(session.cost_usd))
-        parts.append(f"results {'whole' if self._details() else 'in one line'} (Ctrl-O)")
+        parts.append(f"Ctrl-O {'hides ' if self._details() else ''}details")
         return MODE_LABELS[mode][0], " · ".join(parts)
 
 
-def _picker_row(head: Sequence[str], row: Sequence[str]) -> PickerRow:
-    """One row to choose, by its id if it has one."""
-    value = row[head.index("id")] if "id" in head else row[0]
-    return PickerRow(value, visible_line(row[0], 60), "  ".join(cell for cell in row[1:] if cell))
+def _picker_rows(table: Sequence[Row]) -> tuple[PickerRow, list[PickerRow]]:
+    """The head and the rows to choose from, in columns; each is taken by its id if it has one."""
+    shown = [tuple(visible_line(cell, LABEL_CHARS) for cell in row) for row in table]
+    columns = [column for column in zip(*shown, strict=True) if any(column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    signs = [">" if is_number(column[1:]) else "<" for column in columns]
+    by = table[0].index("id") if "id" in table[0] else 0
+    rows = []
+    for row, (label, *cells) in zip(table, zip(*columns, strict=True), strict=True):
+        padded = [f"{cell:{sign}{width}}" for cell, sign, width in zip(cells, signs[1:], widths[1:], strict=True)]
+        rows.append(PickerRow(row[by], label, "  ".join(padded).rstrip()))
+    return rows[0], rows[1:]
+
+
+LABEL_CHARS = 60

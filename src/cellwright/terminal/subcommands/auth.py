@@ -18,6 +18,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import chosen_platform
 from cellwright.terminal.exit_codes import ExitCode
+from cellwright.terminal.views.terminal_text import print_line
 from cellwright.text import visible_line
 
 
@@ -92,7 +93,7 @@ def _login(as_json: bool) -> int:
         return ExitCode.OK
     print(kept.sentence)
     if kept.overruled_by:
-        print(f"But {kept.overruled_by} takes precedence here: see `cellwright auth status`.", file=sys.stderr)
+        print_line(f"But {kept.overruled_by} takes precedence here: see `cellwright auth status`.", sys.stderr)
     return ExitCode.OK
 
 

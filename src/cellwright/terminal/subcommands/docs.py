@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import webbrowser
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
+from cellwright.terminal.views.terminal_text import print_line
 from cellwright.text import lazy_pattern
 from cellwright.this_process.late_imports import importing
 from cellwright.version import FIRST_PAGE, documented
@@ -121,7 +123,8 @@ def _print_list(pages: Mapping[str, str]) -> None:
     width = max(len(name) for name in pages)
     for name, text in pages.items():
         print(f"{name:<{width}}  {title_of(text)}")
-    print("\n`cellwright docs PAGE` prints one, `--open` opens it in a browser, `--search WORD` finds pages.")
+    how = "`cellwright docs PAGE` prints one, `--open` opens it in a browser, `--search WORD` finds pages."
+    print_line(f"\n{how}", sys.stdout)
 
 
 def _print_found(found: Sequence[tuple[str, str]], words: Sequence[str]) -> int:
@@ -139,12 +142,14 @@ def _print_page(text: str) -> None:
     if not sys.stdout.isatty():
         print(text)
         return
-    from rich.console import Console  # for a terminal alone
-    from rich.markdown import Markdown
+    from cellwright.terminal.views.look import fitting_theme
+    from cellwright.terminal.views.markdown_view import drawn_markdown  # rich: for a terminal alone
+    from cellwright.terminal.views.themes import theme_named
 
-    console = Console()
+    theme = theme_named(fitting_theme(os.environ))
+    console = theme.console(sys.stdout)
     with console.pager(styles=True, links=False):
-        console.print(Markdown(text))
+        console.print(drawn_markdown(text, theme))
 
 
 def _as_html(name: str, pages: Mapping[str, str]) -> Path:

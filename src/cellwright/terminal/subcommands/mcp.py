@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.mcp.feature import McpServers
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands import mcp_login, mcp_serve
+from cellwright.terminal.views.terminal_text import print_line
 from cellwright.text import visible_line
 from cellwright.version import documented
 
@@ -118,7 +120,7 @@ def _list(options: argparse.Namespace) -> int:
         about = f"{visible_line(address, 200)} ({transport}, {scope})" if address else ""
         print(": ".join(filter(None, (visible_line(name), about))) + (f" - {problem}" if problem else ""))
     if not rows:
-        print("No MCP servers are configured. `cellwright mcp add` adds one.")
+        print_line("No MCP servers are configured. `cellwright mcp add` adds one.", sys.stdout)
     for notice in found.notices:
         print(notice)
     return ExitCode.OK

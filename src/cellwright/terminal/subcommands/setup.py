@@ -11,6 +11,7 @@ from pathlib import Path
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.views.choose_view import Streams, confirmed
+from cellwright.terminal.views.terminal_text import print_line
 from cellwright.this_process.late_imports import importing
 
 FILE = "05-cellwright.py"
@@ -44,7 +45,7 @@ def setup(argv: Sequence[str]) -> int:
         return ExitCode.OK
     streams = Streams(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, environ=os.environ)
     if not options.yes and not confirmed(streams, f"Write {file}, which loads Cellwright whenever IPython starts?"):
-        print("Nothing was changed. `--yes` does it without a question.")
+        print_line("Nothing was changed. `--yes` does it without a question.", sys.stdout)
         return ExitCode.OK
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +53,8 @@ def setup(argv: Sequence[str]) -> int:
     except OSError as error:
         raise _no_access(file, error) from None
     print(f"Written: {file}")
-    print("%%claude works in kernels and consoles that start from now on. `cellwright setup --remove` takes it out.")
+    said = "%%claude works in kernels and consoles that start from now on. `cellwright setup --remove` takes it out."
+    print_line(said, sys.stdout)
     return ExitCode.OK
 
 

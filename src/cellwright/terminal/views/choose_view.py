@@ -104,7 +104,8 @@ def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look:
     theme = theme_named(look.theme)
 
     def choose_one(answers: Sequence[OfferedAnswer], hint: str) -> tuple[str, str] | None:
-        return choose(answers, hint, streams.stdin, screen, theme, compact=look.compact)
+        how = {"compact": look.compact, "is_apart": not look.compact}
+        return choose(answers, hint, streams.stdin, screen, theme, **how)
 
     def choose_in_time(answers: Sequence[OfferedAnswer], hint: str, several: bool) -> tuple[str, str] | None:
         how = {"compact": look.compact, "several": several}

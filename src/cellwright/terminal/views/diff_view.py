@@ -100,7 +100,8 @@ class DiffView(Struct, frozen=True):
         room = max(10, width - gutter.cell_len)
         for number, piece in enumerate(_folded(code, room)):
             if behind:
-                piece.pad_right(room - piece.cell_len)
+                if RichStyle.parse(behind).bgcolor is not None:
+                    piece.pad_right(room - piece.cell_len)
                 piece.stylize_before(behind)
             shown = gutter.copy() if number == 0 else Text(" " * gutter.cell_len)
             yield shown.append_text(piece)
@@ -172,25 +173,25 @@ def _parsed(diff: str, *, compact: bool) -> list[_Line | _Note]:
             parts.append(_Line(side, text, before if side != "+" else None, after if side != "-" else None))
             before, after = before + (side != "+"), after + (side != "-")
         number += 1
-    return [part for hunk in hunks for part in _without_blank_ends(hunk, context=1 if compact else None)]
+    return [part for hunk in hunks for part in _near_changes(hunk, context=1 if compact else None)]
 
 
 def _begins_file(line: str, following: str) -> bool:
     return line.startswith("--- ") and following.startswith("+++ ")
 
 
-def _without_blank_ends(hunk: Sequence[_Line | _Note], *, context: int | None) -> Iterator[_Line | _Note]:
-    """Leave out empty context lines at both ends of a hunk, and those further than `context` from a change."""
-    changes = [number for number, part in enumerate(hunk) if not isinstance(part, _Line) or part.side != " "]
-    told = [
-        number
-        for number, part in enumerate(hunk)
-        if not isinstance(part, _Line) or part.side != " " or part.text.strip()
-    ]
+def _near_changes(hunk: Sequence[_Line | _Note], *, context: int | None) -> Iterator[_Line | _Note]:
+    """Leave out the context beyond an empty line, which belongs to other code, and what is further than `context`."""
+    changes = [number for number, part in enumerate(hunk) if isinstance(part, _Line) and part.side != " "]
+    if not changes:
+        yield from hunk
+        return
+    blank = [number for number, part in enumerate(hunk) if isinstance(part, _Line) and not part.text.strip()]
+    first = max((number + 1 for number in blank if number < changes[0]), default=0)
+    last = min((number - 1 for number in blank if number > changes[-1]), default=len(hunk))
     for number, part in enumerate(hunk):
-        if context is not None and not any(abs(number - change) <= context for change in changes):
-            continue
-        if told and (told[0] <= number <= told[-1] or isinstance(part, _Note)):
+        is_near = context is None or any(abs(number - change) <= context for change in changes)
+        if isinstance(part, _Note) or (first <= number <= last and is_near):
             yield part
 
 

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Literal, TextIO
 
 from msgspec import Struct, field
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
-from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
 from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.subagent import progress_of
-from cellwright.commands.command import CommandPage
 from cellwright.events import (
     ContextAttached,
     ContextCompacted,
@@ -49,9 +47,10 @@ from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.diff_view import DiffView
 from cellwright.terminal.views.look import DEFAULT_LOOK, Look
+from cellwright.terminal.views.markdown_view import Hanging, drawn_markdown
 from cellwright.terminal.views.terminal_text import Style, harmless
 from cellwright.terminal.views.themes import Theme, theme_named
-from cellwright.text import lazy_pattern, visible, visible_line
+from cellwright.text import lazy_pattern, visible_line
 
 _FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})(.*)")
 
@@ -124,17 +123,16 @@ class _Running(Struct):
     output: str = ""
 
 
-class _Block(Struct, frozen=True):
+class MarkdownBlock(Struct, frozen=True):
     """A piece of markdown: one empty line before it unless it is the first, at most its last `height` lines."""
 
     text: str
+    theme: Theme
     is_first: bool
     height: int | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # links as text with their address: what is behind a word must be seen
-        markdown = Markdown(self.text, hyperlinks=False)
-        lines = console.render_lines(markdown, options.update(height=None), pad=False)
+        lines = console.render_lines(drawn_markdown(self.text, self.theme), options.update(height=None), pad=False)
         while lines and _is_empty(lines[0]):
             del lines[0]
         while lines and _is_empty(lines[-1]):
@@ -173,6 +171,8 @@ class LiveView(Struct):
     _doing: str = "waiting for the answer"
     _since: float = field(default_factory=time.monotonic)
     _printed_text: bool = False
+    _above: Literal["", "line", "text", "foot"] = ""
+    """The kind of line printed last: an answer and the lines at its foot have an empty line before them."""
     _finished: bool = False
     _live: Live | None = None
     _drawn_at: float = 0.0
@@ -219,10 +219,11 @@ class LiveView(Struct):
                 self._notice(event)
             case ContextCompacted() if event.state != "failed":  # an error or a notice says why
                 self._print(visible_line(compacted_line(event), 1_000), "dim")
-            case NumbersTraced() if event.numbers:
-                self._print(run_lines.numbers(event), "dim")
+            case NumbersTraced() if event.numbers and (event.marked or self._state.calls):
+                # without a call there was nowhere to see a number
+                self._print_foot(run_lines.numbers(event))
             case TurnChanged() if event.counts:
-                self._print(run_lines.changed(event), "dim")
+                self._print_foot(run_lines.changed(event))
             case RunEnd():
                 self._run_end(event)
             case _:
@@ -262,7 +263,10 @@ class LiveView(Struct):
             return
         line, lines = thought
         self._end_text()
-        self._print(f"{line} (Ctrl-O)" if self.unfolds and not self.details else line, "dim")
+        key = " (Ctrl-O)" if self.unfolds and not self.details else ""
+        shown = Text(line, self.theme.styles["dim"])
+        shown.truncate(max(20, self.console.width - len(key)), overflow="ellipsis")
+        self._print_above(shown.append(key))
         if self.details:
             for each in lines:
                 self._print(f"  {each}" if each else "", "dim")
@@ -298,16 +302,15 @@ class LiveView(Struct):
             self._now("waiting for the answer")
         if run_lines.shows_in_the_list(event):
             return
-        _, style = run_lines.STATUS[event.status]
-        line = Text.assemble((f"{MARKS[event.status]} ", self.theme.styles[style]))
-        line.append(run_lines.ended_title(item.call, event) if item.call else event.name, "bold")
-        told: Style = "dim" if event.status == "success" else style
-        line.append(f" · {run_lines.outcome(event)}", self.theme.styles[told])
+        ended = run_lines.ended_call(event, item)
+        style = run_lines.STATUS[event.status][1]
+        line = Text.assemble((ended.title, "bold"))
+        facts = f" · {ended.facts}" if ended.facts else ""
+        line.append(facts, self.theme.styles["dim" if event.status == "success" else style])
         if item.progress is not None:
             line.append(f" · {item.progress.facts()}", self.theme.styles["dim"])
-        lines: list[RenderableType] = [line]
-        if what := run_lines.complaint(event):
-            lines.append(Text(f"  {what}", self.theme.styles[style]))
+        lines: list[RenderableType] = [Hanging(Text(f"{MARKS[event.status]} ", self.theme.styles[style]), line)]
+        lines += [Hanging(Text("  "), Text(what, self.theme.styles[how])) for what, how in ended.below]
         if self.details and running is not None and item.progress is not None:
             lines += [Text(f"  {step}", "dim") for step in running.output.splitlines()]
         if self.details:
@@ -340,7 +343,7 @@ class LiveView(Struct):
         self.pause()
         for notice in run_lines.repeated(self._state):
             self._notice(notice)
-        self._print(run_lines.footer(event, self._state.model), "dim")
+        self._print_foot(run_lines.footer(event, self._state.model))
 
     def _notice(self, notice: Notice) -> None:
         self._print(visible_line(notice.message, 1_000), "dim" if notice.level == "info" else notice.level)
@@ -350,14 +353,25 @@ class LiveView(Struct):
             self._print_markdown(rest)
 
     def _print_markdown(self, text: str) -> None:
-        is_first, self._printed_text = not self._printed_text, True
-        self._print_above(_Block(text, is_first or self.compact))
+        block = MarkdownBlock(text, self.theme, self._is_first_text)
+        self._printed_text = True
+        self._print_above(block, "text")
+
+    @property
+    def _is_first_text(self) -> bool:
+        return self.compact or not (self._printed_text or self._above)
 
     def _print(self, line: str, style: Style) -> None:
-        self._print_above(Text(line, self.theme.styles[style]))
+        self._print_above(self.theme.line(line, style))
 
-    def _print_above(self, finished: RenderableType) -> None:
+    def _print_foot(self, line: str) -> None:
+        foot = self.theme.line(line, "dim")
+        is_close = self.compact or self._above in ("", "foot")
+        self._print_above(foot if is_close else Group(Text(), foot), "foot")
+
+    def _print_above(self, finished: RenderableType, kind: Literal["line", "text", "foot"] = "line") -> None:
         """Print what stays, and what moves again below it: in one write, so that nothing is seen to jump."""
+        self._above = kind
         with self.console:
             if self._live is not None:
                 self._live.update(Group(), refresh=True)
@@ -395,7 +409,7 @@ class LiveView(Struct):
         if not self._blocks.tail.strip():
             return Group(*status)
         height = max(3, self.console.height - len(status) - 2)
-        return Group(_Block(self._blocks.tail, self.compact or not self._printed_text, height), *status)
+        return Group(MarkdownBlock(self._blocks.tail, self.theme, self._is_first_text, height), *status)
 
     def _status(self) -> list[Text]:
         if self.shares_screen:
@@ -439,24 +453,11 @@ def live_view(
 
 
 def styled_writer(out: TextIO, look: Look = DEFAULT_LOOK) -> Callable[[str, Style], None]:
-    """Writes lines on the terminal `out` in their styles."""
+    """Writes lines of ours on the terminal `out` in their styles."""
     theme = theme_named(look.theme)
     console = theme.console(out)
 
     def write(line: str, style: Style) -> None:
-        console.print(Text(line, theme.styles[style]))
+        console.print(theme.line(line, style))
 
     return write
-
-
-def draw_page(page: CommandPage, out: TextIO, look: Look = DEFAULT_LOOK) -> None:
-    """Draw a command's page on which Claude answers as its other answers are."""
-    console = theme_named(look.theme).console(out)
-    for index, section in enumerate(page.sections):
-        if index:
-            console.print()
-        if section.answer:
-            console.print(Text(visible_line(section.title, console.width), style="bold"))
-            console.print(_Block(visible(section.answer), is_first=True))
-        else:
-            print(CommandPage([section]).plain(console.width), file=out)

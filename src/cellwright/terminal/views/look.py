@@ -42,10 +42,10 @@ DEFAULT_LOOK = Look()
 def look_of(settings: Settings, environ: Mapping[str, str], background: str = "") -> Look:
     """Return the look that the settings ask for; `background` is "dark" or "light" if the terminal has said so."""
     name = _NAMES.get(settings.theme)
-    return Look(name if name is not None else _fitting(environ, background), settings.layout == "compact")
+    return Look(name if name is not None else fitting_theme(environ, background), settings.layout == "compact")
 
 
-def _fitting(environ: Mapping[str, str], background: str) -> ThemeName:
+def fitting_theme(environ: Mapping[str, str], background: str = "") -> ThemeName:
     """Return the theme for the terminal's background; unless that is known, the terminal's own colours fit any."""
     if background in ("dark", "light"):
         return "dark" if background == "dark" else "light"

@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from cellwright.agent.calls.written_tools import access_of
 from cellwright.agent.tool import AccessKind
 from cellwright.events import (
@@ -18,6 +20,7 @@ from cellwright.events import (
     ToolEnd,
     ToolStatus,
     TurnChanged,
+    step_title,
 )
 from cellwright.telemetry.run_state import CallItem, RunState
 from cellwright.telemetry.view_limits import ON_TERMINAL
@@ -178,6 +181,90 @@ def complaint(end: ToolEnd) -> str:
     # a failed command or a traceback says at its end what happened
     shown = lines[-1:] if end.status == "error" else lines[:1]
     return visible_line(shown[0], 200) if shown else ""
+
+
+class EndedCall(Struct, frozen=True):
+    """A call that has ended, as it is drawn: its title, its facts in a line, and below it what went wrong, in styles."""
+
+    title: str
+    facts: str
+    below: tuple[tuple[str, Style], ...] = ()
+
+
+def ended_call(end: ToolEnd, item: CallItem) -> EndedCall:
+    """Word a call that has ended for a terminal that draws: no time below a second, a denial in one line."""
+    title = _drawn_title(item.call, end) if item.call else end.name
+    took = seconds(end.duration_ms / 1000) if end.duration_ms >= SHOWN_SECONDS * 1000 else ""
+    below: tuple[tuple[str, Style], ...] = ()
+    match end.status:
+        case "success":
+            facts = [found(end) or _answers(end) or _changed_lines(end), took]
+        case "denied":
+            facts = [": ".join(filter(None, ("denied", _denial(end))))]
+        case _:
+            code = _exit_code(end)
+            facts = [STATUS[end.status][0] if code is None else f"exit {code}", took]
+            below = _went_wrong(end, has_code=code is not None)
+    return EndedCall(title, ", ".join(filter(None, facts)), below)
+
+
+def _drawn_title(call: Call, end: ToolEnd) -> str:
+    done = end.status == "success"
+    if call.name == "Bash":
+        said = call.tool_use["input"].get("description")
+        return visible_line(call.title if said else f"{'Run' if end.status == 'denied' else 'Ran'} {call.title}")
+    title = ended_title(call, end)
+    return (
+        visible_line(step_title(call.name, call.title, finished=True)) if done and title == call_title(call) else title
+    )
+
+
+def _answers(end: ToolEnd) -> str:
+    given = (end.display or {}).get("answers")
+    return visible_line(", ".join(map(str, given.values())), 200) if isinstance(given, Mapping) else ""
+
+
+def _changed_lines(end: ToolEnd) -> str:
+    """Count the lines that the call added and removed, as `+2 −1`; "" if it changed no text."""
+    lines = str((end.display or {}).get("diff") or "").splitlines()
+    added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
+    removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
+    return f"+{added} −{removed}" if added or removed else ""
+
+
+def _exit_code(end: ToolEnd) -> int | None:
+    """The exit code of a command that failed."""
+    result = end.structured
+    code = result.get("exit_code") if isinstance(result, Mapping) else None
+    return code if isinstance(code, int) and end.status == "error" and code else None
+
+
+_NO_REASON = "the user said no"
+
+
+def _denial(end: ToolEnd) -> str:
+    """The reason for a denial, unless it says no more than that there was one."""
+    lines = str((end.error or {}).get("message", "")).splitlines()
+    reason = (lines or [""])[0].removeprefix(f"{end.name} was not allowed: ")
+    for beginning in ("The user did not answer:", "The user does not approve the plan yet:"):
+        reason = reason.removeprefix(beginning).strip()
+    return "" if reason == _NO_REASON else visible_line(reason, 200)
+
+
+def _went_wrong(end: ToolEnd, *, has_code: bool) -> tuple[tuple[str, Style], ...]:
+    """The line that says most, then the notes in brackets that stand below a command's output."""
+    lines = [line.strip() for line in str((end.error or {}).get("message", "")).splitlines() if line.strip()]
+    notes: list[str] = []
+    while lines and lines[-1].startswith("[") and lines[-1].endswith("]"):
+        notes.insert(0, lines.pop()[1:-1])
+    if has_code and lines and lines[0].startswith("Exit code "):
+        del lines[0]
+    said = lines[-1:] if end.status == "error" else lines[:1]
+    style = STATUS[end.status][1]
+    return (
+        *((visible_line(line, 200), style) for line in said),
+        *((visible_line(note, 200), "dim") for note in notes),
+    )
 
 
 def diff_of(end: ToolEnd, item: CallItem) -> str:

@@ -16,16 +16,20 @@ from pygments.token import Comment, Keyword, Literal, Name, Operator
 from rich.console import Console
 from rich.style import Style as RichStyle
 from rich.syntax import ANSISyntaxTheme, PygmentsSyntaxTheme, SyntaxTheme
+from rich.text import Text
 from rich.theme import Theme as RichTheme
 
 from cellwright.terminal.views.look import ThemeName
 from cellwright.terminal.views.terminal_text import Style
+from cellwright.text import lazy_pattern
 
 _PLAIN_CODE = ANSISyntaxTheme({})
+_CODE = lazy_pattern(r"(?<!`)`([^`\n]+)`(?!`)")
 
 
 class Theme(Struct, frozen=True, kw_only=True):
     """Styles by their use. `added` and `removed` are those of a diff's lines, of their signs, and of words that changed.
+    `prompt` is that of the user's own words.
 
     `is_dark`: of 256 colours none is as quiet as its lines are, so there only the changed words have a background.
     """
@@ -37,6 +41,7 @@ class Theme(Struct, frozen=True, kw_only=True):
     removed: str = ""
     added_words: str = "bold underline"
     removed_words: str = "bold underline"
+    prompt: str = "bold"
     is_coloured: bool = True
     is_dark: bool = False
 
@@ -44,6 +49,18 @@ class Theme(Struct, frozen=True, kw_only=True):
         """Return a console that draws in this theme on `out`."""
         theme = RichTheme(dict(self.markdown)) if self.markdown else None
         return Console(file=out, highlight=False, theme=theme, no_color=not self.is_coloured)
+
+    def line(self, line: str, style: Style) -> Text:
+        """Return one of our own lines in its style: what stands between backticks is set as code, without them.
+
+        Not for commands and rules, whose backticks are their own.
+        """
+        code = f"not dim {self.markdown.get('markdown.code', 'bold')}"
+        shown, at = Text(style=self.styles[style]), 0
+        for found in _CODE.finditer(line):
+            shown.append(line[at : found.start()]).append(found[1], code)
+            at = found.end()
+        return shown.append(line[at:])
 
 
 def _ansi_code() -> SyntaxTheme:
@@ -105,13 +122,13 @@ def _own(styles: Mapping[Style, str], accent: str) -> dict[str, object]:
 def _dark(good: str, bad: str, **lines: str) -> Theme:
     styles: dict[Style, str] = {"dim": "#9a9a9a", "warning": "#e5b567", "error": bad, "good": good, "hunk": "#7aa2f7"}
     own = _own({**styles, "added": good, "removed": bad}, "#7fc8d8")
-    return Theme(code=PygmentsSyntaxTheme("github-dark"), is_dark=True, **own, **lines)  # type: ignore[arg-type]
+    return Theme(code=PygmentsSyntaxTheme("github-dark"), is_dark=True, prompt="on #2a2a2a", **own, **lines)  # type: ignore[arg-type]
 
 
 def _light(good: str, bad: str, **lines: str) -> Theme:
     styles: dict[Style, str] = {"dim": "#5f5f5f", "warning": "#8a5a00", "error": bad, "good": good, "hunk": "#1a5fb4"}
     own = _own({**styles, "added": good, "removed": bad}, "#0b6375")
-    return Theme(code=PygmentsSyntaxTheme("default"), **own, **lines)  # type: ignore[arg-type]
+    return Theme(code=PygmentsSyntaxTheme("default"), prompt="on #eeeeee", **own, **lines)  # type: ignore[arg-type]
 
 
 @cache
@@ -154,7 +171,13 @@ def theme_named(name: ThemeName) -> Theme:
             markdown = dict.fromkeys(("markdown.code", "markdown.h2", "markdown.h3", "markdown.table.header"), "bold")
             plain = dict.fromkeys(("markdown.code_block", "markdown.list", "markdown.table.border"), "none")
             return Theme(
-                styles=styles, markdown={**markdown, **plain}, added_words="bold reverse", removed_words="bold reverse"
+                styles=styles,
+                markdown={**markdown, **plain},
+                added="bold",
+                removed="underline",
+                added_words="bold reverse",
+                removed_words="bold reverse",
+                prompt="reverse",
             )
         case "none":
             inks: dict[Style, str] = {
