@@ -51,18 +51,6 @@ def columns_of(stream: TextIO, environ: Mapping[str, str]) -> int:
         return 80
 
 
-def print_line(line: str, stream: TextIO) -> None:
-    """Print one of our lines; on a terminal to draw on, what stands between backticks is set as code, without them."""
-    if not draws(stream, os.environ, columns_of(stream, os.environ)):
-        print(line, file=stream)
-        return
-    from cellwright.terminal.views.look import fitting_theme  # rich: not for what a program reads
-    from cellwright.terminal.views.themes import theme_named
-
-    theme = theme_named(fitting_theme(os.environ))
-    theme.console(stream).print(theme.line(line, ""), soft_wrap=True)
-
-
 def can_ask(stdin: TextIO, *screens: TextIO) -> TextIO | None:
     """The stream to put a question on: the first terminal of `screens`, if the answer can be typed; else None."""
     if sys.stdin is None or not stdin.isatty():
