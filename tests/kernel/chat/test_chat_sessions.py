@@ -22,6 +22,9 @@ def panel(panel: ChatPanel) -> ChatPanel:
     return panel
 
 
+PASTED_KEY = "sk-ant-" + "api03-pasted-0123456789"
+
+
 def converse(panel: ChatPanel, model: MessagesServer, *words: str) -> list[str]:
     """One prompt with its answer for each of the words; gives the runs."""
     runs = []
@@ -171,6 +174,23 @@ def test_a_kernel_without_a_key_says_so_in_the_run(tmp_path: Path):
         assert panel.wait_for_end(run)["error"]["code"] == "API_KEY_MISSING"
         assert panel.runs[run]["state"] == "failed"
         panel.wait(lambda: panel.state["current"] is None)
+
+
+def test_a_key_in_the_place_of_a_prompt_is_refused_and_not_kept(tmp_path: Path):
+    home = tmp_path / "home"
+    places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright"), "IPYTHONDIR": str(home / "ipython")}
+    no_key = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""}
+    with running_kernel(tmp_path, {**places, **no_key}) as kernel:
+        kernel.run("%load_ext cellwright")
+        panel = ChatPanel(kernel).connect()
+        params = {"text": f"my key: {PASTED_KEY}", "attachments": [], "context": "none", "cell": None, "options": {}}
+        reply = panel.ask("prompt", params)
+        assert "Enter it in the key field" in reply["error"]["message"]
+        told = kernel.run(f"%%claude\n{PASTED_KEY}")
+        assert "Enter it in the key field" in str(vars(told))
+        assert panel.runs == {}
+        kept = [path for path in (home / "cellwright").rglob("*") if path.is_file()]
+        assert not [path for path in kept if PASTED_KEY.encode() in path.read_bytes()]
 
 
 def test_why_there_can_be_no_conversation_is_said_to_the_panel_that_connects(tmp_path: Path):

@@ -34,6 +34,7 @@ export type StartPageDeps = {
 export type StartPage = { readonly node: HTMLElement; update(chat: Chat, start: KernelStart | null, facts: NotebookFacts | null): void };
 
 const MAX_SUGGESTIONS = 3;
+const MINUTE = 60;
 const TABLES = ["DataFrame", "LazyFrame", "Table", "Dataset", "DataArray"];
 
 export function startPage(deps: StartPageDeps): StartPage {
@@ -68,10 +69,10 @@ function suggestionsFor({ kernelInfo, state }: Chat, start: KernelStart | null, 
 
 function continueButton(entry: SessionEntry, deps: StartPageDeps): HTMLElement {
   const { trans } = deps;
-  const turns = plural(entry.turns, "turn");
-  const when = relativeTime(entry.updated, Date.now() / 1000);
+  const now = Date.now() / 1000;
+  const when = now - entry.updated < MINUTE ? trans.__("just now") : relativeTime(entry.updated, now);
   return button(
-    element("span", {}, element("span", { class: "label" }, trans.__("Continue: %1, %2", turns, when)), element("span", { class: "about" }, revealed(entry.title))),
+    element("span", {}, element("span", { class: "label" }, trans.__("Continue “%1”", revealed(entry.title))), element("span", { class: "about" }, `${when} · ${plural(entry.turns, "turn")}`)),
     () => { deps.resume(entry.id); },
     { class: "continue" },
   );
