@@ -61,8 +61,8 @@ class ManageView implements Disposable {
         "section",
         { class: "cw-manage", "aria-label": trans.__("Manage") },
         element("style", {}, css),
-        element("div", { class: "top" }, element("h2", {}, trans.__("Manage")), button("×", () => { deps.close(); }, { class: "close", "aria-label": trans.__("Close Manage") })),
-        tablist, this.status, this.problem, this.body,
+        element("div", { class: "top" }, element("h2", {}, trans.__("Manage")), this.status, button("×", () => { deps.close(); }, { class: "close", "aria-label": trans.__("Close Manage") })),
+        tablist, this.problem, this.body,
       ),
     );
     this.open(0);
@@ -138,14 +138,14 @@ class ManageView implements Disposable {
     return [...this.body.querySelectorAll<HTMLElement>("[data-row]")];
   }
 
-  /** Says at the changed row, for a moment, where it is saved; above the rows if the row is gone. Screen readers hear it once. */
+  /** Says at the changed row, for a moment, where it is saved; at the top if the row is gone. Screen readers hear it once. */
   private showSaved(words: string, row: HTMLElement | undefined): void {
     this.say(words);
     this.status.classList.add("brief");
     if (!row) return;
     this.status.classList.add("unseen");
     const line = element("p", { class: "saved brief", "aria-hidden": "true" }, words);
-    row.append(line);
+    (row.querySelector(".acts") ?? row).append(line);
     line.scrollIntoView({ block: "nearest" });
   }
 

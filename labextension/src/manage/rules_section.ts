@@ -61,7 +61,7 @@ function ruleRow(screen: Screen, each: RuleRow): HTMLElement {
   const changeable = !each.locked && Object.values(screen.report().files).includes(each.file);
   return row(trans, {
     key, title: code(each.rule),
-    lines: [trans.__("Matches %1", each.meaning), trans.__("From %1", each.from)],
+    lines: [each.meaning.charAt(0).toUpperCase() + each.meaning.slice(1), trans.__("From %1", each.from)],
     problem: each.inactive,
     locked: each.locked || (changeable ? "" : trans.__("This file is not changed here.")),
     acts: changeable ? [remove] : [],
