@@ -19,6 +19,7 @@ from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.person_wait import wait_for_person
+from cellwright.model.models import ProviderName
 from cellwright.text import visible_line
 from cellwright.this_process.late_imports import importing
 
@@ -47,14 +48,14 @@ def lacks_key(conversation: Conversation, options: MagicOptions) -> bool:
     return _lacks_key(conversation, options.run.get("provider"))
 
 
-def _lacks_key(conversation: Conversation, provider: str | None) -> bool:
+def _lacks_key(conversation: Conversation, provider: ProviderName | None) -> bool:
     if conversation.model.name(provider) != "api" or conversation.model.is_given:
         return False
     in_force = conversation.in_force
     return key_source(in_force.settings, in_force.environment) == NO_KEY
 
 
-def refuse_key(conversation: Conversation, provider: str | None, text: str, remove: str) -> None:
+def refuse_key(conversation: Conversation, provider: ProviderName | None, text: str, remove: str) -> None:
     """Raise `CellwrightError` INVALID_PARAMETERS if `text` holds a key while there is none yet: it was meant for the field.
 
     Nothing of it is sent or saved. `remove` says where the user takes it out.
