@@ -3,7 +3,7 @@
 import { addPageStyle } from "../page";
 import { icon } from "../sidebar/icons";
 import { button, element, setText } from "../transcript/dom";
-import { revealed } from "../transcript/visible_text";
+import { revealed, sentence } from "../transcript/visible_text";
 import type { Chat } from "../transport/chat";
 import type { AttachedCell, Completion } from "../transport/chat_protocol";
 import type { AttachedFile } from "./attachments";
@@ -38,6 +38,7 @@ export function mountComposer(host: HTMLElement, chat: Chat, deps: ComposerDeps)
   return {
     aside: composer.aside,
     focus: () => { composer.area.focus(); },
+    get hasText() { return composer.area.value !== ""; },
     insert: (text) => { composer.insert(text); },
     attach: (files) => { composer.attach(files); },
     dispose: () => {
@@ -409,7 +410,7 @@ class PanelComposer {
   }
 
   private tell(why: string): void {
-    setText(this.problem, why);
+    if (this.problem.textContent !== why.replaceAll("`", "")) this.problem.replaceChildren(...sentence(why));
     this.problem.hidden = why === "";
   }
 }

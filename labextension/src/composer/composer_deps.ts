@@ -55,6 +55,8 @@ export type Composer = {
   /** The place in the line below the text for what the page shows there. */
   readonly aside: HTMLElement;
   focus(): void;
+  /** Something is written in it. */
+  readonly hasText: boolean;
   dispose(): void;
   /** Puts `text` at the caret, and a line break before it where it is several lines. */
   insert(text: string): void;

@@ -6,6 +6,8 @@ import type { KeyValueStorage } from "./composer_deps";
 const MAX_PROMPTS = 100;
 /** A longer one is kept as long as the panel stands, but not across reloads. */
 const MAX_PROMPT_CHARS = 10_000;
+/** A key that was pasted into the wrong field: the kernel refuses it, and the browser keeps none. */
+const MODEL_KEY = /sk-ant-[\w-]{8}/;
 
 export class PromptHistory {
   private kept: string[];
@@ -25,7 +27,7 @@ export class PromptHistory {
   add(prompt: string): void {
     this.leave();
     this.kept = [...this.kept.filter((other) => other !== prompt), prompt].slice(-MAX_PROMPTS);
-    const short = this.kept.filter((one) => one.length <= MAX_PROMPT_CHARS);
+    const short = this.kept.filter((one) => one.length <= MAX_PROMPT_CHARS && !MODEL_KEY.test(one));
     this.memory.setItem(this.key, JSON.stringify(short));
   }
 
@@ -160,7 +162,7 @@ export class Drafts {
 
   /** Keeps what stands there. */
   keep(text: string): void {
-    this.memory.setItem(DRAFT_KEY + this.key, text);
+    this.memory.setItem(DRAFT_KEY + this.key, MODEL_KEY.test(text) ? "" : text);
   }
 
   /** The text was changed. */

@@ -3,6 +3,7 @@
 import type { JsonObject } from "../json";
 import type { Disposable, Mount, PanelDeps } from "../panel_view";
 import { button, element, freshId, setText } from "../transcript/dom";
+import { sentence } from "../transcript/visible_text";
 import type { Chat } from "../transport/chat";
 import { definitionsSection } from "./definitions_section";
 import css from "./manage.css";
@@ -60,8 +61,8 @@ class ManageView implements Disposable {
         "section",
         { class: "cw-manage", "aria-label": trans.__("Manage") },
         element("style", {}, css),
-        element("div", { class: "top" }, element("h2", {}, trans.__("Manage")), button("×", () => { deps.close(); }, { class: "close", "aria-label": trans.__("Close Manage") })),
-        tablist, this.status, this.problem, this.body,
+        element("div", { class: "top" }, element("h2", {}, trans.__("Manage")), this.status, button("×", () => { deps.close(); }, { class: "close", "aria-label": trans.__("Close Manage") })),
+        tablist, this.problem, this.body,
       ),
     );
     this.open(0);
@@ -109,20 +110,48 @@ class ManageView implements Disposable {
   }
 
   private async load(): Promise<void> {
-    setText(this.status, this.deps.trans.__("Reading the settings…"));
+    this.say(this.deps.trans.__("Reading the settings…"));
     const report = (await this.attempt(() => this.chat.request("manage", {}, TIMEOUT_MS))) as Report | null;
-    setText(this.status, "");
+    this.say("");
     if (report) this.take(report);
   }
 
   private async change(what: string, params: JsonObject): Promise<Done | null> {
     const { trans } = this.deps;
-    setText(this.status, trans.__("Saving…"));
+    const asked = document.activeElement?.closest<HTMLElement>("[data-row]")?.dataset.row;
+    const before = new Set(this.rows.map(({ dataset }) => dataset.row));
+    this.say(trans.__("Saving…"));
     const done = (await this.attempt(() => this.chat.request("manage_change", { what, ...params }, TIMEOUT_MS))) as Done | null;
-    setText(this.status, done ? (done.file ? trans.__("Saved in %1", shownPath(done.report, done.file)) : trans.__("Done")) : "");
+    this.say("");
     // the form that asked for it goes first, and gives the focus back
-    if (done) queueMicrotask(() => { this.take(done.report); });
+    if (done) {
+      queueMicrotask(() => {
+        this.take(done.report);
+        const changed = this.rows.find(({ dataset }) => !before.has(dataset.row)) ?? this.rows.find(({ dataset }) => dataset.row === asked);
+        this.showSaved(done.file ? trans.__("Saved in %1", shownPath(done.report, done.file)) : trans.__("Done"), changed);
+      });
+    }
     return done;
+  }
+
+  private get rows(): HTMLElement[] {
+    return [...this.body.querySelectorAll<HTMLElement>("[data-row]")];
+  }
+
+  /** Says at the changed row, for a moment, where it is saved; at the top if the row is gone. Screen readers hear it once. */
+  private showSaved(words: string, row: HTMLElement | undefined): void {
+    this.say(words);
+    this.status.classList.add("brief");
+    if (!row) return;
+    this.status.classList.add("unseen");
+    const line = element("p", { class: "saved brief", "aria-hidden": "true" }, words);
+    (row.querySelector(".acts") ?? row).append(line);
+    line.scrollIntoView({ block: "nearest" });
+  }
+
+  private say(words: string): void {
+    this.status.classList.remove("unseen", "brief");
+    setText(this.status, words);
   }
 
   private async attempt(work: () => Promise<unknown>): Promise<unknown> {
@@ -131,7 +160,7 @@ class ManageView implements Disposable {
       return await work();
     } catch (error) {
       this.problem.hidden = false;
-      setText(this.problem, error instanceof Error ? error.message : String(error));
+      this.problem.replaceChildren(...sentence(error instanceof Error ? error.message : String(error)));
       this.problem.scrollIntoView({ block: "nearest" });
       return null;
     }
@@ -154,7 +183,7 @@ class ManageView implements Disposable {
     this.body.setAttribute("aria-labelledby", this.tabButtons[at]?.id ?? "");
     this.problem.hidden = true;
     // it is about what was changed in another tab
-    setText(this.status, "");
+    this.say("");
     this.draw();
   }
 
@@ -179,7 +208,7 @@ class ManageView implements Disposable {
 
   private notices(): HTMLElement[] {
     const notices = this.report?.notices ?? [];
-    return notices.length ? [element("ul", { class: "plain note" }, ...notices.map((text) => element("li", {}, text)))] : [];
+    return notices.length ? [element("ul", { class: "plain note" }, ...notices.map((text) => element("li", {}, ...sentence(text))))] : [];
   }
 
   private tabKey(event: KeyboardEvent): void {

@@ -3,7 +3,7 @@
 import type { JsonObject } from "../json";
 import type { PanelDeps } from "../panel_view";
 import { button, element, freshId, setText } from "../transcript/dom";
-import { revealed } from "../transcript/visible_text";
+import { revealed, sentence } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { Done, Report } from "./report";
 import { shownPath } from "./report";
@@ -42,9 +42,9 @@ export function row(trans: Trans, { key, title, badge, state, lines = [], locked
   const below = element("div", { class: "below" });
   const head = element("div", { class: "head" }, element("span", { class: "name" }, title));
   if (badge) head.append(element("span", { class: "badge", "data-state": state ?? "" }, badge));
-  const item = element("li", { class: "item" }, head, ...lines.filter((line) => line).map((line) => element("p", { class: "about" }, line)));
-  if (problem) item.append(element("p", { class: "problem" }, problem));
-  if (locked) item.append(element("p", { class: "locked" }, element("span", { "aria-hidden": "true" }, "🔒 "), element("span", { class: "unseen" }, trans.__("Locked: ")), locked));
+  const item = element("li", { class: "item", "data-row": key }, head, ...lines.filter((line) => line).map((line) => element("p", { class: "about" }, ...(typeof line === "string" ? sentence(line) : [line]))));
+  if (problem) item.append(element("p", { class: "problem" }, ...sentence(problem)));
+  if (locked) item.append(element("p", { class: "locked" }, element("span", { "aria-hidden": "true" }, "🔒 "), element("span", { class: "unseen" }, trans.__("Locked: ")), ...sentence(locked)));
   if (acts.length) {
     const buttons = acts.map((act) => opening(act.label, { "data-key": `${key} ${act.key}`, "aria-label": act.about }, () => { act.run(below); }));
     const [shown, rest] = buttons.length > MAX_ACTS ? [buttons.slice(0, MAX_ACTS - 1), buttons.slice(MAX_ACTS - 1)] : [buttons, []];

@@ -2,6 +2,7 @@
 
 import type { JsonObject } from "../json";
 import { element } from "../transcript/dom";
+import { MODE_NAMES } from "../transcript/items/footer";
 import { sentence } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { Screen } from "./parts";
@@ -15,15 +16,9 @@ export function rulesSection(screen: Screen): HTMLElement[] {
   const groups = (["deny", "ask", "allow"] as const).map((behavior) =>
     section(behaviorTitle(behavior, trans), list(report.rules.filter((each) => each.behavior === behavior).map((each) => ruleRow(screen, each)), trans.__("No rules."))),
   );
-  const mode = row(trans, {
-    key: "mode",
-    title: trans.__("Mode: %1", report.mode.value),
-    lines: report.mode.from ? [trans.__("From %1", report.mode.from)] : [],
-    locked: report.mode.locked,
-  });
   return [
     ...trustNotes(report, trans),
-    element("ul", { class: "items" }, mode),
+    modeLine(report, trans),
     openers(
       { label: trans.__("Add a rule…"), key: "rule add", make: (close) => addForm(screen, close) },
       { label: trans.__("Why was this asked?"), key: "rule why", make: (close) => whyForm(screen, close) },
@@ -32,10 +27,17 @@ export function rulesSection(screen: Screen): HTMLElement[] {
   ];
 }
 
+/** Text alone: the mode is chosen in the composer. */
+function modeLine({ mode }: Report, trans: Trans): HTMLElement {
+  const name = element("b", {}, MODE_NAMES[mode.value] ?? mode.value);
+  const about = [mode.from && trans.__("from %1", mode.from), mode.locked].filter((words) => words).join(" · ");
+  return element("p", {}, trans.__("Permission mode: "), name, ...(about ? [element("span", { class: "about" }, ` · ${about}`)] : []));
+}
+
 export function trustNotes({ trust }: Report, trans: Trans): HTMLElement[] {
   const lines = [...trust.waiting, ...trust.held_back];
   if (!lines.length) return [];
-  const items = lines.map((line) => element("li", {}, line));
+  const items = lines.map((line) => element("li", {}, ...sentence(line)));
   return [
     element("div", { class: "note" }, element("p", {}, trans.__("Configured in %1, but not in effect until you trust it. Your next prompt asks.", trust.folder)), element("ul", { class: "plain" }, ...items)),
   ];
@@ -59,7 +61,7 @@ function ruleRow(screen: Screen, each: RuleRow): HTMLElement {
   const changeable = !each.locked && Object.values(screen.report().files).includes(each.file);
   return row(trans, {
     key, title: code(each.rule),
-    lines: [trans.__("Matches %1", each.meaning), trans.__("From %1", each.from)],
+    lines: [each.meaning.charAt(0).toUpperCase() + each.meaning.slice(1), trans.__("From %1", each.from)],
     problem: each.inactive,
     locked: each.locked || (changeable ? "" : trans.__("This file is not changed here.")),
     acts: changeable ? [remove] : [],

@@ -15,7 +15,7 @@ const TOAST_PX = 350;
 
 type SplitPanel = Widget & Pick<LuminoSplitPanel, "relativeSizes" | "setRelativeSizes" | "handleMoved">;
 
-/** Gives the panel its width when it comes into sight in this page for the first time, and keeps what its user makes of it. */
+/** Gives the panel its width when it comes into sight in this page for the first time and when the window grows, and keeps what its user makes of it. */
 export class PanelWidth {
   private isSet = false;
   private observer: ResizeObserver | null = null;
@@ -49,12 +49,19 @@ export class PanelWidth {
 
   private remember(): void {
     if (this.observer || !("ResizeObserver" in globalThis)) return;
+    const split = splitOf(this.widget);
+    let room = split?.node.clientWidth ?? 0;
     this.observer = new ResizeObserver(() => {
       keepToastsBeside(this.widget.node);
+      const now = split?.node.clientWidth ?? 0;
+      // a window that was small leaves the panel narrow
+      if (now > room) requestAnimationFrame(() => { this.widen(); });
+      room = now;
     });
     this.observer.observe(this.widget.node);
+    if (split) this.observer.observe(split.node);
     // a width that a small window or a twice as large zoom leaves is none that its user has made
-    splitOf(this.widget)?.handleMoved.connect(() => {
+    split?.handleMoved.connect(() => {
       const { clientWidth } = this.widget.node;
       if (clientWidth > 0) this.memory.setItem(KEY, `${clientWidth}`);
     });

@@ -223,14 +223,16 @@ class NotebookConversation:
         start_demo(self.conversation)
         self._has_key = False
 
-    def _offer_to_enter_key(self, options: MagicOptions) -> None:
+    def _offer_to_enter_key(self, prompt: str, options: MagicOptions) -> None:
         if self._has_key:
             return
         from cellwright.kernel.magic.sign_in import (
             lacks_key,
             offer_to_enter_key,
+            refuse_key,
         )  # most kernels have one from the first
 
+        refuse_key(self.conversation, options.run.get("provider"), prompt, "delete it from this cell")
         environ = self.conversation.in_force.environ
         offer_to_enter_key(self.conversation, options, front_end_of(self.shell), environ, self.pages)
         self._has_key = not lacks_key(self.conversation, options)
@@ -414,7 +416,7 @@ class NotebookConversation:
                 self.conversation.sessions.resume(options.resume)
             context = self._context(prompt, options, fix, dry=True)
             return dry_run(self.conversation, self.shell, prompt, options, typed, context)
-        self._offer_to_enter_key(options)
+        self._offer_to_enter_key(prompt, options)
         surface = self._new_surface(options)
         context = self._context(prompt, options, fix)
         recorded = self._recorded(prompt, options, surface)

@@ -387,6 +387,11 @@ LOOKS = (*KEY_FORMATS, *WRITTEN)
 _PASSWORD_IN_ADDRESS = lazy_pattern(r"\w[\w+.-]*://[^/\s@]*:[^/\s@]+@")
 
 
+def holds_model_key(text: str) -> bool:
+    """Return whether `text` has a key for Claude in it."""
+    return any(KEY_FORMATS[0].matches(SearchedText(text)))
+
+
 def has_password_in_address(value: str) -> bool:
     """Return whether a value is an address with a password in it."""
     return _PASSWORD_IN_ADDRESS.match(value) is not None

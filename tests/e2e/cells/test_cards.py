@@ -4,7 +4,7 @@ import json
 
 import pytest
 from accessibility import check_accessible
-from lab_tab import DARK, THEMES
+from lab_tab import DARK, THEMES, VIEWPORT
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use
@@ -146,7 +146,9 @@ def test_a_plan_is_sent_back_then_approved_and_only_then_a_file_is_changed(noteb
     card.get_by_role("button").filter(has_text="Keep planning").click()
     book.output(1).locator(".ask[data-ready] .plan table").wait_for()
     check_accessible(book.output(1), ".ask")
+    book.page.set_viewport_size({**VIEWPORT, "height": 1500})  # what is higher than the notebook is cut by its toolbar
     book.screenshot("plan-card", book.cell(1))
+    book.page.set_viewport_size(VIEWPORT)
     assert file.read_text() == TIDES
     book.asked_by_keys(1)
     book.page.keyboard.press("2")

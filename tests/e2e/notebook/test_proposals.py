@@ -4,6 +4,7 @@ import re
 
 import pytest
 from apps import in_apps
+from lab_tab import VIEWPORT
 from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
@@ -115,9 +116,14 @@ def test_a_change_out_of_sight_is_asked_about_where_it_was_asked_for(notebook, m
 @in_apps(on_older_lab=True, always=True)
 def test_each_cell_has_its_own_answer(proposed, model, page, app):
     book = proposed(app)
-    book.cell(3).locator(".cellwright-proposal").scroll_into_view_if_needed()
     if app == "lab":
+        page.set_viewport_size({**VIEWPORT, "height": 1200})  # all three changes, from the prompt on
+        book.cell(1).evaluate("node => node.scrollIntoView({block: 'start'})")
+        for index in (2, 3):
+            for proposal in book.cell(index).locator(".cellwright-proposal").all():
+                expect(proposal).to_be_in_viewport(ratio=1)
         book.screenshot("proposals")
+        page.set_viewport_size(VIEWPORT)
     cards = book.cell(2).locator(".cellwright-proposal .ask")
     change, insertion = cards.filter(has_text="radius = 3"), cards.filter(has_text="# The area")
     deletion = book.cell(3).locator(".cellwright-proposal")

@@ -63,6 +63,8 @@ def test_numbers_of_an_answer_are_tested_from_its_footer(notebook, model, page, 
     rows = book.output(3).locator("tr")
     expect(rows.filter(has_text=str(gaps["clicks_gap"]))).to_contain_text("no signal")
     expect(rows.filter(has_text=str(gaps["minutes_gap"]))).not_to_contain_text("no signal")
+    page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-right-area')")
+    expect(composer).to_be_hidden()
     for theme in (DARK, LIGHT):
         tab.choose_theme(theme)
         book.cell(3).scroll_into_view_if_needed()

@@ -63,7 +63,10 @@ def test_a_rule_and_a_server_are_added_by_clicks_in_the_file_that_is_named(noteb
     expect(view.locator(".writes")).to_have_text("Writes ~/.claude/settings.json")
     assert not settings.exists()
     page.keyboard.press("Enter")
-    expect(view.locator(".item", has_text="Bash(pytest *)")).to_contain_text("shell commands that match `pytest *`")
+    rule = view.locator(".item", has_text="Bash(pytest *)")
+    expect(rule).to_contain_text("Shell commands that match pytest *")
+    expect(rule.locator(".saved")).to_have_text("Saved in ~/.claude/settings.json")
+    expect(page.locator(".cellwright-prompt")).to_be_hidden()  # nothing is asked here
     assert json.loads(settings.read_text()) == {"permissions": {"allow": ["Bash(pytest *)"]}}
     check_accessible(view)
     view.get_by_role("button", name="Why was this asked?").click()

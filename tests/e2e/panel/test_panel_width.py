@@ -90,3 +90,12 @@ def test_options_that_are_cut_off_are_counted(notebook, model, page):
     panel.locator(".questionnaire .ask-content").evaluate("node => { node.scrollTop = node.scrollHeight }")
     expect(below).to_be_hidden()
     page.set_viewport_size(VIEWPORT)
+
+
+def test_the_panel_has_its_width_again_when_the_window_has_grown(notebook, page):
+    panel = opened(notebook, page)
+    eventually(lambda: abs(panel.evaluate("node => node.clientWidth") - 400) < 20)
+    page.set_viewport_size({"width": 480, "height": 450})
+    eventually(lambda: panel.evaluate("node => node.clientWidth") < 350)
+    page.set_viewport_size(VIEWPORT)
+    eventually(lambda: abs(panel.evaluate("node => node.clientWidth") - 400) < 20)

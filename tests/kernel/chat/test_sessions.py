@@ -200,6 +200,24 @@ def test_a_run_in_a_session_of_its_own_is_shown_with_the_conversation_that_asked
     assert panel.runs[second]["turn"] == 2
 
 
+def test_a_key_in_the_place_of_a_prompt_is_refused_and_not_kept(tmp_path: Path):
+    pasted = "sk-ant-" + "api03-pasted-0123456789"
+    home = tmp_path / "home"
+    places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright"), "IPYTHONDIR": str(home / "ipython")}
+    no_key = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""}
+    with running_kernel(tmp_path, {**places, **no_key}) as kernel:
+        kernel.run("%load_ext cellwright")
+        panel = ChatPanel(kernel).connect()
+        params = {"text": f"my key: {pasted}", "attachments": [], "context": "none", "cell": None, "options": {}}
+        reply = panel.ask("prompt", params)
+        assert "Enter it in the key field" in reply["error"]["message"]
+        told = kernel.run(f"%%claude\n{pasted}")
+        assert "Enter it in the key field" in str(vars(told))
+        assert panel.runs == {}
+        kept = [path for path in (home / "cellwright").rglob("*") if path.is_file()]
+        assert not [path for path in kept if pasted.encode() in path.read_bytes()]
+
+
 def test_a_kernel_without_a_key_says_so_in_the_run(tmp_path: Path):
     home = tmp_path / "home"
     places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright"), "IPYTHONDIR": str(home / "ipython")}

@@ -64,8 +64,8 @@ def front_end(browser: Any, server: Lab, request: pytest.FixtureRequest) -> Iter
 
     def show(name: str, *sources: str, kernel: str = "python3", **how: bool) -> FrontEndPage:
         opened.append(page := browser.new_page())
-        folder = server.root / request.node.name
-        folder.mkdir(exist_ok=True)
+        folder = server.root / request.node.name / "tides"
+        folder.mkdir(parents=True, exist_ok=True)
         return FrontEndPage(page, server, f"{server.url}/static/{PAGES.name}/{name}.html", folder).open(
             sources, kernel, how
         )

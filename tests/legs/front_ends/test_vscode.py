@@ -171,7 +171,7 @@ def test_what_a_restricted_workspace_leaves_out_is_not_needed(front_end: Any, mo
         turn(say("I compare the **levels**."), use("Python", code=TABLE)),
         turn(use("Write", file_path="tides.py", content="def mean(values):\n    return sum(values) / len(values)\n")),
         say(
-            "High tide is at 6 h: $\\bar{x} = 2.5$.\n\n| hour | level |\n|---|--:|\n| 0 | 0.4 |\n| 6 | 4.6 |\n\n"
+            "High tide is at 6 h; the mean is 2.5 m.\n\n| hour | level |\n|---|--:|\n| 0 | 0.4 |\n| 6 | 4.6 |\n\n"
             "```python\nmean(levels)\n```"
         ),
     )
@@ -183,7 +183,7 @@ def test_what_a_restricted_workspace_leaves_out_is_not_needed(front_end: Any, mo
     book.pictures("vscode-finished")
     book.reopen(trusted=False)
     expect(shown.locator("details").first).to_be_visible()
-    # what draws formulas is left out where nothing is trusted; all else stays
+    # also where nothing is trusted
     for text in ("I compare the levels.", "Changes: Wrote tides.py", "High tide is at 6 h", "4.6", "mean(levels)"):
         expect(shown.get_by_text(text).last).to_be_visible()
     for template in ("lab", "basic"):

@@ -1,4 +1,4 @@
-/** Goes to an answer in a notebook, which may be in another tab: to what it asks, else to its end. */
+/** Goes to an answer in a notebook, which may be in another tab: to its question or its field for a key, else to its end. */
 
 import type { INotebookTracker } from "@jupyterlab/notebook";
 
@@ -24,7 +24,11 @@ export function showAnswer(shell: Shell, tracker: INotebookTracker | null, node:
   requestAnimationFrame(() => {
     // what is asked about a cell is asked there
     const card = cardIn(node.firstElementChild) ?? cardIn(cellNode?.closest(".jp-Notebook")?.querySelector(PROPOSAL));
-    if (card) {
+    const key = node.querySelector<HTMLElement>(".key-form input");
+    if (key) {
+      key.scrollIntoView({ block: "center" });
+      key.focus({ preventScroll: true });
+    } else if (card) {
       card.scrollIntoView({ block: "nearest" });
       card.focus({ preventScroll: true });
     } else (node.closest(".jp-OutputArea, .cellwright-strip") ?? node).scrollIntoView({ block: "end" });

@@ -21,6 +21,8 @@ export type FirstPageDeps = {
   isSettled(): boolean;
   compose(text: string): void;
   focusComposer(): void;
+  /** The card came because nothing gives a key: a prompt cannot be answered before. */
+  keyNeeded(): void;
   startKernel(): void;
   openNotebook(path: string): Promise<unknown>;
   announce(text: string): void;
@@ -90,6 +92,11 @@ export class FirstPage implements Disposable {
       void this.refresh();
     }
     this.draw();
+  }
+
+  /** Nothing gives a key, and the card says so. */
+  get needsKey(): boolean {
+    return !this.card.node.hidden && this.card.node.dataset.reason !== "asked";
   }
 
   /** Shows the card, whatever there is, with one of its ways open. */
@@ -181,8 +188,10 @@ export class FirstPage implements Disposable {
   private draw(): void {
     if (this.doneOf !== this.conversation) this.done.hidden = true;
     const reason = this.cardReason();
+    const comes = reason === "needed" && this.card.node.hidden;
     if (reason) this.card.show(reason);
     else this.card.hide();
+    if (comes) this.deps.keyNeeded();
     const loading = this.showsLoading;
     this.loading.hidden = !loading;
     this.page.node.hidden = loading;

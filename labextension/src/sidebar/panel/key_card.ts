@@ -1,5 +1,6 @@
 /** The card for who has no key: enter one, use a cloud, or try the demo. What is typed goes to the server alone. */
 
+import { belowLine } from "../../transcript/cards/below_line";
 import { copyButton } from "../../transcript/clipboard";
 import { button, element } from "../../transcript/dom";
 import type { Trans } from "../../translation";
@@ -33,6 +34,8 @@ export type KeyCard = {
   readonly node: HTMLElement;
   show(reason: KeyCardReason): void;
   hide(): void;
+  /** Gives the keyboard to what the card wants first; false while it is hidden. */
+  focus(): boolean;
   /** Opens a way, with the keyboard in it. */
   take(way: Way): void;
 };
@@ -89,6 +92,7 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
     allWays,
     status,
   );
+  node.append(belowLine(node, ".way"));
 
   const say = (text: string, kind: "" | "error" | "busy" = ""): void => {
     status.textContent = text;
@@ -169,6 +173,13 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
       field.clear();
       clouds.clear();
       say("");
+    },
+    focus() {
+      if (node.hidden) return false;
+      if (!atCell.hidden) atCell.querySelector("button")?.focus();
+      else if (!form.hidden) field.focus();
+      else ways.find((each) => !each.disabled)?.focus();
+      return true;
     },
     take(chosen) {
       if (chosen === "demo") {

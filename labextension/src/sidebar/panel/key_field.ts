@@ -1,5 +1,6 @@
 /** The field for a key, in the panel's card and in a cell that waits for one. What is typed goes to the server alone. */
 
+import { addLiveAnswer } from "../../notebook/answers/live_answers";
 import { button, element, freshId, setText } from "../../transcript/dom";
 import type { Trans } from "../../translation";
 import { RequestError } from "../../transport/rpc";
@@ -28,7 +29,7 @@ export function keyField(deps: KeyFieldDeps, attributes: Record<string, string> 
   const { trans } = deps;
   const id = freshId();
   const field = element("input", {
-    type: "password", class: "jp-mod-styled", autocomplete: "off", spellcheck: "false", id, "aria-describedby": `${id}-problem ${id}-about`,
+    type: "password", class: "jp-mod-styled", autocomplete: "off", spellcheck: "false", placeholder: "sk-ant-…", id, "aria-describedby": `${id}-problem ${id}-about`,
   });
   const save = element("button", { type: "submit", class: "primary" }, trans.__("Save key"));
   const problem = problemLine(`${id}-problem`);
@@ -146,6 +147,7 @@ export function drawCellKey(host: HTMLElement, deps: CellKeyDeps): void {
   const status = element("p", { class: "status", role: "status" });
   const ended = (): void => {
     waiting.delete(waits);
+    endWait();
     document.dispatchEvent(new Event(CELL_WAITS));
   };
   const leave = (): void => {
@@ -164,6 +166,8 @@ export function drawCellKey(host: HTMLElement, deps: CellKeyDeps): void {
   });
   const waits = new WeakRef(host);
   waiting.add(waits);
+  // no run yet, and yet the user is waited for: the status bar says so
+  const endWait = addLiveAnswer({ progress: () => (host.isConnected ? "asking" : "starting"), watch: () => () => undefined, stop: leave }, host, null);
   host.replaceChildren(
     element("b", {}, trans.__("Claude needs a key")),
     field.node,

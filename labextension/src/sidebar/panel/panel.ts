@@ -8,6 +8,7 @@ import { addPageStyle } from "../../page";
 import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "../../panel_view";
 import { element, setText } from "../../transcript/dom";
 import { guardFocus } from "../../transcript/focus";
+import { sentence } from "../../transcript/visible_text";
 import type { Trans } from "../../translation";
 import type { Chat } from "../../transport/chat";
 import type { Run } from "../../transport/chat_protocol";
@@ -68,6 +69,8 @@ export type PanelHost = {
 
 /** Taking back a turn with many files may take a while. */
 const UNDO_TIMEOUT_MS = 60_000;
+/** Views that are read or filled in: nothing is asked there, and they need the height. */
+const WITHOUT_COMPOSER: ReadonlySet<ViewName> = new Set(["manage", "help"]);
 
 let styled = false;
 
@@ -133,6 +136,7 @@ export class Panel implements Disposable {
       isSettled: () => page.isSettled(),
       compose: (text) => { this.compose(text); },
       focusComposer: () => { this.focusComposer(); },
+      keyNeeded: () => { if (this.isPromptEmpty) this.first.card.focus(); },
       openNotebook: (path) => page.run("docmanager:open", { path }),
       announce: (text) => { setText(this.announcer, text); },
       tell: (message) => { page.tell(message); },
@@ -178,12 +182,23 @@ export class Panel implements Disposable {
     this.begin();
   }
 
-  /** Brings the keyboard to the composer, now or when it is there. */
+  /** Brings the keyboard to the composer, now or when it is there; to the field for a key while Claude needs one. */
   focusComposer(): void {
-    const { composer } = this;
     if (this.opened) this.close();
-    else if (composer) composer.focus();
+    else this.focusWriting();
+  }
+
+  private focusWriting(): void {
+    // a key that is pasted at once should not become a prompt
+    if (!this.composer?.hasText && this.first.card.focus()) return;
+    if (this.composer) this.composer.focus();
     else this.pendingText ??= "";
+  }
+
+  /** The keyboard is in the composer, or about to be, and nothing is written there. */
+  private get isPromptEmpty(): boolean {
+    const { composer } = this;
+    return composer ? !composer.hasText && this.composerSlot.contains(document.activeElement) : this.pendingText === "";
   }
 
   /** Shows the end of the conversation, where the answer to what is sent comes. */
@@ -193,9 +208,11 @@ export class Panel implements Disposable {
 
   /** Puts text into the composer, for the user to go on with. */
   compose(text: string): void {
-    this.focusComposer();
-    if (this.composer) this.composer.insert(text);
-    else this.pendingText = (this.pendingText ?? "") + text;
+    if (this.opened) this.close();
+    if (this.composer) {
+      this.composer.focus();
+      this.composer.insert(text);
+    } else this.pendingText = (this.pendingText ?? "") + text;
   }
 
   /** Opens a view in the place of the runs; the one that is open is closed. */
@@ -206,6 +223,7 @@ export class Panel implements Disposable {
     const opened = (this.opened = { name, mounted: null as Disposable | null });
     this.view.hidden = false;
     this.runs.node.hidden = true;
+    this.composerSlot.hidden = WITHOUT_COMPOSER.has(name);
     // the view has the keyboard, also where the composer comes later
     if (this.pendingText === "") this.pendingText = null;
     whenLoaded(this.page.parts.view(name), this.view, this.page.trans, (mount) => {
@@ -275,8 +293,8 @@ export class Panel implements Disposable {
       regionOf(this.opened ? this.view : this.runs.node),
       question,
       regionOf(this.contextBarSlot),
-      composer && { node: this.composerSlot, focus: () => { composer.focus(); } },
-    ].filter((region) => region != null);
+      composer && !this.composerSlot.hidden && { node: this.composerSlot, focus: () => { composer.focus(); } },
+    ].filter((region) => !!region);
   }
 
   private slotDeps(): PanelDeps {
@@ -366,6 +384,7 @@ export class Panel implements Disposable {
     this.head.update(chat);
     this.note.update(chat);
     this.first.update();
+    this.node.classList.toggle("no-key", this.first.needsKey);
     this.runs.update(chat.runs);
     this.drawBranches();
     drawNotices(this.notices, chat.state?.notices ?? []);
@@ -385,7 +404,7 @@ export class Panel implements Disposable {
     composer.aside.append(this.contextBarSlot);
     this.disposables.push(composer);
     if (this.pendingText === null) return;
-    composer.focus();
+    this.focusWriting();
     if (this.pendingText) composer.insert(this.pendingText);
   }
 
@@ -397,7 +416,8 @@ export class Panel implements Disposable {
     this.view.hidden = true;
     this.view.replaceChildren();
     this.runs.node.hidden = false;
-    this.composer?.focus();
+    this.composerSlot.hidden = false;
+    this.focusWriting();
   }
 
   private leaveByEscape(event: KeyboardEvent): void {
@@ -417,7 +437,7 @@ function drawNotices(list: HTMLElement, texts: readonly string[]): void {
   if (list.dataset.shown === shown) return;
   list.dataset.shown = shown;
   list.hidden = texts.length === 0;
-  list.replaceChildren(...texts.map((text) => element("li", {}, text)));
+  list.replaceChildren(...texts.map((text) => element("li", {}, ...sentence(text))));
 }
 
 // The text that a screen reader says of the panel as a whole when it changes; each run says its own.

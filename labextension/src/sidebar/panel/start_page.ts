@@ -34,6 +34,7 @@ export type StartPageDeps = {
 export type StartPage = { readonly node: HTMLElement; update(chat: Chat, start: KernelStart | null, facts: NotebookFacts | null): void };
 
 const MAX_SUGGESTIONS = 3;
+const MINUTE = 60;
 const TABLES = ["DataFrame", "LazyFrame", "Table", "Dataset", "DataArray"];
 
 export function startPage(deps: StartPageDeps): StartPage {
@@ -54,7 +55,7 @@ export function startPage(deps: StartPageDeps): StartPage {
       shown = now;
       about.textContent = seen;
       const notShown = chat.notRestored && trans.__("The kernel restarted, and the conversation before it cannot be shown: %1", revealed(chat.notRestored));
-      earlier.replaceChildren(...(notShown ? [element("p", { class: "about" }, notShown)] : []), ...(start?.earlier ? [continueButton(start.earlier, deps)] : []));
+      earlier.replaceChildren(...(notShown ? [element("p", { class: "about" }, notShown)] : []), ...(start?.earlier ? [continueButton(start.earlier, chat, deps)] : []));
       list.replaceChildren(...suggested.map(({ label, prompt }) => element("li", {}, button(label, () => { deps.compose(prompt); }))));
       if (chat.connection === "none") list.append(element("li", {}, button(trans.__("Start a kernel in this folder"), () => { deps.startKernel(); }, { class: "start" })));
     },
@@ -66,12 +67,15 @@ function suggestionsFor({ kernelInfo, state }: Chat, start: KernelStart | null, 
   return kernelInfo?.notebook == null ? folderSuggestions(trans) : suggestions(facts, start, trans);
 }
 
-function continueButton(entry: SessionEntry, deps: StartPageDeps): HTMLElement {
+function continueButton(entry: SessionEntry, { kernelInfo }: Chat, deps: StartPageDeps): HTMLElement {
   const { trans } = deps;
-  const turns = plural(entry.turns, "turn");
-  const when = relativeTime(entry.updated, Date.now() / 1000);
+  // a session's title begins with its notebook, which is this one
+  const notebook = `${baseName(kernelInfo?.notebook ?? "").replace(/\.\w+$/, "")}: `;
+  const title = entry.title.startsWith(notebook) ? entry.title.slice(notebook.length) : entry.title;
+  const now = Date.now() / 1000;
+  const when = now - entry.updated < MINUTE ? trans.__("just now") : relativeTime(entry.updated, now);
   return button(
-    element("span", {}, element("span", { class: "label" }, trans.__("Continue: %1, %2", turns, when)), element("span", { class: "about" }, revealed(entry.title))),
+    element("span", {}, element("span", { class: "label" }, trans.__("Continue “%1”", revealed(title))), element("span", { class: "about" }, `${when} · ${plural(entry.turns, "turn")}`)),
     () => { deps.resume(entry.id); },
     { class: "continue" },
   );

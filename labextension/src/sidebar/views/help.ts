@@ -2,6 +2,7 @@
 
 import type { Mount, PanelDeps, PanelSettings, Shortcut } from "../../panel_view";
 import { button, element } from "../../transcript/dom";
+import { sentence } from "../../transcript/visible_text";
 import type { Trans } from "../../translation";
 import type { Completion } from "../../transport/chat_protocol";
 import css from "./help.css";
@@ -38,7 +39,7 @@ export const mountHelp: Mount = (host, chat, deps) => {
     chat.request("complete", { kind: "command", text: "", notebook: chat.kernelInfo?.notebook ?? "" }).then(
       (found) => { if (!gone && about === asked) commands.replaceChildren(commandTable((found as { items: Completion[] }).items, deps)); },
       (error: unknown) => {
-        if (!gone) commands.replaceChildren(element("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
+        if (!gone) commands.replaceChildren(element("p", { role: "alert" }, ...sentence(error instanceof Error ? error.message : String(error))));
       },
     );
   };
@@ -73,7 +74,7 @@ function commandTable(items: readonly Completion[], deps: PanelDeps): HTMLElemen
       deps.close();
       deps.compose(insert.startsWith("/") ? insert : `/${insert}`);
     }, { class: "use", title: deps.trans.__("Write it into the composer") });
-    return element("tr", {}, element("th", { scope: "row" }, use), element("td", {}, about));
+    return element("tr", {}, element("th", { scope: "row" }, use), element("td", {}, ...sentence(about)));
   });
   return element("table", { "aria-label": deps.trans.__("Slash commands") }, element("tbody", {}, ...rows));
 }
@@ -85,7 +86,11 @@ export type KeyGroup = { readonly title: string; readonly lines: readonly KeyLin
 
 export function keyTable(trans: Trans, { sendKey }: Pick<PanelSettings, "sendKey">, shortcuts: readonly Shortcut[]): KeyGroup[] {
   const line = (keys: string, does: string): KeyLine => ({ keys, does });
-  const ofCommands = (inPanel: boolean): KeyLine[] => shortcuts.filter((each) => each.inPanel === inPanel).map(({ keys, label }) => line(keys, label));
+  const ofCommands = (inPanel: boolean): KeyLine[] => {
+    const keysOf = new Map<string, string[]>();
+    for (const { keys, label } of shortcuts.filter((each) => each.inPanel === inPanel)) keysOf.set(label, [...(keysOf.get(label) ?? []), keys]);
+    return [...keysOf].map(([label, keys]) => line([...new Set(keys)].join(", "), label));
+  };
   return [
     { title: trans.__("Anywhere in JupyterLab"), lines: ofCommands(false) },
     { title: trans.__("Anywhere in the panel"), lines: ofCommands(true) },

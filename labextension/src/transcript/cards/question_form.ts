@@ -1,11 +1,12 @@
 /** Claude's own questions: options with their digits, an answer in one's own words, one form for all of them. */
 
 import type { Json, JsonObject } from "../../json";
-import { button, element, freshId, setText } from "../dom";
+import { element, freshId } from "../dom";
 import { focused } from "../focus";
 import { revealed, visibleText } from "../visible_text";
 import type { AnswerTarget, AnswerForm } from "./approval_form";
 import { keyButton, reasonField } from "./approval_form";
+import { belowLine } from "./below_line";
 import { diffView } from "./diff";
 
 const HOW = "Press a number to choose, Enter to send.";
@@ -20,7 +21,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
   );
   const why = reasonField(WHY);
   const content = element("div", { class: "ask-content" }, ...lists.map((list) => list.node));
-  content.append(belowLine(content));
+  content.append(belowLine(content, ".option"));
   /** The question that digits are for. */
   let current = lists[0];
   let insisted = false;
@@ -96,21 +97,6 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
   function dismiss(): void {
     card.send({ behavior: "deny", scope: "once", reason: why.value.trim(), input: null });
   }
-}
-
-/** "4 more below" while options are cut off by the card's height; a press shows the next ones. */
-function belowLine(content: HTMLElement): HTMLElement {
-  const node = button("", () => { content.scrollBy({ top: content.clientHeight - 40 }); }, { class: "plain below", tabindex: "-1", hidden: "" });
-  const update = (): void => {
-    const end = content.getBoundingClientRect().bottom;
-    const cut = [...content.querySelectorAll(".option")].filter((option) => option.getBoundingClientRect().bottom > end + 4).length;
-    node.hidden = cut === 0;
-    setText(node, `${cut} more below`);
-  };
-  content.addEventListener("scroll", update, { passive: true });
-  // a card that leaves the page is observed no more: the observer goes with it
-  if ("ResizeObserver" in globalThis) new ResizeObserver(update).observe(content);
-  return node;
 }
 
 function answersOf(lists: OptionList[]): JsonObject {

@@ -4,6 +4,7 @@ import { button, element } from "../dom";
 import type { PageAction } from "./page_actions";
 import { hasPageActions, keyForm, request } from "./page_actions";
 import type { ErrorInfo } from "../protocol";
+import { sentence } from "../visible_text";
 
 type Way = { label: string; act: PageAction };
 
@@ -65,7 +66,7 @@ const REQUEST = / ?\[request ([\w-]+)\]/;
 function messageOf({ code, message }: ErrorInfo, canAct: boolean): HTMLElement[] {
   if (canAct && code === "API_KEY_MISSING") return [element("p", {}, MISSING_KEY)];
   const request = REQUEST.exec(message)?.[1];
-  const said = element("p", {}, message.replace(REQUEST, ""));
+  const said = element("p", {}, ...sentence(message.replace(REQUEST, "")));
   return request === undefined ? [said] : [said, element("p", { class: "request" }, `Request ${request}`)];
 }
 

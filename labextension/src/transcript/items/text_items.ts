@@ -5,7 +5,7 @@ import { dollars, wholeSeconds } from "../format";
 import { Markdown } from "../markdown/markdown";
 import type { CompactedOp, Level } from "../protocol";
 import type { CompactedItem, NoticeItem, UserMessageItem, TextItem, ThinkingItem } from "../store";
-import { visibleText } from "../visible_text";
+import { sentence, visibleText } from "../visible_text";
 import type { ItemView, TranscriptContext } from "./item_view";
 
 export function textBlock(item: TextItem): ItemView {
@@ -55,7 +55,7 @@ export function notice(item: NoticeItem): ItemView {
   return {
     node,
     update() {
-      node.replaceChildren(element("b", {}, `${WORDS[item.level]}: `), item.times > 1 ? `${item.text} (${item.times} times)` : item.text);
+      node.replaceChildren(element("b", {}, `${WORDS[item.level]}: `), ...sentence(item.times > 1 ? `${item.text} (${item.times} times)` : item.text));
     },
   };
 }

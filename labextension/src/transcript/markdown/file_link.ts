@@ -16,6 +16,7 @@ const IN_RESULT = new RegExp(`File "(?<file>[^"<>\\n]{1,400})", line (?<line>\\d
 /** Longer lines are data, and slow to look through. */
 const MAX_LINE_CHARS = 400;
 const MAX_RESULT_CHARS = 50_000;
+const CLOSING = /^[)\]}.,;:!?”’"']+/;
 
 /** A span of code, as a link to the file that it names, where it names one. */
 export function codeOrFile(text: string): HTMLElement {
@@ -35,6 +36,18 @@ export function resultWithFiles(text: string): Child[] | null {
   if (text.length > MAX_RESULT_CHARS || !hasPageActions()) return null;
   const parts = text.split(/(?<=\n)/).flatMap((line) => (line.length > MAX_LINE_CHARS ? [line] : linked(line, IN_RESULT)));
   return parts.some((part) => typeof part !== "string") ? parts : null;
+}
+
+/** Inline parts, with what closes a bracket or a sentence kept on the line of the link before it. */
+export function glued(parts: Child[]): Child[] {
+  const kept: Child[] = [];
+  for (const part of parts) {
+    const link = kept.at(-1);
+    const [mark] = (typeof part === "string" && link instanceof HTMLElement && link.classList.contains("file-link") ? CLOSING.exec(part) : null) ?? [];
+    if (mark && link) kept.splice(-1, 1, element("span", { class: "glued" }, link, mark), (part as string).slice(mark.length));
+    else kept.push(part);
+  }
+  return kept;
 }
 
 function linked(text: string, pattern: RegExp): Child[] {

@@ -8,7 +8,7 @@ import type { MarkedToken, Token, Tokens } from "marked";
 import type { Child } from "../dom";
 import { element } from "../dom";
 import { codeBlock } from "./code_block";
-import { codeOrFile, withFiles } from "./file_link";
+import { codeOrFile, glued, withFiles } from "./file_link";
 import { formulaElement } from "./formula";
 
 /** Bars and bullets stand where the text begins, in Hebrew on the right; what has lines alone is given its direction by the style. */
@@ -103,7 +103,7 @@ export function renderTableRow(tag: "th" | "td", cells: Tokens.TableCell[]): HTM
 }
 
 function inline(tokens: Token[]): Child[] {
-  return tokens.flatMap((token) => inlineToken(token as MarkedToken));
+  return glued(tokens.flatMap((token) => inlineToken(token as MarkedToken)));
 }
 
 function inlineToken(token: MarkedToken): Child[] {

@@ -2,6 +2,7 @@
 
 import { afterEach, describe, expect, it } from "vitest";
 
+import { liveAnswers } from "../../../src/notebook/answers/live_answers";
 import { drawCellKey, isCellWaiting, keyField } from "../../../src/sidebar/panel/key_field";
 import { fillFailure } from "../../../src/transcript/items/failure";
 import { lendKeyForm } from "../../../src/transcript/items/page_actions";
@@ -60,6 +61,7 @@ describe("a cell that waits for a key", () => {
     expect(isCellWaiting()).toBe(false);
     fillFailure(node, { code: "API_KEY_ASKED", message: "" });
     expect(isCellWaiting()).toBe(true);
+    expect(liveAnswers().map(({ progress }) => progress)).toEqual(["asking"]); // so the status bar says it
     let passed = 0;
     document.body.addEventListener("keydown", () => passed++);
     const form = node.querySelector("form");
@@ -72,7 +74,7 @@ describe("a cell that waits for a key", () => {
     expect(node.querySelector("a")?.textContent).toBe("Get a key");
     for (const each of node.querySelectorAll<HTMLElement>(".choices button")) each.click();
     expect(done).toEqual(["cloud", "subscription", "demo", "later"]);
-    expect(isCellWaiting()).toBe(false);
+    expect([isCellWaiting(), liveAnswers()]).toEqual([false, []]);
     await expectAccessible(document.body);
   });
 });

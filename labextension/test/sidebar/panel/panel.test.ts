@@ -28,6 +28,7 @@ function field(): { mount: MountComposer; area: HTMLTextAreaElement } {
   const composer: Composer = {
     aside: document.createElement("div"),
     focus: () => { area.focus(); },
+    get hasText() { return area.value !== ""; },
     insert: (words) => { area.value += words; },
     attach: () => undefined,
     dispose: () => { area.remove(); },

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import composerKeys from "../../../src/composer/keys.ts?raw";
 import type { Json } from "../../../src/json";
+import type { Shortcut } from "../../../src/panel_view";
 import sessionKeys from "../../../src/sessions/sessions.ts?raw";
 import { keyCaps, keyTable, mountHelp } from "../../../src/sidebar/views/help";
 import { mountLogView } from "../../../src/sidebar/views/log_view";
@@ -69,6 +70,13 @@ describe("help", () => {
     const { deps } = new OnePanel();
     const [send, line] = keyTable(deps.trans, { sendKey: "Shift+Enter" }, [])[0]?.lines ?? [];
     expect([send, line]).toEqual([{ keys: "Shift+Enter, Ctrl+Enter", does: "Send" }, { keys: "Enter", does: "A new line" }]);
+  });
+
+  it("has one row for a command with several keys", () => {
+    const { deps } = new OnePanel();
+    const edit = (keys: string): Shortcut => ({ keys, label: "Edit", inPanel: false });
+    const [anywhere] = keyTable(deps.trans, deps.settings(), [edit("Alt+K"), edit("Ctrl+K"), edit("Alt+K")]);
+    expect(anywhere?.lines).toEqual([{ keys: "Alt+K, Ctrl+K", does: "Edit" }]);
   });
 
   it("draws keys as people know them", () => {

@@ -57,6 +57,7 @@ class PanelRuns:
         in_order = self._in_order.setdefault(panel, asyncio.Lock())
         async with in_order:  # a picture takes time, and words would overtake it
             prompt = await read_prompt(params)
+        await self._refuse_key(prompt)
         if (earlier := self._prompts.get(optional(params, "like", str) or "")) is not None:
             prompt = prompt.like(earlier)
         origin = "server" if panel.is_server else "sidebar"
@@ -69,6 +70,13 @@ class PanelRuns:
         while len(self._prompts) > PROMPTS_KEPT:
             self._prompts.popitem(last=False)
         return {"run": run}
+
+    async def _refuse_key(self, prompt: PanelPrompt) -> None:
+        if "sk-ant-" in prompt.text:
+            from cellwright.kernel.magic.sign_in import refuse_key  # few prompts name a key
+
+            conversation, provider = self._notebook.conversation, prompt.options.provider
+            await asyncio.to_thread(refuse_key, conversation, provider, prompt.text, "delete it here")
 
     def stop(self, run_id: str) -> None:
         """Interrupt the run; one that waits is taken out of the line."""

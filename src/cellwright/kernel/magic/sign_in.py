@@ -19,6 +19,7 @@ from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.person_wait import wait_for_person
+from cellwright.model.models import ProviderName
 from cellwright.text import visible_line
 from cellwright.this_process.late_imports import importing
 
@@ -43,10 +44,26 @@ _PROMPT = "API key (hidden; leave it empty to skip): "
 
 def lacks_key(conversation: Conversation, options: MagicOptions) -> bool:
     """Return whether a prompt with these options would find no way to the model."""
-    if conversation.model.name(options.run.get("provider")) != "api" or conversation.model.is_given:
+    return _lacks_key(conversation, options.run.get("provider"))
+
+
+def _lacks_key(conversation: Conversation, provider: ProviderName | None) -> bool:
+    if conversation.model.name(provider) != "api" or conversation.model.is_given:
         return False
     in_force = conversation.in_force
     return key_source(in_force.settings, in_force.environment) == NO_KEY
+
+
+def refuse_key(conversation: Conversation, provider: ProviderName | None, text: str, remove: str) -> None:
+    """Raise `CellwrightError` INVALID_PARAMETERS if `text` holds a key while there is none yet: it was meant for the field.
+
+    Nothing of it is sent or saved. `remove` says where the user takes it out.
+    """
+    from cellwright.redaction.secret_kinds import holds_model_key  # most kernels have a key
+
+    if holds_model_key(text) and _lacks_key(conversation, provider):
+        message = f"This looks like an API key, so it was not sent or saved. Enter it in the key field, and {remove}."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
 
 def offer_to_enter_key(
