@@ -12,10 +12,12 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,7 @@ from fresh_environment import install, without_this_checkout
 from notebook_kernel import NotebookKernel, model_of, started_kernel
 
 from cellwright.testing import MessagesServer
+from eventual import eventually
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(3600)]
 
@@ -203,12 +206,16 @@ def test_the_demo_of_get_started_opens_its_notebook_in_jupyterlab(reader: Path, 
         assert demo.stderr is not None
         listens = re.compile(r"(http://\S+?)/lab/tree/(\S+?)\?token=(\w+)")
         url, notebook, token = next(found for line in demo.stderr if (found := listens.search(line))).groups()
-        for line in demo.stderr:
-            if "Control-C" in line or "Use" in line:  # it listens
-                break
         request = urllib.request.Request(f"{url}/api/contents/{notebook}", headers={"Authorization": f"token {token}"})
-        with urllib.request.urlopen(request, timeout=60) as reply:
-            cells = json.load(reply)["content"]["cells"]
+
+        def cells_of_notebook() -> list[dict[str, Any]]:
+            try:
+                with urllib.request.urlopen(request, timeout=60) as reply:
+                    return list(json.load(reply)["content"]["cells"])
+            except urllib.error.URLError:  # its address is told before it listens
+                return []
+
+        cells = eventually(cells_of_notebook)
         assert any(cell["source"].startswith("%%claude") for cell in cells)
     finally:
         demo.send_signal(signal.SIGTERM)
