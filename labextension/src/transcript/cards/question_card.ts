@@ -83,7 +83,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   const node = element(
     "div",
     { class: "ask", role: "group", tabindex: "-1", "data-kind": ask.kind, "aria-labelledby": titleId, "aria-describedby": `${reasonId} ${keysId}` },
-    element("div", { class: "ask-head" }, element("p", { class: "ask-title", id: titleId }, visibleText(place.change ? titleAtCell(ask) : ask.title)), count, ...(isCellChange(ask) ? [keys] : []), ...goTo.nodes),
+    element("div", { class: "ask-head" }, element("p", { class: "ask-title", id: titleId }, visibleText(place.change ? titleAtCell(ask) : ask.title)), count, keys, ...goTo.nodes),
     other,
     body,
     status,
@@ -119,7 +119,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
 
   // what is long scrolls; the answers stay in sight
   const content = element("div", { class: "ask-content" }, ...parts);
-  body.append(...(parts.length > 0 ? [content] : []), form.node, ...(isCellChange(ask) ? [] : [keys]));
+  body.append(...(parts.length > 0 ? [content] : []), form.node);
   let waiting = 1;
   const refresh = (): void => {
     form.refresh?.(waiting);

@@ -72,6 +72,7 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
   }, { class: "stop" });
   const copy = copyButton(() => answerOf(store));
   copy.title = "Copy the answer";
+  copy.classList.add("plain");
   const undo = undoButton(place);
   const about = element("span", { class: "about" }, state, mode, facts);
   let unfolded = false;
@@ -81,8 +82,8 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
     draw();
     [...facts.querySelectorAll("button")].find((node) => !shown.has(node))?.focus();
   }, { class: "plain", "aria-expanded": "false" });
-  const draw = (): void => { drawFacts(facts, factsOf(place, undo.node, more, unfolded ? null : rest)); };
-  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), about, copy, stop);
+  const draw = (): void => { drawFacts(facts, [...factsOf(place, undo.node, more, unfolded ? null : rest), copy]); };
+  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), about, stop);
 
   const tick = (): void => {
     setText(state, stateText(store));
