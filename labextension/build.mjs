@@ -62,7 +62,8 @@ function checkSize(name, contents) {
 }
 
 /** What every start of JupyterLab loads of the plugins; the rest comes with its first use, by `import()`. */
-const START_BUDGET = 168 * 1024;
+// the card of an undo looks like every card that asks, with its keys: 0.5 kB
+const START_BUDGET = 169 * 1024;
 
 function checkStart(outputs) {
   const start = new Set();

@@ -203,7 +203,7 @@ function titleAtCell({ title, path }: AskOp): string {
 
 /** The form of a question, and what stands above it. */
 function formOf(ask: AskOp, card: AnswerTarget, titleId: string, reasonId: string): { form: AnswerForm; parts: HTMLElement[] } {
-  const questions = ask.kind === "question" ? questionsOf(ask.input) : [];
+  const questions = ask.kind === "question" ? questionsOf(ask.input, ask.name === "AcceptPreview") : [];
   if (questions.length > 0) return { form: questionForm(questions, card, titleId), parts: [] };
   return { form: approvalForm(ask, card), parts: [...questionDetail(ask, reasonId), ...(isCellChange(ask) ? [] : rulesOf(ask))] };
 }
