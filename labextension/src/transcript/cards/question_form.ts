@@ -179,11 +179,11 @@ export function optionList(question: AskedQuestion, title: string | null, remark
     "aria-label": "Your own answer",
   });
   const asked = title === null ? [element("span", { id, class: "asked" }, visibleText(question.text))] : [];
-  const several = question.several && !question.accepts ? [element("span", { class: "remark" }, "Choose any number.")] : [];
+  const several = question.several ? [element("span", { class: "remark" }, "Choose any number.")] : [];
   const node = element(
     "div",
     { class: "question", role: question.several ? "group" : "radiogroup", "aria-labelledby": id },
-    element("p", { class: "heading" }, element("span", { class: "chip" }, revealed(question.header)), ...asked, ...several, ...(remark ? [remark] : [])),
+    ...(question.accepts ? [] : [element("p", { class: "heading" }, element("span", { class: "chip" }, revealed(question.header)), ...asked, ...several, ...(remark ? [remark] : []))]),
     ...boxes.flatMap((box, index) => [row(index + 1, box, optionText(question.options[index])), ...(question.accepts ? previewBelow(question.options[index]) : [])]),
     ...(question.accepts ? [] : [row(question.options.length + 1, own, [text], "div")]),
     ...previews.nodes,
