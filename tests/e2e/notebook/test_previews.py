@@ -49,7 +49,7 @@ def test_a_preview_accepted_in_part(notebook, model):
     expect(card.get_by_role("button", name="Accept 3 changes")).to_be_visible()
     expect(card.get_by_role("button", name="Accept all")).to_be_visible()
     check_accessible(book.output(1), ".ask")
-    book.screenshot("preview-card", book.cell(1))
+    book.screenshot("preview-card", card)
     book.page.keyboard.press("1")
     expect(card.get_by_role("checkbox", name="notes.md")).not_to_be_checked()
     expect(card.get_by_role("button", name="Accept 2 changes")).to_be_visible()

@@ -386,4 +386,7 @@ def test_a_call_without_an_end_is_interrupted_only_once_the_run_is_over():
 def test_a_refusal_does_not_say_the_tool_twice():
     no = {"code": "DENIED", "message": "Write was not allowed: there was no answer"}
     end = ToolEnd("w", "Write", "denied", "", 1.0, error=no)
-    assert "Write two.txt · denied: `there was no answer`" in saved(ToolStart((call("w", "Write", "Write two.txt"),)), end).markdown()
+    assert (
+        "Write two.txt · denied: `there was no answer`"
+        in saved(ToolStart((call("w", "Write", "Write two.txt"),)), end).markdown()
+    )

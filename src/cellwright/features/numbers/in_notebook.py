@@ -31,7 +31,7 @@ from cellwright.features.numbers.places import (
 from cellwright.features.numbers.sources import Source, words, words_of_place
 from cellwright.features.numbers.stale import stale_numbers
 from cellwright.features.numbers.trace import MARKED_DIGITS, trace
-from cellwright.text import counted, lazy_pattern, visible_line
+from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.notebook.open_notebook import Cell, Output
 
 NEAR_CELLS = 3

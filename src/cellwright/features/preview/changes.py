@@ -90,7 +90,14 @@ def items_of(
     for change in changed:
         if change.name.endswith(".ipynb") and change.before is not None and change.after is not None:
             for title, detail, cell, behind in _cell_changes(change, outputs):
-                add("cell", f"{title} in {change.name}" if several else title, detail, notebook=change.name, cell=cell, behind=behind)
+                add(
+                    "cell",
+                    f"{title} in {change.name}" if several else title,
+                    detail,
+                    notebook=change.name,
+                    cell=cell,
+                    behind=behind,
+                )
             continue
         add("file", *_file_words(change, conflict=not tree.is_as_copied(change.name)), file=change)
     for variable in variables:

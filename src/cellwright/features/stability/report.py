@@ -81,7 +81,10 @@ class StabilityReport(Struct, frozen=True):
         if len(self.rows) == 1:
             return "None of the numbers could be tested."
         stand = sum(each.verdict == "signal" for each in self.numbers)
-        sentences = [*self._chance_words, f"{counted(stand, 'number')} {'holds' if stand == 1 else 'hold'}." if stand else ""]
+        sentences = [
+            *self._chance_words,
+            f"{counted(stand, 'number')} {'holds' if stand == 1 else 'hold'}." if stand else "",
+        ]
         return " ".join(filter(None, sentences)) or "How far each number moves on other rows:"
 
     @property

@@ -75,7 +75,9 @@ class NumberStability(Struct, frozen=True):
     def as_far_permuted(self) -> tuple[int, int]:
         """Return how many of how many permuted labels gave a number as far from the usual."""
         spread = self.spread("permuted")
-        return (0, 0) if spread is None or self.again is None else (as_far(self.again, spread.values), len(spread.values))
+        return (
+            (0, 0) if spread is None or self.again is None else (as_far(self.again, spread.values), len(spread.values))
+        )
 
     def range_text(self, kind: Kind) -> str:
         """Return `13.1–16.4` with the digits that the answer has; "" without a run of the kind."""
