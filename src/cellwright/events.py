@@ -536,12 +536,10 @@ class NumbersTraced(LoggedEvent, frozen=True):
         """The counts in words.
 
         >>> NumbersTraced((Number("2.4", 2.4, 0.1, 0, 3, "seen", 2),)).summary
-        '1 number · 1 with a source'
+        '1 number traced'
         """
         traced = sum(number.verdict in ("seen", "derived") for number in self.numbers)
-        missing = len(self.marked)
-        counts = [f"{len(self.numbers)} number{'' if len(self.numbers) == 1 else 's'}", f"{traced} with a source"]
-        return " · ".join([*counts, *([f"{missing} not found"] if missing else [])])
+        return " · ".join(traced_words(len(self.numbers), traced, not_found=len(self.marked)))
 
     @property
     def missing(self) -> str:
@@ -549,6 +547,17 @@ class NumbersTraced(LoggedEvent, frozen=True):
         marked = [number.text for number in self.marked]
         more = f" and {len(marked) - MOST_NAMED} more" if len(marked) > MOST_NAMED else ""
         return f"not found: {', '.join(marked[:MOST_NAMED])}{more}" if marked else ""
+
+
+def traced_words(numbers: int, traced: int, **others: int) -> list[str]:
+    """How many of an answer's numbers have a source, and how many are something else, in parts of a line.
+
+    >>> traced_words(3, 3), traced_words(3, 1, stale=1, not_found=0)
+    (['3 numbers traced'], ['3 numbers', '1 traced', '1 stale'])
+    """
+    counted = f"{numbers} number{'' if numbers == 1 else 's'}"
+    parts = [f"{counted} traced"] if traced == numbers else [counted, f"{traced} traced"]
+    return [*parts, *(f"{count} {kind.replace('_', ' ')}" for kind, count in others.items() if count)]
 
 
 def change_words(files: int, cells: int) -> str:

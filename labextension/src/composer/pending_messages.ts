@@ -5,7 +5,6 @@ import type { TranscriptStore } from "../transcript/store";
 import { revealed, visibleText } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { Chat, RunTranscript } from "../transport/chat";
-import { deliveryName } from "./steering";
 
 const SHOWN_CHARS = 300;
 
@@ -88,7 +87,7 @@ export class PendingMessages {
 
   private rows(): PendingRow[] {
     const { trans, chat } = this;
-    const words = { steer: deliveryName("steer", trans), queue: deliveryName("queue", trans) };
+    const words = { steer: trans.__("Next step"), queue: trans.__("When done") };
     const current = this.watched;
     const waiting = current?.transcript.end === null ? [...current.transcript.pendingMessages.values()] : [];
     return [

@@ -318,7 +318,7 @@ export function openInstruction(cell: Cell, send: (instruction: string) => void,
   input.setAttribute("aria-label", input.placeholder);
   const hint = document.createElement("span");
   hint.textContent = "Enter to send · Esc to close";
-  host.append(input, hint);
+  host.append(claudeIcon.element({ tag: "span", width: "16px" }), input, hint);
   const stopKeeping = guardFocus(host);
   const remove = (): void => {
     stopKeeping();

@@ -152,9 +152,9 @@ async function preview(offer: Offer): Promise<void> {
     offer.focus();
   };
   const choices = [
-    ...(shown.does_something ? [applyButton("Undo", offer, false)] : []),
+    ...(shown.does_something ? [applyButton("Undo", offer, false, "Enter")] : []),
     ...(shown.conflicts ? [applyButton("Also undo later changes", offer, true)] : []),
-    cardButton("Cancel", leave),
+    cardButton("Cancel", leave, "Escape"),
   ];
   const card = document.createElement("div");
   card.className = "card";
@@ -171,7 +171,7 @@ async function preview(offer: Offer): Promise<void> {
   choices[0]?.focus();
 }
 
-function applyButton(label: string, offer: Offer, force: boolean): HTMLElement {
+function applyButton(label: string, offer: Offer, force: boolean, key = ""): HTMLElement {
   return cardButton(label, () => {
     void requestPreview(offer, () => offer.ask("undo_turn", { ...offer.turn, preview: false, force })).then((done) => {
       if (!done) return;
@@ -179,11 +179,12 @@ function applyButton(label: string, offer: Offer, force: boolean): HTMLElement {
       showMessage(offer.host, `${done.title}.${failed} %claude /redo restores it.`);
       offer.withdraw();
     });
-  });
+  }, key);
 }
 
-function cardButton(label: string, close: () => void): HTMLElement {
+function cardButton(label: string, close: () => void, key = ""): HTMLElement {
   const node = textElement("button", label);
+  if (key) node.setAttribute("aria-keyshortcuts", key);
   node.addEventListener("click", close);
   return node;
 }

@@ -41,3 +41,6 @@ export function changeWords(files: number, cells: number): string {
 export function lineCounts(added: number, removed: number): string {
   return `+${added} −${removed}`;
 }
+
+/** A step that took less says no time. */
+export const SHOWN_MS = 1000;

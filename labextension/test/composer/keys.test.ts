@@ -308,7 +308,7 @@ it("shows what waits, has it taken back, and says when it is on its way", () => 
   if (!message) throw new Error("nothing was sent");
   const steer = { op: "steer", id: message.id, text: message.text, how: "steer", at: 0 } as const;
   run.receive({ type: "ops", first: 0, now: 0, ops: [{ ...steer, state: "waiting" }] });
-  expect(waiting(scene)).toEqual(["Send nowUse tabs.×"]);
+  expect(waiting(scene)).toEqual(["Next stepUse tabs.×"]);
   find(scene.host, ".cellwright-waiting button").click();
   expect(scene.chat.sent.at(-1)).toEqual({ type: "withdraw", id: message.id });
   run.receive({ type: "ops", first: 1, now: 0, ops: [{ ...steer, state: "withdrawn" }] });

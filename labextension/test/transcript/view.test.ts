@@ -117,12 +117,13 @@ describe("the footer", () => {
     await drawn();
     expect(text(root, ".state")).toMatch(/^Working… \d+ s$/);
     const facts = [...root.querySelectorAll(".facts span")].map((fact) => fact.textContent);
-    expect(find(root, ".facts [title]").title).toBe("8.0k tokens in, 424 out");
-    expect(facts).toEqual(["claude-opus-5-5", "$0.043"]);
+    expect([...root.querySelectorAll<HTMLElement>(".facts [title]")].map(({ title }) => title)).toEqual(["claude-opus-5-5", "8.0k tokens in, 424 out"]);
+    expect(facts).toEqual(["Opus 5.5", "$0.043"]);
     kernel.say(END);
     await drawn();
     expect(text(root, ".state")).toBe("Done · 3.2 s");
-    expect(text(root, ".facts")).toContain("$0.020 (session $0.50)");
+    expect(text(root, ".facts")).toContain("$0.020");
+    expect([...root.querySelectorAll<HTMLElement>(".facts [title]")].at(-1)?.title).toBe("8.0k tokens in, 424 out · session $0.50");
     expect(find(root, ".stop").hidden).toBe(true);
   });
 
@@ -130,7 +131,7 @@ describe("the footer", () => {
     const { kernel, root } = scene();
     kernel.say(RUN, { op: "model", model: "claude-sonnet-5-5" });
     await drawn();
-    expect(text(root, ".facts")).toBe("claude-sonnet-5-5");
+    expect(text(root, ".facts")).toBe("Sonnet 5.5");
   });
 
   it("stops the run", async () => {
@@ -348,7 +349,7 @@ it("has no clock and listens to no key of the page any more when the run has end
 });
 
 describe("the footer in a page with actions", () => {
-  it("shows three links, and the rest when asked to, with the keyboard in the first of them", async () => {
+  it("shows two links, and the rest when asked to, with the keyboard in the first of them", async () => {
     const { kernel, root } = scene();
     offerPageActions();
     const numbers: NumberSaid[] = [
@@ -359,9 +360,9 @@ describe("the footer in a page with actions", () => {
     kernel.say({ op: "text", block: 0, text: "It is 2.4, not 7." }, { op: "numbers", answer: "a1", check: "Check 1 number", checked: null, numbers }, END);
     await drawn();
     const links = (): (string | null)[] => [...root.querySelectorAll(".facts button")].map((link) => link.textContent);
-    expect(links()).toEqual(["2 numbers · 1 with a source · 1 not found", "Check these", "Test stability", "More"]);
+    expect(links()).toEqual(["2 numbers · 1 traced · 1 not found", "Check these", "More"]);
     [...root.querySelectorAll<HTMLButtonElement>(".facts button")].at(-1)?.click();
-    expect(links().slice(3)).toEqual(["Context sent (1.5k tokens)"]);
-    expect(root.activeElement?.textContent).toBe("Context sent (1.5k tokens)");
+    expect(links().slice(2)).toEqual(["Test stability", "Context sent (1.5k tokens)"]);
+    expect(root.activeElement?.textContent).toBe("Test stability");
   });
 });

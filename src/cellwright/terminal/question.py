@@ -179,6 +179,9 @@ class Asker(Struct, frozen=True):
         files = [at for at, line in enumerate(lines) if line.startswith("--- ") and lines[at + 1 : at + 2]]
         if preview.kind == "diff" and files == [0] and lines[1].startswith("+++ "):
             lines = lines[2:]  # one file needs no header: the title names it
+            if lines[:1] and lines[0].startswith("@@ -0,0 "):
+                lines = lines[1:]  # a new file
+            lines = [line for line in lines if not line.startswith("\\ No newline")]
         for line in lines:
             self.write(f"  │ {line}", style_of_diff_line(line) if preview.kind == "diff" else "")
 

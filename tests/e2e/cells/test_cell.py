@@ -291,7 +291,7 @@ def check_numbers(book, model):
     model.add(turn(use("Python", code="print('starts 1204\\nlate 0.3652')")), turn(say(NUMBERS)))
     book.run(2)
     book.wait_done(2)
-    expect(book.output(2)).to_contain_text("3 numbers · 2 with a source · 1 not found")
+    expect(book.output(2)).to_contain_text("3 numbers · 2 traced · 1 not found")
     expect(book.output(2).locator(".unsourced")).to_have_text("48.25")
     number, source = source_of(book, 2, "48.25")
     number.focus()
@@ -307,7 +307,7 @@ def check_numbers(book, model):
     book.asked_by_keys(3)
     book.page.keyboard.press("1")
     book.wait_done(3)
-    expect(book.output(2)).to_contain_text("3 numbers · 3 with a source")
+    expect(book.output(2)).to_contain_text("3 numbers traced")
     expect(book.output(2).locator(".unsourced")).to_have_count(0)
 
 
@@ -359,7 +359,7 @@ def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
     number, source = source_of(book, 2, "1,204")
     number.click()
     expect(source).to_contain_text("from Python, call 3, line 1")
-    expect(book.output(2)).to_contain_text("3 numbers · 3 with a source")
+    expect(book.output(2)).to_contain_text("3 numbers traced")
 
 
 @in_apps(on_older_lab=True)

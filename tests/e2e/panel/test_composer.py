@@ -239,7 +239,7 @@ def test_what_is_said_while_claude_works_is_told_queued_or_taken_back(notebook, 
     composer.type("Write them as words")
     expect(composer.node.locator(".cellwright-send")).to_have_text("Send now")
     book.page.keyboard.press("Enter")
-    waiting.filter(has_text="Send now").wait_for()
+    waiting.filter(has_text="Next step").wait_for()
     for words in ("And then backwards", "And never this"):
         composer.type(words)
         book.page.keyboard.press("Alt+Enter")

@@ -28,11 +28,9 @@ def report(*numbers: NumberStability, done: int = 20) -> StabilityReport:
     )
 
 
-def test_the_sentence_says_first_what_is_no_signal() -> None:
+def test_the_sentence_says_first_what_could_be_chance() -> None:
     found = report(SIGNAL, NOISE)
-    assert (
-        found.headline == "No signal: a permuted arm gives as much as 0.4. 1 number beyond what a permuted arm gives."
-    )
+    assert found.headline == "0.4 could be chance: 12 of 20 shuffles of arm gave as much. 1 number holds."
     assert [row[0] for row in found.rows] == ["number", "14.9", "0.4"]
     assert found.rows[0][2:] == ("resampled", "arm permuted")
     assert found.rows[2][1].endswith("(!)")

@@ -18,8 +18,8 @@ def null(middle: float, wide: float, count: int = 50) -> Spread:
 @pytest.mark.parametrize(
     ("again", "spreads", "verdict", "words"),
     [
-        (14.81, (RESAMPLED, LEFT_OUT, null(0, 2)), "signal", "none of 50"),
-        (14.81, (RESAMPLED, LEFT_OUT, null(14, 8)), "no_signal", "no signal: 40 of 50"),
+        (14.81, (RESAMPLED, LEFT_OUT, null(0, 2)), "signal", "holds (0 of 50)"),
+        (14.81, (RESAMPLED, LEFT_OUT, null(14, 8)), "no_signal", "could be chance (40 of 50)"),
         (14.81, (RESAMPLED, null(0, 2, 10)), "spread", "too few to tell"),
         (14.81, (RESAMPLED, Spread("permuted", (14.81,) * 50)), "spread", "the same with a permuted churn"),
         (14.81, (RESAMPLED, LEFT_OUT), "spread", ""),

@@ -74,7 +74,7 @@ def test_nothing_accepted_changes_nothing(kernel: NotebookKernel, model: Message
     assert tree_hash(project) == before
     assert kernel.value("numbers, 'more' in globals()") == "([1, 2, 3], False)"
     shown = kernel.run("%claude /preview").outputs[-1]["text/plain"]
-    for part in ("a.py (changed", "from_bash.txt (new file", "made.txt (new file", "3 items → 4", "`more`: new, dict"):
+    for part in ("a.py +", "from_bash.txt (new file", "made.txt (new file", "3 items → 4", "`more`: new, dict"):
         assert part in shown, shown
     kernel.run("%claude /preview decline")
     assert tree_hash(project) == before
@@ -141,7 +141,7 @@ def test_parts_are_accepted_and_undone(
     kernel.run("%%claude\nand?")
     told = str(model.requests[-1].body["messages"][-1]["content"])
     assert "accepted: new.txt (new file" in told, told
-    assert "not accepted: keep.txt (changed" in told, told
+    assert "not accepted: keep.txt +" in told, told
     (project / "keep.txt").unlink()
 
 

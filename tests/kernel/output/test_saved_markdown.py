@@ -10,10 +10,12 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from cellwright.events import (
+    Asked,
     Call,
     Changed,
     Event,
     Notice,
+    Preview,
     Retrying,
     RunEnd,
     Steered,
@@ -370,3 +372,21 @@ def test_words_of_the_user_stand_where_claude_got_them():
     assert "> And:" in text
     assert "You: Use tabs." in kept.plain()
     assert "Not delivered" in kept.plain()
+
+
+def test_a_call_without_an_end_is_interrupted_only_once_the_run_is_over():
+    write = call("w", "Write", "Write two.txt")
+    asked = Asked("q", write.tool_use, Preview("Write two.txt"), "")
+    assert "- … Write two.txt · running" in saved(ToolStart((write,))).markdown()
+    assert "… Write two.txt · waiting for you" in saved(ToolStart((write,)), asked).plain()
+    over = saved(ToolStart((write,)), asked, run_end("interrupted", {"code": "INTERRUPTED", "message": "Interrupted."}))
+    assert "Write two.txt · interrupted" in over.markdown()
+
+
+def test_a_refusal_does_not_say_the_tool_twice():
+    no = {"code": "DENIED", "message": "Write was not allowed: there was no answer"}
+    end = ToolEnd("w", "Write", "denied", "", 1.0, error=no)
+    assert (
+        "Write two.txt · denied: `there was no answer`"
+        in saved(ToolStart((call("w", "Write", "Write two.txt"),)), end).markdown()
+    )

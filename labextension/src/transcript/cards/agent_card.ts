@@ -1,7 +1,7 @@
 /** An agent that works for a call: how far it is, what it takes, Stop, and its own stream, folded. */
 
 import { button, element, freshId, setText } from "../dom";
-import { count, dollars, duration, plural, wholeSeconds } from "../format";
+import { count, dollars, duration, plural, SHOWN_MS, wholeSeconds } from "../format";
 import type { TranscriptContext } from "../items/item_view";
 import { Markdown } from "../markdown/markdown";
 import type { AgentItem, AgentLine, TranscriptStore } from "../store";
@@ -91,14 +91,17 @@ function factsOf(agent: AgentItem): string[] {
   return facts;
 }
 
-/** The latest of what it does, in one line. */
+/** True between two steps: the call's line says that it is thinking. */
+export function isThinking({ lines }: AgentItem): boolean {
+  const last = lines.at(-1);
+  return last?.kind === "call" && last.status !== "";
+}
+
+/** The latest of its steps, in one line. */
 function nowText(agent: AgentItem, state: ShownAgentState): string {
   if (state === "background") return "continues in the background; /tasks lists it";
-  if (state !== "working") return "";
-  const last = agent.lines.at(-1);
-  if (!last) return "begins";
-  if (last.kind === "call" && last.status !== "") return "thinking";
-  return revealed(last.text.split("\n", 1)[0] ?? "");
+  if (state !== "working" || isThinking(agent)) return "";
+  return revealed(agent.lines.at(-1)?.text.split("\n", 1)[0] ?? "");
 }
 
 type LineView = { readonly node: HTMLElement; update(): void; tick(): void };
@@ -128,7 +131,7 @@ function lineView(line: AgentLine, place: TranscriptContext): LineView {
       node.dataset.status = over || "running";
       setText(mark, MARKS[over][0]);
       setText(word, ` (${MARKS[over][1]})`);
-      setText(time, line.ms >= 1 ? duration(line.ms / 1000) : "");
+      setText(time, line.ms >= SHOWN_MS ? duration(line.ms / 1000) : "");
       if (line.agent && !nested) {
         nested = agentCard(line.agent, place);
         node.append(nested.node);

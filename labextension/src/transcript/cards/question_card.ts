@@ -83,7 +83,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   const node = element(
     "div",
     { class: "ask", role: "group", tabindex: "-1", "data-kind": ask.kind, "aria-labelledby": titleId, "aria-describedby": `${reasonId} ${keysId}` },
-    element("div", { class: "ask-head" }, element("p", { class: "ask-title", id: titleId }, visibleText(place.change ? titleAtCell(ask) : ask.title)), count, ...(isCellChange(ask) ? [keys] : []), ...goTo.nodes),
+    element("div", { class: "ask-head" }, element("p", { class: "ask-title", id: titleId }, visibleText(place.change ? titleAtCell(ask) : ask.title)), count, keys, ...goTo.nodes),
     other,
     body,
     status,
@@ -119,7 +119,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
 
   // what is long scrolls; the answers stay in sight
   const content = element("div", { class: "ask-content" }, ...parts);
-  body.append(...(parts.length > 0 ? [content] : []), form.node, ...(isCellChange(ask) ? [] : [keys]));
+  body.append(...(parts.length > 0 ? [content] : []), form.node);
   let waiting = 1;
   const refresh = (): void => {
     form.refresh?.(waiting);
@@ -203,7 +203,7 @@ function titleAtCell({ title, path }: AskOp): string {
 
 /** The form of a question, and what stands above it. */
 function formOf(ask: AskOp, card: AnswerTarget, titleId: string, reasonId: string): { form: AnswerForm; parts: HTMLElement[] } {
-  const questions = ask.kind === "question" ? questionsOf(ask.input) : [];
+  const questions = ask.kind === "question" ? questionsOf(ask.input, ask.name === "AcceptPreview") : [];
   if (questions.length > 0) return { form: questionForm(questions, card, titleId), parts: [] };
   return { form: approvalForm(ask, card), parts: [...questionDetail(ask, reasonId), ...(isCellChange(ask) ? [] : rulesOf(ask))] };
 }

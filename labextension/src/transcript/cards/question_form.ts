@@ -3,6 +3,7 @@
 import type { Json, JsonObject } from "../../json";
 import { element, freshId } from "../dom";
 import { focused } from "../focus";
+import { plural } from "../format";
 import { revealed, visibleText } from "../visible_text";
 import type { AnswerTarget, AnswerForm } from "./approval_form";
 import { keyButton, reasonField } from "./approval_form";
@@ -10,11 +11,16 @@ import { belowLine } from "./below_line";
 import { diffView } from "./diff";
 
 const HOW = "Press a number to choose, Enter to send.";
+const HOW_ACCEPTED = "Press a number to choose, Enter to accept.";
+/** Answers that a list of changes has for those who type; here they are buttons. */
+const ALL = "All";
+const NONE = "None";
 const WHY = { placeholder: "Why?", why: "Reason for dismissing" };
 
 /** `titleId`: what the card is called, which is the question itself where there is only one. */
 export function questionForm(questions: AskedQuestion[], card: AnswerTarget, titleId: string): AnswerForm {
   const only = questions.length === 1;
+  const accepts = questions.some((question) => question.accepts);
   const place = (index: number): HTMLElement => element("span", { class: "remark" }, `${index + 1}/${questions.length}`);
   const lists = questions.map((question, index) =>
     optionList(question, only ? titleId : null, only ? null : place(index), changed),
@@ -26,6 +32,8 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
   let current = lists[0];
   let insisted = false;
 
+  const sends = element("span", {}, only ? "Send" : "Send all");
+  changed();
   const node = element(
     "fieldset",
     { class: "questionnaire", disabled: "" },
@@ -33,9 +41,10 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
     element(
       "div",
       { class: "choices" },
-      keyButton("Enter", [element("span", {}, only ? "Send" : "Send all")], send, "primary"),
-      keyButton("Escape", [element("span", {}, "Dismiss")], dismiss, "deny"),
-      why,
+      keyButton("Enter", [sends], send, "primary"),
+      ...(accepts ? [keyButton("a", [element("span", {}, "Accept all")], acceptAll)] : []),
+      keyButton("Escape", [element("span", {}, accepts ? "Discard" : "Dismiss")], dismiss, "deny"),
+      ...(accepts ? [] : [why]),
     ),
   );
   node.addEventListener("focusin", (event) => {
@@ -44,7 +53,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
   goTo(current);
   return {
     node,
-    keys: () => HOW,
+    keys: () => (accepts ? HOW_ACCEPTED : HOW),
     press(event) {
       const target = event.composedPath()[0];
       // a button is pressed by its own key
@@ -53,6 +62,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
       const keys = new Map([
         ["Enter", target === why ? dismiss : send],
         ["Escape", typing ? card.focus : dismiss],
+        ...(accepts ? ([["a", acceptAll], ["A", acceptAll]] as const) : []),
       ]);
       const act = keys.get(event.key);
       if (act) act();
@@ -64,6 +74,17 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
   function changed(): void {
     insisted = false;
     card.tell("");
+    if (accepts) setText(sends, `Accept ${plural(lists[0]?.chosen() ?? 0, "change")}`);
+  }
+
+  /** Answers with one option, whatever is ticked. */
+  function answerWith(option: string): void {
+    const answers = Object.fromEntries(questions.map(({ text }) => [text, option]));
+    card.send({ behavior: "allow", scope: "once", reason: "", input: { answers, annotations: {} } });
+  }
+
+  function acceptAll(): void {
+    answerWith(ALL);
   }
 
   function goTo(list: OptionList | undefined): void {
@@ -86,7 +107,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
 
   function send(): void {
     const open = lists.filter((list) => !list.answer());
-    if (open.length === lists.length) card.tell("Choose an answer or write one; Esc dismisses.");
+    if (open.length === lists.length) card.tell(accepts ? "Choose a change; Esc discards all." : "Choose an answer or write one; Esc dismisses.");
     else if (open.length > 0 && !insisted) {
       insisted = true;
       card.tell(`${open.length === 1 ? "One question has" : `${open.length} questions have`} no answer yet. Enter again sends the others.`);
@@ -95,7 +116,8 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
   }
 
   function dismiss(): void {
-    card.send({ behavior: "deny", scope: "once", reason: why.value.trim(), input: null });
+    if (accepts) answerWith(NONE);
+    else card.send({ behavior: "deny", scope: "once", reason: why.value.trim(), input: null });
   }
 }
 
@@ -122,6 +144,8 @@ export type OptionList = {
   choose(digit: number): boolean;
   /** The answer as Claude gets it; "" while there is none. */
   answer(): string;
+  /** The number of options that are chosen. */
+  chosen(): number;
   focus(): void;
 };
 
@@ -130,8 +154,8 @@ export function optionList(question: AskedQuestion, title: string | null, remark
   const id = title ?? freshId();
   const name = freshId();
   const type = question.several ? "checkbox" : "radio";
-  const boxes = question.options.map((option) => element("input", { type, name, value: option.label }));
-  const previews = previewStack(question.options);
+  const boxes = question.options.map((option) => element("input", { type, name, value: option.label, checked: option.marked && "" }));
+  const previews = question.accepts ? { nodes: [], show: () => undefined } : previewStack(question.options);
   const own = element("input", { type, name, "aria-label": "An answer of your own" });
   const text = element("input", {
     type: "text",
@@ -145,9 +169,9 @@ export function optionList(question: AskedQuestion, title: string | null, remark
   const node = element(
     "div",
     { class: "question", role: question.several ? "group" : "radiogroup", "aria-labelledby": id },
-    element("p", { class: "heading" }, element("span", { class: "chip" }, revealed(question.header)), ...asked, ...several, ...(remark ? [remark] : [])),
-    ...boxes.map((box, index) => row(index + 1, box, optionText(question.options[index]))),
-    row(question.options.length + 1, own, [text], "div"),
+    ...(question.accepts ? [] : [element("p", { class: "heading" }, element("span", { class: "chip" }, revealed(question.header)), ...asked, ...several, ...(remark ? [remark] : []))]),
+    ...boxes.flatMap((box, index) => [row(index + 1, box, optionText(question.options[index])), ...(question.accepts ? previewBelow(question.options[index]) : [])]),
+    ...(question.accepts ? [] : [row(question.options.length + 1, own, [text], "div")]),
     ...previews.nodes,
   );
   const changed = (): void => {
@@ -177,14 +201,15 @@ export function optionList(question: AskedQuestion, title: string | null, remark
     choose(digit) {
       const box = boxes[digit - 1];
       if (box) take(box);
-      else if (digit === boxes.length + 1) text.focus();
-      return digit <= boxes.length + 1;
+      else if (digit === boxes.length + 1 && !question.accepts) text.focus();
+      return digit <= boxes.length + Number(!question.accepts);
     },
     answer() {
       const chosen = question.options.filter((_, index) => boxes[index]?.checked).map((option) => option.label);
       const written = own.checked ? text.value.trim() : "";
       return [...chosen, ...(written ? [written] : [])].join(", ");
     },
+    chosen: () => boxes.filter((box) => box.checked).length,
     focus() {
       (boxes.find((box) => box.checked) ?? boxes[0])?.focus({ preventScroll: true });
       node.scrollIntoView({ block: "nearest" });
@@ -204,13 +229,22 @@ function optionText(option: QuestionOption | undefined): HTMLElement[] {
   return parts;
 }
 
+const FOLDED_DIFF_LINES = 20;
+
+function previewOf({ label, preview }: QuestionOption): HTMLElement {
+  if (/^--- .+\n\+\+\+ .+\n@@ /.test(preview)) return diffView(preview, FOLDED_DIFF_LINES);
+  return element("pre", { class: "exact detail", tabindex: "0", role: "group", "aria-label": `Preview of ${revealed(label)}` }, visibleText(preview || "No preview"));
+}
+
+/** The preview of an option below its row, if it has one. */
+function previewBelow(option: QuestionOption | undefined): HTMLElement[] {
+  return option?.preview ? [element("div", { class: "below-row" }, previewOf(option))] : [];
+}
+
 /** The previews in one place, one of them seen. One that is not `chosen`, only looked at, takes no room away: nothing moves up under the pointer. */
 function previewStack(options: QuestionOption[]): { nodes: HTMLElement[]; show: (index: number, chosen: boolean) => void } {
   if (!options.some((option) => option.preview)) return { nodes: [], show: () => undefined };
-  const shown = options.map(({ label, preview }) => /^--- .+\n\+\+\+ .+\n@@ /.test(preview)
-    ? diffView(preview)
-    : element("pre", { class: "exact detail", tabindex: "0", role: "group", "aria-label": `Preview of ${revealed(label)}` }, visibleText(preview || "No preview")),
-  );
+  const shown = options.map(previewOf);
   const stack = element("div", { class: "previews" }, ...shown);
   const show = (index: number, chosen: boolean): void => {
     stack.style.minHeight = chosen ? "" : `${stack.offsetHeight}px`;
@@ -222,11 +256,12 @@ function previewStack(options: QuestionOption[]): { nodes: HTMLElement[]; show: 
 
 // Claude's own questions, as the input of the call has them.
 
-export type QuestionOption = { label: string; description: string; preview: string };
-export type AskedQuestion = { text: string; header: string; options: QuestionOption[]; several: boolean };
+export type QuestionOption = { label: string; description: string; preview: string; marked: boolean };
+/** `accepts`: the options are changes, which are accepted or discarded, and need no words. */
+export type AskedQuestion = { text: string; header: string; options: QuestionOption[]; several: boolean; accepts: boolean };
 
 /** The questions in `input`; none when it is not here, or not what the kernel says that it is. */
-export function questionsOf(input: JsonObject | null): AskedQuestion[] {
+export function questionsOf(input: JsonObject | null, accepts = false): AskedQuestion[] {
   const questions = list(input?.questions).map((question) => ({
     text: string(question.question),
     header: string(question.header),
@@ -235,7 +270,9 @@ export function questionsOf(input: JsonObject | null): AskedQuestion[] {
       label: string(option.label),
       description: string(option.description),
       preview: string(option.preview),
-    })),
+      marked: option.marked === true,
+    })).filter(({ label }) => !accepts || (label !== ALL && label !== NONE)),
+    accepts,
   }));
   return questions.every(({ text, options }) => text && options.length > 0) ? questions : [];
 }

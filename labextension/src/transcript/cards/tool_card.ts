@@ -3,7 +3,7 @@
 import type { Json, JsonObject } from "../../json";
 import { showCode } from "../code/colored_code";
 import { button, element, freshId, SEARCHED, setText } from "../dom";
-import { count, duration, lineCounts, wholeSeconds } from "../format";
+import { count, duration, lineCounts, SHOWN_MS, wholeSeconds } from "../format";
 import type { ItemView, TranscriptContext } from "../items/item_view";
 import { isInList } from "../items/todo_list";
 import { fileLink, resultWithFiles } from "../markdown/file_link";
@@ -14,7 +14,7 @@ import type { CallStatus, Question, ToolItem } from "../store";
 import { isOver } from "../store";
 import { revealed, sentence, visibleText } from "../visible_text";
 import type { AgentView, ShownAgentState } from "./agent_card";
-import { agentCard, agentTime, shownState } from "./agent_card";
+import { agentCard, agentTime, isThinking, shownState } from "./agent_card";
 import { changedLines, diffView, firstChange, numberedLines } from "./diff";
 import { picture } from "./picture";
 import { answeredLine, isPlainApproval, planText, questionList } from "./question_card";
@@ -179,7 +179,7 @@ function looks(item: ToolItem, asking: boolean, { store }: TranscriptContext): {
   const agent = item.agents.at(-1);
   if (!agent) return { label: STATUS_LABELS[now], status: now };
   const state = shownState(agent, store);
-  return { label: asking ? STATUS_LABELS.asking : AGENT_LABELS[state], status: AGENT_STATUS[state] };
+  return { label: asking ? STATUS_LABELS.asking : state === "working" && isThinking(agent) ? "thinking" : AGENT_LABELS[state], status: AGENT_STATUS[state] };
 }
 
 /** The tool's name, or the verb of a title that says what the call does; what it is for, if its author said so; and to what. */
@@ -209,7 +209,7 @@ function purposeOf(name: string, input: Json): string {
 function timeText(item: ToolItem, now: number): string {
   if (item.status === "running") return `${wholeSeconds(now - item.at)}${expected(item.estimate, now - item.at)}`;
   if (item.status === "writing") return item.chars > 0 ? `${count(item.chars)} characters` : "";
-  return isOver(item.status) && item.ms >= 1 ? duration(item.ms / 1000) : "";
+  return isOver(item.status) && item.ms >= SHOWN_MS ? duration(item.ms / 1000) : "";
 }
 
 /** How long it may take, if that is worth a word and not past. */

@@ -84,8 +84,8 @@ export function runChanges(items: readonly Item[], changes: ChangesOp | null): R
   return { changes, staged: items.some((item) => item.kind === "tool" && item.name === ACCEPT) };
 }
 
-/** "1 file, 2 cells +11 −2", counted as the footer does; of one file its name. */
-function changesOf(calls: readonly ToolItem[], { changes, staged }: RunChanges): string[] {
+/** The files and cells, by name, of which calls that succeeded have shown a diff. */
+export function changedIn(calls: readonly ToolItem[], changes: ChangesOp | null): string[] {
   const changed = calls.filter(({ diff, status }) => diff !== null && status === "success");
   // a notebook that is open nowhere is a file
   const whole = new Set(changes?.files.map(({ where }) => where));
@@ -93,7 +93,13 @@ function changesOf(calls: readonly ToolItem[], { changes, staged }: RunChanges):
     const notebook = name.replace(CELL, "$1");
     return whole.has(notebook) ? notebook : name;
   });
-  const names = [...new Set(named)];
+  return [...new Set(named)];
+}
+
+/** "1 file, 2 cells +11 −2", counted as the footer does; of one file its name. */
+function changesOf(calls: readonly ToolItem[], { changes, staged }: RunChanges): string[] {
+  const changed = calls.filter(({ diff, status }) => diff !== null && status === "success");
+  const names = changedIn(calls, changes);
   const [first] = names;
   if (first === undefined || staged) return [];
   const sum = (side: "added" | "removed"): number => changed.reduce((lines, call) => lines + (changedLines(call)?.[side] ?? 0), 0);

@@ -8,6 +8,7 @@ import type { EndOp } from "../protocol";
 import type { TranscriptStore } from "../store";
 import type { ItemView, TranscriptContext } from "./item_view";
 import { hasOwnStop, isInPanel } from "./item_view";
+import { changedIn } from "./folded_steps";
 import { hasPageActions } from "./page_actions";
 import { undoOffers } from "./undo_offers";
 
@@ -16,7 +17,7 @@ const STOP_AGAIN_MS = 5000;
 
 const SHOWN_CONTEXT_PERCENT = 50;
 /** With more links than these the rest unfolds. */
-const LINKS = 3;
+const LINKS = 2;
 
 const ENDS: Record<string, string> = {
   end_turn: "Done",
@@ -71,6 +72,7 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
   }, { class: "stop" });
   const copy = copyButton(() => answerOf(store));
   copy.title = "Copy the answer";
+  copy.classList.add("plain");
   const undo = undoButton(place);
   const about = element("span", { class: "about" }, state, mode, facts);
   let unfolded = false;
@@ -80,8 +82,8 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
     draw();
     [...facts.querySelectorAll("button")].find((node) => !shown.has(node))?.focus();
   }, { class: "plain", "aria-expanded": "false" });
-  const draw = (): void => { drawFacts(facts, factsOf(place, undo.node, more, unfolded ? null : rest)); };
-  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), about, copy, stop);
+  const draw = (): void => { drawFacts(facts, [...factsOf(place, undo.node, more, unfolded ? null : rest), copy]); };
+  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), about, stop);
 
   const tick = (): void => {
     setText(state, stateText(store));
@@ -177,13 +179,15 @@ function stateText(store: TranscriptStore): string {
 /** `rest` unfolds the links that are too many; null: all are shown. */
 function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTMLElement[], rest: HTMLElement | null): Fact[] {
   const { run, totals } = place.store;
-  const facts: Fact[] = run ? [{ text: run.model }] : [];
+  const facts: Fact[] = run ? [{ text: modelName(run.model), title: run.model }] : [];
   const tokens = totals.output > 0 ? `${count(totals.input)} tokens in, ${count(totals.output)} out` : "";
-  const cost = costText(place.store);
-  if (cost) facts.push({ text: cost, title: tokens });
+  const { cost, session } = costs(place.store);
+  if (cost) facts.push({ text: cost, title: [tokens, session && `session ${session}`].filter(Boolean).join(" · ") });
   else if (tokens) facts.push({ text: tokens });
   const changed = countsOf(place.store);
-  if (changed) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` }, undo);
+  // a line above says the same of changes that have a diff
+  if (changed && !diffsShow(place.store)) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` });
+  if (changed) facts.push(undo);
   // a change has Undo
   facts.push(...fewest(more.filter((node) => !node.hidden), LINKS - Number(changed !== ""), rest));
   // the panel has it in sight all the time; while there is much room nobody asks
@@ -200,10 +204,20 @@ function countsOf({ changes }: TranscriptStore): string {
   return changes ? changeWords(changes.files.length, changes.cells.length) : "";
 }
 
-function costText({ end, totals }: TranscriptStore): string {
-  const cost = end ? end.cost_usd : totals.cost;
-  // nothing yet, or nobody knows
-  if (!cost) return "";
+/** True if the steps name all that the run changed, and the page can undo it. */
+function diffsShow({ changes, items }: TranscriptStore): boolean {
+  return hasPageActions() && changedIn(items.flatMap((item) => (item.kind === "tool" ? [item] : [])), changes).length >= (changes?.files.length ?? 0) + (changes?.cells.length ?? 0);
+}
+
+/** `claude-opus-5-5` is `Opus 5.5`, as the model's picker calls it; other names stay. */
+export function modelName(model: string): string {
+  const [, family = "", version = ""] = /^claude-([a-z]+)-(\d+(?:-\d{1,2})?)(?:-\d{8})?$/.exec(model) ?? [];
+  return family ? `${family[0]?.toUpperCase()}${family.slice(1)} ${version.replace("-", ".")}` : model;
+}
+
+/** "" for what is not known, and for nothing; the session's if it has cost more. */
+function costs({ end, totals }: TranscriptStore): { readonly cost: string; readonly session: string } {
+  const cost = (end ? end.cost_usd : totals.cost) ?? 0;
   const session = end?.session_cost_usd ?? 0;
-  return session > cost ? `${dollars(cost)} (session ${dollars(session)})` : dollars(cost);
+  return { cost: cost > 0 ? dollars(cost) : "", session: cost > 0 && session > cost ? dollars(session) : "" };
 }

@@ -143,12 +143,14 @@ function withStale(numbers: readonly NumberSaid[], answer: StaleAnswer | undefin
   });
 }
 
-/** `23 numbers · 20 with a source · 1 stale · 2 not found`; those that are too short to tell count as none of these. */
+/** `23 numbers · 20 traced · 1 stale · 2 not found`; those that are too short to tell count as none of these. */
 export function summary(numbers: readonly (NumberSaid & { readonly stale?: string })[]): string {
   const stale = numbers.filter((number) => number.stale).length;
   const traced = numbers.filter(({ verdict, stale }) => !stale && (verdict === "seen" || verdict === "derived")).length;
   const missing = numbers.filter(({ marked }) => marked).length;
-  const parts = [plural(numbers.length, "number"), `${traced} with a source`, stale > 0 && `${stale} stale`, missing > 0 && `${missing} not found`];
+  const all = plural(numbers.length, "number");
+  const counts = traced === numbers.length ? [`${all} traced`] : [all, `${traced} traced`];
+  const parts = [...counts, stale > 0 && `${stale} stale`, missing > 0 && `${missing} not found`];
   return parts.filter(Boolean).join(" · ");
 }
 

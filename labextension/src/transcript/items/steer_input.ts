@@ -8,7 +8,8 @@ import type { ItemView, TranscriptContext } from "./item_view";
 import { isInPanel } from "./item_view";
 import { hasPageActions, request } from "./page_actions";
 
-const WHEN: Record<SteerHow, string> = { steer: "Send now", queue: "Send when done" };
+/** The delivery of a message that waits; the buttons say what they do. */
+const WHEN: Record<SteerHow, string> = { steer: "Next step", queue: "When done" };
 const SHOWN_CHARS = 60;
 const MAX_ROWS = 8;
 

@@ -4,7 +4,7 @@
  */
 
 import { element, setText } from "../dom";
-import { duration } from "../format";
+import { duration, SHOWN_MS } from "../format";
 import type { Item, ToolItem } from "../store";
 import type { ChangesOp } from "../protocol";
 import { isOver } from "../store";
@@ -83,10 +83,10 @@ function newGroup(): Group {
     title(items) {
       const over = items.every((item) => isOver(item.status));
       setText(title, groupTitle(items));
-      setText(status, over ? "done" : "running");
+      setText(status, over ? "" : "running");
       node.dataset.status = over ? "success" : "running";
       const ms = items.reduce((sum, item) => sum + item.ms, 0);
-      setText(time, over && ms >= 1 ? duration(ms / 1000) : "");
+      setText(time, over && ms >= SHOWN_MS ? duration(ms / 1000) : "");
     },
   };
 }

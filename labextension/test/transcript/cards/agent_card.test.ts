@@ -56,7 +56,7 @@ it("agents side by side, nested ones within, each with a Stop of its own", async
   expect(root.querySelectorAll(".tool > .agent").length).toBe(2);
   find<HTMLButtonElement>(root, ".tool > .agent .steps").click();
   const nested = find(root, ".stream .agent");
-  expect(text(nested, ".now")).toBe("thinking");
+  expect(text(nested, ".now")).toBe("");
   expect(find(nested, ".stop").getAttribute("aria-label")).toBe("Stop the agent Plan");
   find<HTMLButtonElement>(nested, ".stop").click();
   expect(kernel.received.at(-1)).toEqual({ type: "stop_agent", agent: "agent-2" });

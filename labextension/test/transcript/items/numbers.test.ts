@@ -45,8 +45,8 @@ describe("marks", () => {
 });
 
 it("says how many have a source", () => {
-  expect(summary([said("1", 0), said("2", 0, false)])).toBe("2 numbers · 1 with a source · 1 not found");
-  expect(summary([said("2", 0, false)])).toBe("1 number · 1 with a source");
+  expect(summary([said("1", 0), said("2", 0, false)])).toBe("2 numbers · 1 traced · 1 not found");
+  expect(summary([said("2", 0, false)])).toBe("1 number traced");
 });
 
 it("has what was computed for a number since", () => {
@@ -105,7 +105,7 @@ describe("an answer", () => {
     const stale = items.querySelector<HTMLElement>(".stale");
     expect(stale?.getAttribute("aria-label")).toBe("2.4, stale: cell [3] gave 2.4 then, 2.6 now");
     expect(stale?.tabIndex).toBe(0);
-    expect(numbers.buttons[0]?.textContent).toBe("2 numbers · 0 with a source · 1 stale · 1 not found");
+    expect(numbers.buttons[0]?.textContent).toBe("2 numbers · 0 traced · 1 stale · 1 not found");
     press(stale ?? undefined, "Enter");
     expect(items.querySelector(".claim-source")?.textContent).toBe("2.4 stale: cell [3] gave 2.4 then, 2.6 nowGo to cell");
     refresh?.click();
@@ -141,7 +141,7 @@ describe("an answer", () => {
     const other = numbersOf({ store, host }, answer(""), () => undefined, () => undefined);
     other.update();
     expect(marks(items)).toEqual([]);
-    expect(numbers.buttons[0]?.textContent).toBe("2 numbers · 2 with a source");
+    expect(numbers.buttons[0]?.textContent).toBe("2 numbers traced");
     for (const each of [numbers, other]) each.dispose();
   });
 

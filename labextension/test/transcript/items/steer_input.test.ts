@@ -104,7 +104,7 @@ it("shows what waits and where it was delivered", async () => {
   if (!message) throw new Error("nothing was sent");
   kernel.say(steer(message, "waiting"));
   await drawn();
-  expect(labels(root)).toEqual(["Send now"]);
+  expect(labels(root)).toEqual(["Next step"]);
   expect(rows(root)).toEqual(["Use tabs."]);
   kernel.say({ op: "text", block: 0, text: "Before." }, steer(message, "delivered"), { op: "text", block: 1, text: "After." });
   await drawn();
@@ -118,7 +118,7 @@ it("takes back what waits", async () => {
   const words = { id: "w", text: "Drop the table.", how: "queue" } as const;
   kernel.say(run("back"), steer(words, "waiting"));
   await drawn();
-  expect(labels(root)).toEqual(["Send when done"]);
+  expect(labels(root)).toEqual(["When done"]);
   find(root, ".steer .back").click();
   expect(kernel.received).toContainEqual({ type: "withdraw", id: "w" });
   kernel.say(steer(words, "withdrawn"));

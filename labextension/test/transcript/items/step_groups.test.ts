@@ -12,7 +12,7 @@ it("reads and searches fold into one line, which opens; what asks or fails stand
   kernel.say(ended("a"), ended("b"), begun("c", { name: "Grep", title: "Grep x", input: { pattern: "x" } }), ended("c"));
   kernel.say(begun("d", { name: "Glob", title: "Glob *", input: { pattern: "*" } }), ended("d"));
   await drawn();
-  expect([text(root, ".group .call"), text(root, ".group .status")]).toEqual(["Read 2 files, searched twice", "done"]);
+  expect([text(root, ".group .call"), text(root, ".group .status")]).toEqual(["Read 2 files, searched twice", ""]);
   expect([find(root, ".group .tool"), root.querySelectorAll(".group .tool").length]).toEqual([first, 4]);
   expect(find<HTMLDetailsElement>(root, ".group").open).toBe(false);
 

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.events import Number
+from cellwright.events import Number, traced_words
 from cellwright.features.numbers.notebook_texts import (
     Statement,
     name_of,
@@ -31,7 +31,7 @@ from cellwright.features.numbers.places import (
 from cellwright.features.numbers.sources import Source, words, words_of_place
 from cellwright.features.numbers.stale import stale_numbers
 from cellwright.features.numbers.trace import MARKED_DIGITS, trace
-from cellwright.text import counted, lazy_pattern, visible_line
+from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.notebook.open_notebook import Cell, Output
 
 NEAR_CELLS = 3
@@ -86,15 +86,16 @@ class NotebookNumbers(Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """The counts in words."""
-        parts = [
-            counted(self.numbers, "number"),
-            f"{self.traced} with a source",
-            *([f"{self.weak} too short to trace"] if self.weak else []),
-            *([f"{len(self.stale)} stale"] if self.stale else []),
-            *([f"{len(self.not_found)} not found"] if self.not_found else []),
-            *([f"{self.unsure} not found and not listed"] if self.unsure else []),
-        ]
-        return " · ".join(parts)
+        return " · ".join(
+            traced_words(
+                self.numbers,
+                self.traced,
+                too_short_to_trace=self.weak,
+                stale=len(self.stale),
+                not_found=len(self.not_found),
+                not_found_and_not_listed=self.unsure,
+            )
+        )
 
 
 def finding_line(found: Finding) -> str:

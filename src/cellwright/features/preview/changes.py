@@ -65,10 +65,19 @@ def items_of(
     def add(kind: Kind, title: str, detail: str, **more: Any) -> None:
         found.append(Item(len(found) + 1, kind, visible_line(title, 200), _cut(detail), **more))
 
-    for change in tree.changed():
+    changed = tree.changed()
+    several = sum(change.name.endswith(".ipynb") for change in changed) > 1
+    for change in changed:
         if change.name.endswith(".ipynb") and change.before is not None and change.after is not None:
             for title, detail, cell, behind in _cell_changes(change, outputs):
-                add("cell", f"{title} of {change.name}", detail, notebook=change.name, cell=cell, behind=behind)
+                add(
+                    "cell",
+                    f"{title} in {change.name}" if several else title,
+                    detail,
+                    notebook=change.name,
+                    cell=cell,
+                    behind=behind,
+                )
             continue
         add("file", *_file_words(change, conflict=not tree.is_as_copied(change.name)), file=change)
     for variable in variables:
@@ -87,17 +96,16 @@ def _cut(detail: str) -> str:
 
 
 def _file_words(change: FileChange, *, conflict: bool) -> tuple[str, str]:
-    what = "new file" if change.before is None else "changed"
-    if change.after is None:
-        what = "deleted"
+    what = "new file" if change.before is None else "deleted" if change.after is None else ""
     if conflict:
-        what += "; it has changed on disk since, so it will stay as it is there"
+        what = "it has changed on disk since, so it will stay as it is there"
+    title = f"{change.name} ({what})" if what else change.name
     try:
         texts = [None if data is None else data.decode() for data in (change.before, change.after)]
     except UnicodeDecodeError:
-        return f"{change.name} ({what}, {len(change.after or b''):,} bytes)", "(not text)"
+        return f"{title} {len(change.after or b''):,} bytes", "(not text)"
     diff = diff_texts(texts[0], texts[1], change.name)
-    return f"{change.name} ({what}, {diff.counts})", diff.text
+    return f"{title} {diff.counts}", diff.text
 
 
 CellWords = tuple[str, str, CellChange, tuple[str, ...]]
@@ -129,7 +137,7 @@ def _cell_changes(change: FileChange, outputs: CellOutputsKept) -> list[CellWord
                 outputs=given or (),
             )
             behind = tuple(each.id for each in reversed(after[:index]))
-            found.append((f"new {name}", cell.source + shown, insert, behind))
+            found.append((f"New {name}", cell.source + shown, insert, behind))
         elif (old.source, old.cell_type) != (cell.source, cell.cell_type) or given is not None:
             diff = diff_texts(old.source, cell.source, name).text
             replaced = Replace(
@@ -139,13 +147,13 @@ def _cell_changes(change: FileChange, outputs: CellOutputsKept) -> list[CellWord
                 cell_type=cell.cell_type,  # type: ignore[arg-type]  # as above
                 outputs=given,
             )
-            words = name if old.source != cell.source else f"outputs of {name}"
+            words = f"Edit {name}" if old.source != cell.source else f"Outputs of {name}"
             found.append((words, (diff or cell.source) + shown, replaced, ()))
     for cell in before:
         if cell.id not in there:
             name = cell_name(cell.position, cell.execution_count, cell.source)
             gone = Delete(cell_id=cell.id, expect=source_sha256(cell.source))
-            found.append((f"{name} deleted", cell.source, gone, ()))
+            found.append((f"Delete {name}", cell.source, gone, ()))
     return found
 
 

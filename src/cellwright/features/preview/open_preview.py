@@ -27,11 +27,12 @@ _NUMBERS = lazy_pattern(r"\d+(?:[ ,]+\d+)*")
 
 
 class Choice(ToolInput):
-    """One answer to choose."""
+    """One answer to choose. `marked`: a form with boxes has it ticked beforehand."""
 
     label: str
     description: str
     preview: str | None = None
+    marked: bool = False
 
 
 class Asked(ToolInput):
@@ -110,7 +111,10 @@ class Accepting:
             await self._feature.answered_with(preview, ["The preview would have changed nothing."])
             return []
         options = [  # the number of an item is its key
-            *(_choice(item, label) for label, item in labels_of(preview.items).items()),
+            *(
+                _choice(item, label, marked=item.number in all_of(preview.items))
+                for label, item in labels_of(preview.items).items()
+            ),
             {"label": ALL, "description": f"{_all_words(preview.items)} {preview.kernel.problem}".strip()},
             {"label": NONE, "description": "Nothing changes; the copies are dropped."},
         ]
@@ -184,8 +188,8 @@ def labels_of(items: Sequence[Item]) -> dict[str, Item]:
 
     All get one if a title could be taken for another answer: Claude names files.
 
-    >>> list(labels_of([Item(1, "file", "a, b.py (new file, +1 -0)", ""), Item(2, "variable", "`n`: 3 → 4", "")]))
-    ['a; b.py (new file; +1 -0)', 'n: 3 → 4']
+    >>> list(labels_of([Item(1, "file", "a, b.py (new file) +1 -0", ""), Item(2, "variable", "`n`: 3 → 4", "")]))
+    ['a; b.py (new file) +1 -0', 'n: 3 → 4']
     >>> list(labels_of([Item(1, "cell", "new cell", ""), Item(2, "cell", "new cell", "")]))
     ['1. new cell', '2. new cell']
     >>> list(labels_of([Item(1, "file", "a,b", ""), Item(2, "file", "a;b", ""), Item(3, "file", "1. a;b", "")]))
@@ -236,12 +240,12 @@ def _all_words(items: Sequence[Item]) -> str:
     return f"{counted(len(all_of(items)), 'change')}{', with the code, which asks' if runs else ''}."
 
 
-def _choice(item: Item, label: str) -> dict[str, Any]:
+def _choice(item: Item, label: str, *, marked: bool) -> dict[str, Any]:
     kinds = {
         "variable": "Copied into your kernel as data.",
         "code": "Instead of single variables. Asks, as Python does.",
     }
-    choice = {"label": label, "description": kinds.get(item.kind, "")}
+    choice = {"label": label, "description": kinds.get(item.kind, ""), "marked": marked}
     return {**choice, "preview": item.detail} if item.detail else choice
 
 

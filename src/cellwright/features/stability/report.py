@@ -82,12 +82,20 @@ class StabilityReport(Struct, frozen=True):
             return "None of the numbers could be tested."
         stand = sum(each.verdict == "signal" for each in self.numbers)
         sentences = [
-            f"No signal: a permuted {self.label} gives as much as {', '.join(each.text for each in self.no_signal)}."
-            if self.no_signal
-            else "",
-            f"{counted(stand, 'number')} beyond what a permuted {self.label} gives." if stand else "",
+            *self._chance_words,
+            f"{counted(stand, 'number')} {'holds' if stand == 1 else 'hold'}." if stand else "",
         ]
         return " ".join(filter(None, sentences)) or "How far each number moves on other rows:"
+
+    @property
+    def _chance_words(self) -> list[str]:
+        """A sentence for each number that could be chance, one for all if there are several."""
+        chance = self.no_signal
+        texts = ", ".join(each.text for each in chance)
+        if len(chance) != 1:
+            return [f"{texts} could be chance: shuffles of {self.label} often gave as much."] if chance else []
+        count, total = chance[0].as_far_permuted
+        return [f"{texts} could be chance: {count} of {total} shuffles of {self.label} gave as much."]
 
     @property
     def how(self) -> list[str]:

@@ -71,6 +71,14 @@ class NumberStability(Struct, frozen=True):
         """Return the spread over the runs of one kind, if any of them gave the number."""
         return next((each for each in self.spreads if each.kind == kind and each.values), None)
 
+    @property
+    def as_far_permuted(self) -> tuple[int, int]:
+        """Return how many of how many permuted labels gave a number as far from the usual."""
+        spread = self.spread("permuted")
+        return (
+            (0, 0) if spread is None or self.again is None else (as_far(self.again, spread.values), len(spread.values))
+        )
+
     def range_text(self, kind: Kind) -> str:
         """Return `13.1–16.4` with the digits that the answer has; "" without a run of the kind."""
         spread = self.spread(kind)
@@ -148,10 +156,10 @@ def _verdict(
 def _by_permutation(again: float, permuted: Spread) -> tuple[Verdict, str]:
     count, total = as_far(again, permuted.values), len(permuted.values)
     if count and (count + 1) / (total + 1) > NO_SIGNAL_SHARE:
-        return "no_signal", f"no signal: {count} of {total} permuted as large"
+        return "no_signal", f"could be chance ({count} of {total})"
     if total < FEWEST_PERMUTED:
-        return "spread", f"none of {total} permuted as large; too few to tell"
-    return "signal", f"{count or 'none'} of {total} permuted as large"
+        return "spread", f"too few to tell (0 of {total})"
+    return "signal", f"holds ({count} of {total})"
 
 
 def as_far(value: float, null: Sequence[float]) -> int:

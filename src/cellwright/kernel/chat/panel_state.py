@@ -134,8 +134,9 @@ class Choices:
 
 
 def model_name(model: str) -> str:
-    """A model's name for people: `claude-opus-5-5` is `Opus 5.5`."""
+    """A model's name for people: `claude-opus-5-5` is `Opus 5.5`; the day of a release is left out."""
     family, *version = model.removeprefix("claude-").split("-")
+    version = [part for part in version if len(part) < 8]
     return f"{family.capitalize()} {'.'.join(version)}".strip() if model.startswith("claude-") else model
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -77,9 +77,13 @@ class _Text(Struct, eq=False):
     text: str
 
 
+_OPEN = ("running", "waiting for you")
+
+
 class _ToolLine(Struct, eq=False):
     call: Call
-    status: ToolStatus
+    status: ToolStatus | Literal["running", "waiting for you"]
+    """The last two: neither it nor the run has ended, and Claude waits for an answer about it or does not."""
     duration_ms: float | None
     """None: it was played from a recording, and says the same each time."""
     reason: str
@@ -100,7 +104,7 @@ class _ToolLine(Struct, eq=False):
 
     @property
     def mark(self) -> str:
-        return "✓" if self.status == "success" else "✗"
+        return "✓" if self.status == "success" else "…" if self.status in _OPEN else "✗"
 
     @property
     def title(self) -> str:
@@ -252,7 +256,7 @@ class SavedTranscript:
                 case TextItem() if (text := item.text).strip():
                     yield _Text(text)
                 case CallItem() if not self._quiet and not _shows_in_the_list(item):
-                    yield _tool_line(item)
+                    yield _tool_line(item, run_ended=self.state.end is not None)
                 case NoticeItem(is_first=True) if item.notice.level != "info":
                     yield _Remark(item.notice.message, item.times)
                 case CompactedItem() if item.event.state == "done":
@@ -344,7 +348,7 @@ def _code(call: Call) -> str:
     return str(call.tool_use["input"].get("code", "")).strip("\n") if call.name == "Python" else ""
 
 
-def _tool_line(item: CallItem) -> _ToolLine:
+def _tool_line(item: CallItem, *, run_ended: bool) -> _ToolLine:
     call = item.call or Call({"id": item.id, "name": item.name, "input": {}}, item.name)
     end = item.end
     display = (end and end.display) or {}
@@ -354,12 +358,14 @@ def _tool_line(item: CallItem) -> _ToolLine:
         # one line says what it was, of a traceback the last; the rest a list has no place for
         reason = reason.rpartition("\n")[2] if code else reason.partition("\n")[0]
 
+    reason = reason.removeprefix(f"{item.name} was not allowed: ")  # the line names it
+
     def said(name: str) -> str:
         return text if isinstance(text := display.get(name), str) else ""
 
     return _ToolLine(
         call,
-        status="interrupted" if end is None else end.status,
+        status=_open_status(item, run_ended=run_ended) if end is None else end.status,
         duration_ms=0.0 if end is None else None if item.replayed else end.duration_ms,
         reason=" ".join(cut(reason, KEPT.reason).split()),
         done_title=said("title"),
@@ -369,6 +375,13 @@ def _tool_line(item: CallItem) -> _ToolLine:
         agent=item.progress,
         printed=_without(str(end.content), item.displayed) if code and end is not None else "",
     )
+
+
+def _open_status(item: CallItem, *, run_ended: bool) -> Literal["interrupted", "running", "waiting for you"]:
+    """Return the status of a call that has no end."""
+    if run_ended:
+        return "interrupted"
+    return "waiting for you" if any(answer is None for _, answer in item.questions) else "running"
 
 
 def _is_call(part: _Part) -> bool:
