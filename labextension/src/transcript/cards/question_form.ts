@@ -1,7 +1,7 @@
 /** Claude's own questions: options with their digits, an answer in one's own words, one form for all of them. */
 
 import type { Json, JsonObject } from "../../json";
-import { element, freshId } from "../dom";
+import { element, freshId, setText } from "../dom";
 import { focused } from "../focus";
 import { plural } from "../format";
 import { revealed, visibleText } from "../visible_text";
