@@ -18,6 +18,7 @@ import pytest
 import cellwright
 from cellwright.agent.thread import running_agent_code
 from cellwright.events import Event, Notice, RunEnd, TextDelta, ToolEnd, UserPrompt
+from cellwright.python_api.ask_options import AGENT_ROWS
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 from forked.forked_python import program_in
 
@@ -446,3 +447,15 @@ def test_an_agent_that_is_closed_warns_of_what_it_ends(program: Program) -> None
     with pytest.warns(RuntimeWarning, match=r"general-purpose \(count\) had not finished: it ends with this agent"):
         agent.close()
     gate.open()
+
+
+def test_an_empty_text_is_never_the_default(program: Program) -> None:
+    means_none = {"system_prompt", "append_system_prompt"}
+    for row in AGENT_ROWS:
+        if row.name not in means_none:
+            with pytest.raises((TypeError, cellwright.CellwrightError), match=r"Nothing was sent|is not|it is"):
+                program.agent(**{row.name: ""})
+            if row.kind.trait == "texts" and row.name != "tools":
+                with pytest.raises(TypeError, match=f"{row.name} is .*Nothing was sent"):
+                    program.agent(**{row.name: [""]})
+    assert not program.server.requests
