@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from traitlets import Enum, TraitError, Unicode
 
+from cellwright.commands.registry import is_command
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.option_parser import OPTIONS, help_text, parse_line
@@ -160,6 +163,8 @@ def test_a_flag_of_the_command_is_answered_with_what_a_cell_has():
             parse_line(f"{flag} go", NONE)
         assert error.value.message.startswith(f"{flag} is a flag of the command, not of a cell: ")
         assert error.value.message.endswith("Nothing was sent.")
+        named = re.findall(r"`%claude /([\w-]+)", error.value.message)
+        assert all(is_command(name) for name in named), named
     with pytest.raises(
         CellwrightError, match=r"continue one conversation by themselves; `--resume ID` .*`%claude /clear`"
     ):

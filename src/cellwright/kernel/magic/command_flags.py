@@ -42,7 +42,7 @@ _OF_A_COMMAND = {
     "safe-mode": _FILES,
     "strict-mcp-config": "`%claude /mcp` switches servers off",
     "plugin-dir": "plugins are installed first: `cellwright plugin install FOLDER`",
-    "trust": "`%claude /trust` asks whether this folder is trusted",
+    "trust": "the first prompt in a folder asks whether you trust what it brings along",
     "init": _SETUP,
     "init-only": _SETUP,
     "maintenance": _SETUP,
