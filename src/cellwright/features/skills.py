@@ -143,7 +143,7 @@ class Skills(Feature):
         return PromptCall(functools.partial(self.block, call, own), call.expansion)
 
     def notices(self, run: RunInfo) -> Sequence[str]:
-        """What is not clear of the rules of skills: they would allow or deny something else than somebody meant."""
+        """Name what is not clear of the rules of skills: they would allow or deny something else than somebody meant."""
         return [f"/{each.name} ({each.file}): {why}." for each in self.all().values() for why in each.unclear]
 
     def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:

@@ -458,7 +458,9 @@ def test_a_pipe_in_the_place_of_a_folders_file_is_not_waited_for(place):
         (place.project / name).parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(place.project / name)
     environ = {**os.environ, "ANTHROPIC_API_KEY": "sk-ant-none"}
-    text = "import cellwright\nwith cellwright.Agent(session=None) as agent:\n    print(agent.command('/agents').plain() != '')"
+    text = (
+        "import cellwright\nwith cellwright.Agent(session=None) as it:\n    print(it.command('/agents').plain() != '')"
+    )
     done = subprocess.run(
         [sys.executable, "-c", text],
         cwd=place.project,

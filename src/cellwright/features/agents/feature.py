@@ -44,7 +44,7 @@ class Agents(Feature):
         self.of_run = run.options.agents
 
     def notices(self, run: RunInfo) -> Sequence[str]:
-        """What is not clear of the tools that agents are given: they would have others than somebody meant."""
+        """Name what is not clear of the tools that agents are given: they would have others than somebody meant."""
         return [
             f"The agent {each.name} ({each.file}): {why}."
             for each in self.found().agents.values()

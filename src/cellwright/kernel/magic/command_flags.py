@@ -1,4 +1,4 @@
-"""What a cell says to a flag of the command `cellwright`, or of Claude Code's, that is no option of a cell."""
+"""The answer of a cell to a flag of the command `cellwright`, or of Claude Code's, that is no option of a cell."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _OF_A_COMMAND = {
 
 
 def why_no_option(name: str) -> str:
-    """What to write in a cell in place of the flag `--name`, or why there is none; "" for a name that is no flag."""
+    """Say what to write in a cell in place of the flag `--name`, or why there is none; "" for a name that is no flag."""
     if why := _OF_A_COMMAND.get(name):
         return why
     from cellwright.terminal.claude_code.flags import FLAGS  # its table has the reasons of all that has no effect
