@@ -204,7 +204,7 @@ def _withheld_tools(values: Mapping[str, Any], unclear: list[str]) -> tuple[str,
 
 
 def _unclear(name: str) -> str:
-    """Explain why `name` in a list of tools is most likely a slip; "" for a tool's name, also for one that others may have."""
+    """Explain why `name` in a list of tools is most likely a slip; "" for a tool's name, also an unknown one."""
     if name.startswith("@"):
         return "" if name in GROUPS else f"{name} is not a group of tools; there are {', '.join(GROUPS)}"
     if name != "*" and not name[:1].isalpha():
