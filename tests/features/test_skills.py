@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import CellwrightError
-from cellwright.events import ContextAttached, UserPrompt
+from cellwright.events import ContextAttached, Notice, UserPrompt
 from cellwright.testing import MessagesServer, say, use
 from project_talk import ProjectTalk
 
@@ -198,3 +198,17 @@ def test_the_built_in_skills_are_there_and_whole(talk: Talk) -> None:
         assert skill.body
     talk.say("/init our tests matter")
     assert talk.texts[-1].rstrip().endswith("our tests matter\n</skill>")
+
+
+def test_a_slip_in_a_skills_rules_is_told_and_never_allows_more(talk: Talk) -> None:
+    talk.write(
+        ".claude/commands/make.md", "---\nallowed-tools: Raed, bash(ls *)\ndisallowed-tools: Wriet\n---\nMake it."
+    )
+    talk.begin()
+    talk.say("Begin", say("Begun."))
+    told = [notice.message for notice in talk.events if isinstance(notice, Notice) and "/make" in notice.message]
+    assert len(told) == 1, "both in one"
+    assert "no tool is called Raed, but one is called Read" in told[0]
+    assert "no tool is called Wriet, but one is called Write; it is denied" in told[0]
+    talk.say("/make", use("Write", file_path="a.txt", content="a"), say("Done."), mode="bypassPermissions")
+    assert [end.status for end in talk.results] == ["denied"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 import cellwright
 from cellwright.agent.thread import running_agent_code
 from cellwright.events import Event, Notice, RunEnd, TextDelta, ToolEnd, UserPrompt
+from cellwright.python_api.ask_options import AGENT_ROWS
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 from forked.forked_python import program_in
 
@@ -392,3 +395,67 @@ def test_what_has_ended_in_the_background_is_waited_for_and_told(program: Progra
     agent.ask("And?")
     assert "<background_command>" in json.dumps(program.body["messages"][-1])
     assert agent.wait_for_background() == ()
+
+
+BACKGROUND = use("Agent", description="count", prompt="Count.", subagent_type="general-purpose", run_in_background=True)
+AGENTS_WORK = (BACKGROUND, turn(say("There are 7."), when="Count."), turn(say("Seven."), when="There are 7."))
+SLEEP = use("Bash", command="sleep 1000", run_in_background=True)
+ASKS_ONCE = {
+    "ask": "import cellwright\nprint(cellwright.ask('go', session=None, allow=['Bash(sleep *)']).text)",
+    "stream": "import asyncio, cellwright\n"
+    "async def main():\n"
+    "    async for event in cellwright.stream('go'):\n"
+    "        if isinstance(event, cellwright.events.RunEnd):\n"
+    "            print(event.text)\n"
+    "asyncio.run(main())",
+    "map": "import cellwright\nprint(*(each.text for each in cellwright.map(['go'], tools=['Agent'])))",
+    "query": "import asyncio, cellwright.claude_agent_sdk as sdk\n"
+    "async def main():\n"
+    "    async for message in sdk.query(prompt='go'):\n"
+    "        if isinstance(message, sdk.ResultMessage):\n"
+    "            print(message.result)\n"
+    "asyncio.run(main())",
+}
+
+
+def run_program(program: Program, text: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", text], cwd=program.folder, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.mark.parametrize("way", ASKS_ONCE)
+def test_a_program_that_asks_once_has_the_results_of_its_agents(program: Program, way: str) -> None:
+    program.server.add(*AGENTS_WORK)
+    done = run_program(program, ASKS_ONCE[way])
+    told = [line for line in done.stderr.splitlines() if "of 1" not in line]  # but for the progress of `map`
+    assert (done.stdout, told, program.server.rejected) == ("Seven.\n", [], [])
+
+
+def test_a_command_that_ends_with_the_program_is_named(program: Program) -> None:
+    program.server.add(SLEEP, say("It runs."))
+    done = run_program(program, ASKS_ONCE["ask"])
+    assert done.stdout == "It runs.\n"
+    assert done.stderr == "cellwright: `sleep 1000` was still running: it ends with this program.\n"
+
+
+def test_an_agent_that_is_closed_warns_of_what_it_ends(program: Program) -> None:
+    gate = Gate()
+    counts = turn(hold(gate), say("7"), when="Count.")
+    agent = program.agent(BACKGROUND, counts, turn(say("It counts."), when="works in the"))
+    assert agent.ask("How many?").text == "It counts."
+    with pytest.warns(RuntimeWarning, match=r"general-purpose \(count\) had not finished: it ends with this agent"):
+        agent.close()
+    gate.open()
+
+
+def test_an_empty_text_is_never_the_default(program: Program) -> None:
+    means_none = {"system_prompt", "append_system_prompt"}
+    for row in AGENT_ROWS:
+        if row.name not in means_none:
+            with pytest.raises((TypeError, cellwright.CellwrightError), match=r"Nothing was sent|is not|it is"):
+                program.agent(**{row.name: ""})
+            if row.kind.trait == "texts" and row.name != "tools":
+                with pytest.raises(TypeError, match=f"{row.name} is .*Nothing was sent"):
+                    program.agent(**{row.name: [""]})
+    assert not program.server.requests

@@ -498,3 +498,14 @@ def test_start_imports_no_heavy_library(messages_server: Server, command_for: Fo
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout == "Hello.\n[]\n"
+
+
+def test_an_empty_value_is_never_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    from cellwright.terminal.arguments import parse, parser
+
+    means_none = {"--tools", "--setting-sources", "--system-prompt", "--append-system-prompt", "-r", "--resume"}
+    for action in parser()._actions:
+        for flag in set(action.option_strings) - means_none if action.nargs is None else ():
+            with pytest.raises(SystemExit):
+                parse(["-p", flag, "", "hi"])
+            assert f"{flag}: " in (told := capsys.readouterr().err), told

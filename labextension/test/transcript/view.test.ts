@@ -116,7 +116,7 @@ describe("the footer", () => {
     kernel.say({ ...RUN, mode: "plan" } as Op, turn, turn);
     await drawn();
     expect(text(root, ".state")).toMatch(/^Working… \d+ s$/);
-    const facts = [...root.querySelectorAll(".facts span")].map((fact) => fact.textContent);
+    const facts = [...root.querySelectorAll(".facts span")].map((fact) => fact.textContent).filter((fact) => fact !== "Copy");
     expect([...root.querySelectorAll<HTMLElement>(".facts [title]")].map(({ title }) => title)).toEqual(["claude-opus-5-5", "8.0k tokens in, 424 out"]);
     expect(facts).toEqual(["Opus 5.5", "$0.043"]);
     kernel.say(END);
@@ -131,7 +131,7 @@ describe("the footer", () => {
     const { kernel, root } = scene();
     kernel.say(RUN, { op: "model", model: "claude-sonnet-5-5" });
     await drawn();
-    expect(text(root, ".facts")).toBe("Sonnet 5.5");
+    expect(text(root, ".facts")).toMatch(/^Sonnet 5\.5/);
   });
 
   it("stops the run", async () => {
@@ -359,9 +359,9 @@ describe("the footer in a page with actions", () => {
     kernel.say(RUN, { op: "told", tokens: 1540, parts: [{ title: "Memory", kind: "memory", text: "a", chars: 1, tokens: 1 }] });
     kernel.say({ op: "text", block: 0, text: "It is 2.4, not 7." }, { op: "numbers", answer: "a1", check: "Check 1 number", checked: null, numbers }, END);
     await drawn();
-    const links = (): (string | null)[] => [...root.querySelectorAll(".facts button")].map((link) => link.textContent);
+    const links = (): (string | null)[] => [...root.querySelectorAll(".facts button")].map((link) => link.textContent).filter((link) => link !== "Copy");
     expect(links()).toEqual(["2 numbers · 1 traced · 1 not found", "Check these", "More"]);
-    [...root.querySelectorAll<HTMLButtonElement>(".facts button")].at(-1)?.click();
+    [...root.querySelectorAll<HTMLButtonElement>(".facts button")].find((link) => link.textContent === "More")?.click();
     expect(links().slice(2)).toEqual(["Test stability", "Context sent (1.5k tokens)"]);
     expect(root.activeElement?.textContent).toBe("Test stability");
   });

@@ -38,6 +38,11 @@ class AgentFeatures:
         """True while its calls work on copies: nothing of it may go on or be made elsewhere."""
         return False
 
+    @property
+    def has_next_prompt(self) -> bool:
+        """True if a prompt may follow: what ends in the background between the two is told with it."""
+        return False
+
     def tools(self) -> Sequence[Tool]:
         """The tools that come and go while it works (those of MCP servers), as they are now, besides `AgentSetup.tools`."""
         return ()
@@ -71,6 +76,10 @@ class OtherTools(AgentFeatures):
     @property
     def is_preview(self) -> bool:
         return self.others.is_preview
+
+    @property
+    def has_next_prompt(self) -> bool:
+        return self.others.has_next_prompt
 
     async def after_calls(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
         return await self.others.after_calls(paths, session, agent)

@@ -103,6 +103,12 @@ class _Prompts:
         return next((turn for _, turns in self.turns[ids.index(prompt_id) :] for turn in turns), None)
 
 
+class _AskedOnce(Agent):
+    """The agent of `query`, which ends with the answer."""
+
+    _one_prompt = True
+
+
 class ClaudeSDKClient:
     """A conversation: prompts are sent with `query`, messages come by `receive_response` and `receive_messages`.
 
@@ -125,6 +131,7 @@ class ClaudeSDKClient:
             raise CLIConnectionError("transport= is not there: there is no program to talk to. Leave it out.")
         self.options = ClaudeAgentOptions() if options is None else options
         self._agent: Agent | None = None
+        self._agent_type: type[Agent] = Agent
         self._given: Mapping[str, Any] = {}
         self._prompts = _Prompts()
         self._fed = True
@@ -152,7 +159,7 @@ class ClaudeSDKClient:
             options["session"] = None
         if options["session"] is ...:
             del options["session"]
-        agent = Agent(**options)
+        agent = self._agent_type(**options)
         try:
             conversation = conversation_of(agent)
             if isinstance(skills := given.get("skills"), list):
@@ -165,7 +172,7 @@ class ClaudeSDKClient:
                         **settings,
                         "skillOverrides": {**settings.get("skillOverrides", {}), **hidden},
                     }
-                    agent = Agent(**options)
+                    agent = self._agent_type(**options)
                     conversation = conversation_of(agent)
             self._choose_session(conversation)
             self._add_servers(conversation)
@@ -405,6 +412,7 @@ async def query(
     There is one: sales.csv.
     """
     client = ClaudeSDKClient(options, transport)
+    client._agent_type = _AskedOnce
     await client.connect(prompt)
     last: Message | None = None
     try:

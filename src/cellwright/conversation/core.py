@@ -243,6 +243,10 @@ class ConversationFeatures(AgentFeatures):
             (*(each for each in found if each is not None), *context),
         )
 
+    @property
+    def has_next_prompt(self) -> bool:
+        return not self._core.host.one_prompt
+
     def tools(self) -> Sequence[Tool]:
         return [tool for feature in self._core.features for tool in feature.tools(self._options)]
 

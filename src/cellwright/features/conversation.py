@@ -31,6 +31,7 @@ from cellwright.events import ContextCompacted, Emit
 from cellwright.features.standard import StandardFeatures
 from cellwright.model.provider import Provider
 from cellwright.tools.files.writing.recovery import recover_changes
+from cellwright.tools.shell.background import background_tasks
 
 if TYPE_CHECKING:
     from cellwright.conversation.runs.compact_and_btw import SideAnswer
@@ -139,6 +140,16 @@ class Conversation:
     def set_up(self, trigger: str) -> HookResult:
         """Run the Setup and SessionStart hooks without a prompt; gives what they say. Raises as `HooksInForce.set_up`."""
         return self.thread.submit(self._core.hooks.set_up(self.sessions.current, trigger)).future.result()
+
+    def still_at_work(self, end: str, session_id: str = "") -> list[str]:
+        """Name what goes on in the background, all or that of one session, and ends with `end`; each in a sentence."""
+        agents = [each for each in self.features.subagents.background if not each.task.done()]
+        tasks = background_tasks().all()
+        commands = [each for each in tasks if not each.run.ended.done() and session_id in ("", each.session_id)]
+        return [
+            *(f"The agent {each.type} ({each.description}) had not finished: it ends with {end}." for each in agents),
+            *(f"`{task.shown_command}` was still running: it ends with {end}." for task in commands),
+        ]
 
     def close(self) -> None:
         """End the runs, close the session, stop the thread."""

@@ -142,6 +142,10 @@ class Skills(Feature):
         own = replace(prompt, words="", tools={tool.name: tool for tool in prompt.agent.tools})
         return PromptCall(functools.partial(self.block, call, own), call.expansion)
 
+    def notices(self, run: RunInfo) -> Sequence[str]:
+        """Name what is not clear of the rules of skills: they would allow or deny something else than somebody meant."""
+        return [f"/{each.name} ({each.file}): {why}." for each in self.all().values() for why in each.unclear]
+
     def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
         return read_ahead(self._news, prompt)
 

@@ -72,7 +72,6 @@ class StandardFeatures:
             self.mcp,
             lambda folder: core.tools.in_folder(folder),
             core.listed,
-            has_background=not core.host.one_prompt,
         )
         self.budgets = BudgetsInForce(lambda: in_force.settings, core.host.notebook)
         self.titles = Titles(core.model, in_force, core.redaction, lambda: self.budgets.day)

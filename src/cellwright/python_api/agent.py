@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import secrets
+import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -106,6 +107,9 @@ class Agent:
     ('There is one: sales.csv.', True)
     """
 
+    _one_prompt = False
+    """True for one that is asked once, and closed."""
+
     @spelled_out(AGENT_DEFAULTS)
     def __init__(
         self,
@@ -130,6 +134,7 @@ class Agent:
                 inline_settings=lambda: inline,
                 setting_scopes=_scopes(setting_sources),
                 plugin_folders=[existing_folder(each) for each in plugins],
+                one_prompt=self._one_prompt,
             )
         )
         self._here = ScriptConversation(self._conversation)
@@ -395,11 +400,14 @@ class Agent:
             raise
 
     def close(self) -> None:
-        """End what goes on, and what was begun in the background; the session stays on disk.
+        """End what goes on, and what was begun in the background, with a warning; the session stays on disk.
 
         >>> agent = Agent(session=None)
         >>> agent.close()
         """
+        if (session := self._conversation.sessions.started) is not None:
+            for line in self._conversation.still_at_work("this agent", session.id):
+                warnings.warn(line, RuntimeWarning, stacklevel=2)
         with contextlib.suppress(TimeoutError):  # a tool that cannot be stopped does not keep the program
             self._conversation.close()
 

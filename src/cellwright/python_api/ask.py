@@ -7,9 +7,11 @@ sidebar and `ask` then share one session, and questions appear in the cell that 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import functools
 import os
+import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from concurrent.futures import CancelledError
@@ -107,7 +109,16 @@ def process_conversation() -> ProcessConversation:
 @functools.cache
 def _script_conversation() -> ScriptConversation:
     interface = "a Python program that imported cellwright"
-    return ScriptConversation(Conversation(Host(cwd=start_folder(os.environ), interface=interface)))
+    # whether the program asks again is not known
+    conversation = Conversation(Host(cwd=start_folder(os.environ), interface=interface, one_prompt=True))
+    atexit.register(_name_what_ends, conversation, os.getpid())
+    return ScriptConversation(conversation)
+
+
+def _name_what_ends(conversation: Conversation, process: int) -> None:
+    """Say on stderr what ends with the program; in a forked process it is the parent's."""
+    for line in conversation.still_at_work("this program") if os.getpid() == process else ():
+        print(f"cellwright: {line}", file=sys.stderr)
 
 
 if hasattr(os, "register_at_fork"):

@@ -33,7 +33,7 @@ SHARED: Final = SharedSession.SESSION
 
 PROGRAMS_OWN = (
     Option("can_use_tool", "", TEXT._replace(annotation="PermissionCallback | None", fits=lambda _value: True), ""),
-    Option("output_schema", "", TEXT._replace(annotation="Any", fits=lambda _value: True), ""),
+    Option("output_schema", "", BY_NAME["schema"].kind, ""),
 )
 """The options that only a program can give."""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from cellwright.config.settings.option_table import FORMATS, OPTIONS, Kind, Option
+from cellwright.config.settings.option_table import EMPTY, FORMATS, OPTIONS, Kind, Option
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS, is_claude, translated
 from cellwright.terminal.exit_codes import MEANINGS
@@ -59,7 +59,25 @@ def parser(*, as_claude: bool = False) -> argparse.ArgumentParser:
             if option.terminal and option.terminal_group == group.title and option.name != "setup":
                 group.add_argument(f"--{option.terminal}", dest=option.name, **_said(option))
         add(group)
+        for action in group._group_actions:
+            if action.nargs is None and action.choices is None and action.dest not in _MAY_BE_EMPTY:
+                action.type = _given(action.type)
     return made
+
+
+_MAY_BE_EMPTY = ("tools", "setting_sources", "system_prompt", "append_system_prompt", "resume")
+"""Of these an empty text means none; that no session has an empty id is said with the ids that there are."""
+
+
+def _given(read: Any) -> Callable[[str], Any]:
+    """Return `read` with empty texts refused."""
+
+    def take(text: str) -> Any:
+        if not text.strip():
+            raise argparse.ArgumentTypeError(EMPTY)
+        return text if read is None else read(text)
+
+    return take
 
 
 def _said(option: Option) -> dict[str, Any]:

@@ -130,7 +130,6 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
             inline_settings,
             refuse_trust,
             setting_scopes,
-            still_at_work,
         )
     gc.freeze()  # modules stay, and a collection need not look at them again
 
@@ -172,7 +171,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
             return command.run_messages()
         return command.run(words or read_prompt(options.prompt, streams.stdin))
     finally:
-        for line in () if options.quiet else still_at_work(conversation):
+        for line in () if options.quiet else conversation.still_at_work("this command"):
             print(f"warning: {line}", file=streams.stderr)
         with contextlib.suppress(TimeoutError):  # a tool that cannot be stopped does not keep the process
             conversation.close()

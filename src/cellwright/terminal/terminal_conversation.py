@@ -46,7 +46,6 @@ from cellwright.terminal.views.choose_view import Streams, asker_maker, confirme
 from cellwright.terminal.views.look import Look, look_of
 from cellwright.terminal.views.plain_view import Unseen, View
 from cellwright.terminal.views.terminal_text import columns_of
-from cellwright.tools.shell.background import background_tasks
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
@@ -476,16 +475,3 @@ def refuse_trust(options: argparse.Namespace, conversation: Conversation) -> Non
     trust = conversation.in_force.trust
     if options.trust and trust.refused:
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"--trust: {refusal_text(trust.folder)} Nothing was sent.")
-
-
-def still_at_work(conversation: Conversation) -> list[str]:
-    """Name what goes on in the background and ends with this command, each in a line."""
-    agents = [each for each in conversation.features.subagents.background if not each.task.done()]
-    commands = [task for task in background_tasks().all() if not task.run.ended.done()]
-    return [
-        *(
-            f"The agent {each.type} ({each.description}) had not finished: it ends with this command."
-            for each in agents
-        ),
-        *(f"`{task.shown_command}` was still running: it ends with this command." for task in commands),
-    ]

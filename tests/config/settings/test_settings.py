@@ -448,3 +448,26 @@ def test_kernels_that_save_at_once_lose_no_rule(place):
         thread.join()
     assert [process.wait(60) for process in started] == [0, 0, 0]
     assert len(set(texts(place.load().allow))) == 20
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_in_the_place_of_a_folders_file_is_not_waited_for(place):
+    names = ["CLAUDE.md", ".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".claude/tools/t.py"]
+    names += [f".claude/{each}" for each in ("agents/a.md", "skills/s/SKILL.md", "commands/c.md", "output-styles/o.md")]
+    for name in names:
+        (place.project / name).parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(place.project / name)
+    environ = {**os.environ, "ANTHROPIC_API_KEY": "sk-ant-none"}
+    text = (
+        "import cellwright\nwith cellwright.Agent(session=None) as it:\n    print(it.command('/agents').plain() != '')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        cwd=place.project,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

@@ -17,7 +17,7 @@ from cellwright.commands.extensions.agents import agents_page
 from cellwright.commands.tasks import tasks_page
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.events import Answered, Asked, Event, RunEnd, SubagentEvent, ToolEnd, ToolStart, TurnEnd
+from cellwright.events import Answered, Asked, Event, Notice, RunEnd, SubagentEvent, ToolEnd, ToolStart, TurnEnd
 from cellwright.sessions.catalog.deletion import delete_session
 from cellwright.telemetry.json_lines import JsonLines
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
@@ -525,3 +525,27 @@ def test_closing_the_conversation_ends_agents_in_the_background(talk: Talk) -> N
     talk.conversation.close()
     assert working.task.cancelled()
     gate.open()
+
+
+def test_a_slip_in_an_agents_tools_is_told_and_never_gives_more(talk: Talk) -> None:
+    talk.define("checker", "tools: [Raed, 'Bash(', 7, bash]\ndisallowedTools: Wriet, edit")
+    talk.define("nothing", "tools: []")
+    talk.define("number", "tools: 7")
+    talk.begin()
+    talk.say("Begin", say("Begun."))
+    told = [notice.message for notice in talk.events if isinstance(notice, Notice) and "The agent" in notice.message]
+    assert [re.sub(r" \(.*\):", ":", each) for each in told] == [
+        "The agent checker:\n"
+        "- `tools`: no tool is called Raed, but one is called Read. It gives no tool.\n"
+        "- `tools`: '7' is not the name of a tool. It gives no tool.\n"
+        "- `disallowedTools`: no tool is called Wriet, but one is called Write. Write is taken away.",
+        "The agent number: `tools`: '7' is not the name of a tool. It gives no tool.",
+    ]
+    agents = talk.conversation.features.agents.found().agents
+    assert agents["checker"].tools == ("Raed", "Bash", "7", "Bash")
+    assert agents["checker"].disallowed_tools == ("Wriet", "Edit", "Write")
+    assert agents["nothing"].tools == ()
+    talk.say("Next", say("Done."))
+    assert not [notice for notice in talk.events if isinstance(notice, Notice) and "The agent" in notice.message], (
+        "each is told once"
+    )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
-from traitlets import TraitError
+from traitlets import Enum, TraitError, Unicode
 
+from cellwright.commands.registry import is_command
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.option_parser import OPTIONS, help_text, parse_line
 from cellwright.kernel.magic.options import MagicOptions
+from cellwright.terminal.arguments import parser
+from cellwright.terminal.claude_code.flags import FLAGS
 from row_tables import for_each_row
 
 NONE = MagicOptions()
@@ -152,3 +157,30 @@ def test_every_trait_but_what_a_cell_cannot_say_is_an_option_under_its_name():
 def test_a_recording_beside_the_notebook_needs_no_name(line, record, replay, rest):
     options, prompt = parse_line(line, MagicOptions())
     assert (options.record, options.replay, prompt) == (record, replay, rest)
+
+
+def test_a_flag_of_the_command_is_answered_with_what_a_cell_has():
+    flags = [flag for action in parser()._actions for flag in action.option_strings] + list(FLAGS)
+    for flag in (each for each in flags if each.startswith("--") and each[2:] not in OPTIONS):
+        with pytest.raises(CellwrightError) as error:
+            parse_line(f"{flag} go", NONE)
+        assert error.value.message.startswith(f"{flag} is a flag of the command, not of a cell: ")
+        assert error.value.message.endswith("Nothing was sent.")
+        named = re.findall(r"`%claude /([\w-]+)", error.value.message)
+        assert all(is_command(name) for name in named), named
+    with pytest.raises(
+        CellwrightError, match=r"continue one conversation by themselves; `--resume ID` .*`%claude /clear`"
+    ):
+        parse_line("--continue", NONE)
+
+
+def test_an_empty_value_is_never_the_default():
+    for name, option in OPTIONS.items():
+        if not option.flag and name != "tools":
+            for value in ('""', "''", '" "'):
+                with pytest.raises(CellwrightError, match=f"--{name}: .*Nothing was sent"):
+                    parse_line(f"--{name} {value} hi", NONE)
+    for name, trait in Claude.class_own_traits(config=True).items():
+        if isinstance(trait, Unicode | Enum) or type(trait).__name__ == "List":
+            with pytest.raises(TraitError):
+                setattr(Claude(), name, [""] if type(trait).__name__ == "List" else "")

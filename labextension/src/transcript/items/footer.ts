@@ -180,10 +180,7 @@ function stateText(store: TranscriptStore): string {
 function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTMLElement[], rest: HTMLElement | null): Fact[] {
   const { run, totals } = place.store;
   const facts: Fact[] = run ? [{ text: modelName(run.model), title: run.model }] : [];
-  const tokens = totals.output > 0 ? `${count(totals.input)} tokens in, ${count(totals.output)} out` : "";
-  const { cost, session } = costs(place.store);
-  if (cost) facts.push({ text: cost, title: [tokens, session && `session ${session}`].filter(Boolean).join(" · ") });
-  else if (tokens) facts.push({ text: tokens });
+  facts.push(...spent(place.store));
   const changed = countsOf(place.store);
   // a line above says the same of changes that have a diff
   if (changed && !diffsShow(place.store)) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` });
@@ -194,6 +191,15 @@ function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTM
   const used = totals.window ? Math.round((100 * totals.context) / totals.window) : 0;
   if (used >= SHOWN_CONTEXT_PERCENT && !isInPanel(place)) facts.push({ text: `${used}% context` });
   return facts;
+}
+
+/** What the run has cost, with its tokens and the session's cost as the tooltip. */
+function spent(store: TranscriptStore): Fact[] {
+  const { totals } = store;
+  const tokens = totals.output > 0 ? `${count(totals.input)} tokens in, ${count(totals.output)} out` : "";
+  const { cost, session } = costs(store);
+  if (cost) return [{ text: cost, title: [tokens, session && `session ${session}`].filter(Boolean).join(" · ") }];
+  return tokens ? [{ text: tokens }] : [];
 }
 
 function fewest(links: readonly HTMLElement[], room: number, rest: HTMLElement | null): readonly HTMLElement[] {

@@ -15,6 +15,7 @@ from cellwright.config.skills.skill import hooks_of
 from cellwright.errors import CellwrightError
 from cellwright.model.provider import ModelChoice
 from cellwright.permissions.modes import Mode, parse_mode
+from cellwright.permissions.rules.rule import near_tool, own_spelling
 
 AgentMemory = Literal["user", "project", "local"]
 AgentScope = Literal["managed", "program", "project", "user", "plugin", "built-in"]
@@ -37,7 +38,7 @@ class AgentDefinition(ModelChoice, frozen=True, kw_only=True):
     where it keeps notes of its own; `own_worktree`: it works in a checkout of its own. `servers` are the names of the only
     MCP servers whose tools it gets, None for all that there are; `own_servers` are entries of those that it brings along.
     `initial_prompt` goes before the first prompt of a session in which it works itself.
-    `problems` tell what was not understood.
+    `problems` tell what was not understood; `unclear` are those of its tools, which the user is told with a run.
     """
 
     name: str
@@ -61,6 +62,7 @@ class AgentDefinition(ModelChoice, frozen=True, kw_only=True):
     initial_prompt: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    unclear: tuple[str, ...] = ()
 
 
 class NoAgent(Exception):
@@ -84,14 +86,15 @@ def definition_of(
     if any(character.isspace() or character in "(),<>\"'" for character in name):
         raise NoAgent(f"its name {name!r} is not a single word")
     servers, own_servers = _servers(values, problems)
+    unclear: list[str] = []
     return AgentDefinition(
         name=name,
         description=" ".join(description.split())[:DESCRIPTION_CHARS],
         body=body.strip(),
         file=file,
         scope=scope,
-        tools=_tools(values.get("tools"), problems),
-        disallowed_tools=_tools(values.get("disallowedTools"), problems) or (),
+        tools=_tools(values, unclear),
+        disallowed_tools=_withheld_tools(values, unclear),
         mode=_mode(values, problems),
         max_turns=_max_turns(values, problems),
         skills=texts(values.get("skills")),
@@ -106,7 +109,8 @@ def definition_of(
         own_servers=own_servers,
         initial_prompt=_text(values.get("initialPrompt")) or "",
         values=values,
-        problems=tuple(problems),
+        problems=(*problems, *unclear),
+        unclear=tuple(unclear),
     )
 
 
@@ -174,22 +178,48 @@ def _flag(value: Any) -> bool:
     return _text(value).lower() in _YES
 
 
-def _tools(value: Any, problems: list[str]) -> tuple[str, ...] | None:
-    """The names in a list of tools, which may be rules (`Bash(git *)`) and groups (`@read`); None for all of them."""
+def _tools(values: Mapping[str, Any], unclear: list[str]) -> tuple[str, ...] | None:
+    """The names in `tools`, which may be rules (`Bash(git *)`) and groups (`@read`); None for all of them.
+
+    What names no tool gives none: only a list that is not there, or `*`, means all.
+    """
+    if (value := values.get("tools")) is None:
+        return None
     names = tuple(tool_name(each) for each in texts(value))
-    if unknown := [name for name in names if name.startswith("@") and name not in GROUPS]:
-        problems.append(f"{unknown[0]} is not a group of tools; there are {', '.join(GROUPS)}")
-    return None if not names or "*" in names else names
+    for name in names or ([] if value == [] else [str(value)]):
+        if why := _unclear(name):
+            unclear.append(f"`tools`: {why}. It gives no tool")
+    return None if "*" in names else names
+
+
+def _withheld_tools(values: Mapping[str, Any], unclear: list[str]) -> tuple[str, ...]:
+    """The names in `disallowedTools`, and for a misspelt one also the tool that it most likely means."""
+    names = [tool_name(each) for each in texts(values.get("disallowedTools"))]
+    for name in list(names):
+        if why := _unclear(name):
+            near = near_tool(name)
+            names += [near] if near else []
+            unclear.append(f"`disallowedTools`: {why}. {f'{near} is taken away' if near else 'It takes no tool away'}")
+    return tuple(names)
+
+
+def _unclear(name: str) -> str:
+    """Explain why `name` in a list of tools is most likely a slip; "" for a tool's name, also an unknown one."""
+    if name.startswith("@"):
+        return "" if name in GROUPS else f"{name} is not a group of tools; there are {', '.join(GROUPS)}"
+    if name != "*" and not name[:1].isalpha():
+        return f"{name!r} is not the name of a tool"
+    near = near_tool(name)
+    return f"no tool is called {name}, but one is called {near}" if near else ""
 
 
 def tool_name(rule: str) -> str:
     """The tool that a rule is about.
 
-    >>> tool_name("Bash(git *)"), tool_name("Task")
+    >>> tool_name("bash(git *)"), tool_name("Task")
     ('Bash', 'Agent')
     """
-    name = rule.partition("(")[0].strip()
-    return "Agent" if name == "Task" else name
+    return own_spelling(rule.partition("(")[0].strip())
 
 
 def _mode(values: Mapping[str, Any], problems: list[str]) -> Mode | None:

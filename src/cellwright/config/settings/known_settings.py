@@ -54,7 +54,7 @@ class Key(Struct, frozen=True):
 
 
 def text(value: Any) -> str:
-    return "" if isinstance(value, str) and value else "a non-empty text"
+    return "" if isinstance(value, str) and value.strip() else "a non-empty text"
 
 
 def any_text(value: Any) -> str:

@@ -33,6 +33,10 @@ CONTEXTS: tuple[How, ...] = get_args(How)
 """The context of the notebook that may go with a prompt."""
 
 
+EMPTY = "is empty: leave the option out, or set the variable that it comes from"
+"""An empty text is most often an unset variable's, and never means the default."""
+
+
 class Kind(NamedTuple):
     """A type of values: how a text is read, and what a value has to be in Python and in JSON.
 
@@ -56,8 +60,8 @@ class Kind(NamedTuple):
 
 
 def _some_text(text: str) -> str:
-    if not text:
-        raise ValueError("is empty")
+    if not text.strip():
+        raise ValueError(EMPTY)
     return text
 
 
@@ -131,11 +135,11 @@ def one_of(names: Sequence[str], annotation: str, fits: Callable[[Any], bool], e
     return Kind(annotation, read, fits, expected, sent, placeholder, "names", tuple(names))
 
 
-TEXT = Kind("str | None", _some_text, _or_none(_is_text), "a text", _is_some_text, "TEXT")
+TEXT = Kind("str | None", _some_text, _or_none(_is_some_text), "a text that is not empty", _is_some_text, "TEXT")
 TEXTS = Kind(
     annotation="Sequence[str]",
     read=_some_text,
-    fits=lambda value: _is_list_of(value, str),
+    fits=lambda value: _is_list_of(value, str) and all(map(_is_some_text, value)),
     expected="a list of texts",
     sent=lambda value: isinstance(value, list) and all(map(_is_some_text, value)),
     placeholder="TEXT",
@@ -179,7 +183,12 @@ FLAG = Kind(
 def mapping(annotation: str, expected: str, *others: type) -> Kind:
     """Return the kind of a mapping, or of one of `others`; on a command line it is the name of a file."""
     return Kind(
-        annotation, _some_text, lambda value: isinstance(value, (Mapping, *others)), expected, _is_some_text, "FILE"
+        annotation,
+        _some_text,
+        lambda value: isinstance(value, (Mapping, *others)) and value != "",
+        expected,
+        _is_some_text,
+        "FILE",
     )
 
 
@@ -260,7 +269,7 @@ OPTIONS: tuple[Option, ...] = (
     _everywhere(
         "mode",
         "the permission mode",
-        one_of(LISTED_MODES, "str | None", _or_none(_is_text), "the name of a permission mode", "MODE"),
+        one_of(LISTED_MODES, "str | None", _or_none(_is_some_text), "the name of a permission mode", "MODE"),
         f"permission mode: {_MODES}",
         chosen=True,
         terminal="permission-mode",
@@ -370,7 +379,7 @@ OPTIONS: tuple[Option, ...] = (
         "add_dirs",
         "more folders",
         TEXTS.meaning("a list of folders", "DIR")._replace(
-            annotation="Sequence[str | Path]", fits=lambda value: _is_list_of(value, str, Path)
+            annotation="Sequence[str | Path]", fits=lambda value: _is_list_of(value, str, Path) and "" not in value
         ),
         "another folder to work in, besides the notebook's, in this run",
         default=(),
@@ -510,7 +519,12 @@ OPTIONS: tuple[Option, ...] = (
         gap="The panel and `%config` follow the setting.",
     ),
     _everywhere(
-        *("system_prompt", "the system prompt", TEXT, "the system prompt, instead of Cellwright's own"),
+        *(
+            "system_prompt",
+            "the system prompt",
+            TEXT._replace(fits=_or_none(_is_text)),
+            "the system prompt, instead of Cellwright's own",
+        ),
         config="",
         setting="",
         gap=_STYLES,
@@ -530,7 +544,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "schema",
         "the answer's type",
-        TEXT._replace(annotation="Any", fits=lambda _value: True, placeholder="NAME"),
+        TEXT._replace(annotation="Any", fits=lambda value: value != "", expected="a type", placeholder="NAME"),
         "return the answer as a value: a model, TypedDict, list[Model] or JSON schema",
         field="answer_type",
         cell="schema",

@@ -313,7 +313,8 @@ def _tool_files(project: Path) -> list[Path]:
 def _contents(files: Sequence[Path]) -> Iterator[tuple[Path, bytes]]:
     for file in files:
         try:
-            yield file, file.read_bytes()
+            if file.is_file():  # a pipe without a writer would be waited for
+                yield file, file.read_bytes()
         except OSError:  # what cannot be read cannot be trusted, nor loaded
             continue
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from cellwright.config.front_matter import model_choice, read_front_matter, text
 from cellwright.config.front_matter import plain_text as _text
 from cellwright.errors import CellwrightError
 from cellwright.model.provider import ModelChoice
-from cellwright.permissions.rules.rule import parse_rule
+from cellwright.permissions.rules.rule import near_tool, own_spelling, parse_rule
 from cellwright.text import lazy_pattern
 
 SkillScope = Literal["managed", "user", "plugin", "project", "built-in"]
@@ -44,7 +44,8 @@ class Skill(ModelChoice, frozen=True, kw_only=True):
     `description` says when to use it; `argument_names` are `$name`s for its arguments; `allowed_tools` are rules that hold
     while it is at work. `by_user` and `by_claude` say who may call it; `paths` for which files it is offered at all.
     `hooks` are told from its call to the end of the run; `background`: the agent that does it works beside the conversation.
-    `variables` stand for `${NAME}` in its text. `problems` tell what of its front matter was not understood.
+    `variables` stand for `${NAME}` in its text. `problems` tell what of its front matter was not understood;
+    `unclear` are those of its rules, which the user is told with a run.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Skill(ModelChoice, frozen=True, kw_only=True):
     variables: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    unclear: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -96,8 +98,7 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
     works_with = model_choice(values, problems)
     description = _text(values.get("description")) or _first_paragraph(front.body)
     when = _text(values.get("when_to_use"))
-    allowed = _tools(values.get("allowed-tools", values.get("allowed_tools")))
-    denied = _tools(values.get("disallowed-tools"))
+    unclear: list[str] = []
     return Skill(
         name=name,
         title=_text(values.get("name")) or name,
@@ -108,12 +109,8 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
         is_command=is_command,
         argument_hint=_hint(values.get("argument-hint")),
         argument_names=tuple(each for part in texts(values.get("arguments")) for each in part.split()),
-        allowed_tools=tuple(rule for rule in allowed if not _refused(rule, "it allows nothing", problems)),
-        # what cannot be read may restrict the tool that it begins with, or any
-        disallowed_tools=tuple(
-            (_TOOL_NAME.match(rule) or "*")[0] if _refused(rule, "its tool is denied", problems) else rule
-            for rule in denied
-        ),
+        allowed_tools=_allowed(_tools(values.get("allowed-tools", values.get("allowed_tools"))), unclear),
+        disallowed_tools=_denied(_tools(values.get("disallowed-tools")), unclear),
         agent=_text(values.get("agent")),
         forks=_text(values.get("context")) == "fork",
         by_user=_flag(values.get("user-invocable"), otherwise=True),
@@ -122,7 +119,8 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
         hooks=hooks_of(values, problems),
         background=_flag(values.get("background"), otherwise=False),
         values=values,
-        problems=tuple(problems),
+        problems=(*problems, *unclear),
+        unclear=tuple(unclear),
         **works_with,
     )
 
@@ -165,6 +163,30 @@ def _refused(rule: str, instead: str, problems: list[str]) -> bool:
         problems.append(f"{error.message.removesuffix('.')}; {instead}")
         return True
     return False
+
+
+def _allowed(rules: Sequence[str], unclear: list[str]) -> tuple[str, ...]:
+    for rule in (readable := [each for each in rules if not _refused(each, "it allows nothing", unclear)]):
+        if near := near_tool(_tool_of(rule)):
+            unclear.append(f"`allowed-tools`: no tool is called {_tool_of(rule)}, but one is called {near}")
+    return tuple(readable)
+
+
+def _denied(rules: Sequence[str], unclear: list[str]) -> tuple[str, ...]:
+    """The rules; what cannot be read may restrict the tool that it begins with, or any, and a misspelt one its tool."""
+    found: list[str] = []
+    for rule in rules:
+        tool = _tool_of(rule) or "*"
+        found.append(tool if _refused(rule, "its tool is denied", unclear) else rule)
+        if near := near_tool(tool):
+            found.append(near)
+            unclear.append(f"`disallowed-tools`: no tool is called {tool}, but one is called {near}; it is denied")
+    return tuple(found)
+
+
+def _tool_of(rule: str) -> str:
+    found = _TOOL_NAME.match(rule)
+    return "" if found is None else own_spelling(found[0])
 
 
 def _at_blanks(text: str) -> list[str]:

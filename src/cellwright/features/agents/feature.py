@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -42,6 +42,14 @@ class Agents(Feature):
 
     def begin(self, run: RunInfo) -> None:
         self.of_run = run.options.agents
+
+    def notices(self, run: RunInfo) -> Sequence[str]:
+        """Name what is not clear of the tools that agents are given: they would have others than somebody meant."""
+        return [
+            f"The agent {each.name} ({each.file}): {why}."
+            for each in self.found().agents.values()
+            for why in each.unclear
+        ]
 
     def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider:
         return read_ahead(self._news, prompt)

@@ -146,8 +146,6 @@ class Subagents(Feature):
         servers: McpServers,
         tools_in: Callable[[Path], Sequence[Tool]],
         list_for: Callable[[AgentSetup], str],
-        *,
-        has_background: bool = True,
     ) -> None:
         self._in_force = in_force
         self._agents = agents
@@ -158,7 +156,6 @@ class Subagents(Feature):
         self._tools_in = tools_in
         self._list_for = list_for
         """The lists of skills and agents that an agent receives with where it works."""
-        self._has_background = has_background
         self._lead: AgentDefinition | None = None
         self._lead_gone = ""
         self._in_memory: dict[str, tuple[Session, str]] = {}
@@ -245,7 +242,7 @@ class Subagents(Feature):
         _refuse_denied(definition.name, nesting.agent)
         _refuse_without_server(definition, nesting.agent)
         # below Claude itself, and behind a last prompt, nobody would be told how it ended
-        told = self._has_background and nesting.depth == 0
+        told = nesting.agent.features.has_next_prompt and nesting.depth == 0
         background = told and (input.run_in_background or definition.background)
         if nesting.agent.features.is_preview and (background or definition.own_worktree):
             raise ToolError("In a preview an agent works neither in the background nor in a work tree of its own.")

@@ -87,6 +87,13 @@ class Claude(Configurable):
         except ValueError as error:
             raise TraitError(f"{name}: {value!r} {error}.") from None
 
+    @validate("add_dirs", "fallback_models", "recording")
+    def _texts(self, proposal: dict[str, Any]) -> Any:
+        value = proposal["value"]
+        if not all(text.strip() for text in ([value] if isinstance(value, str) else value or ())):
+            raise TraitError(f"{proposal['trait'].name}: {proposal['value']!r} holds an empty text.")
+        return proposal["value"]
+
     @validate("session_budget", "notebook_budget", "daily_budget")
     def _amount(self, proposal: dict[str, Any]) -> Any:
         from cellwright.config.settings.known_settings import amount_of_money  # loading the extension needs no settings

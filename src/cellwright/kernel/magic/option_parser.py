@@ -105,6 +105,10 @@ def _parse_option(match: re.Match[str], rest: str, given: dict[str, Any]) -> str
     flag = match["name"]
     option = OPTIONS.get(flag)
     if option is None:
+        from cellwright.kernel.magic.command_flags import why_no_option  # few lines have such a flag
+
+        if why := why_no_option(flag):
+            raise _usage(f"--{flag} is a flag of the command, not of a cell: {why}.")
         raise _usage(f"Option --{flag} was not found.{_similar(flag)}")
     name = option.name
     if name in given and not option.repeats:

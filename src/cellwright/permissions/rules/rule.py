@@ -109,6 +109,11 @@ def own_name(tool_name: str) -> str:
     return "Agent" if tool_name == "Task" else own_tool_name(tool_name)
 
 
+def own_spelling(tool: str) -> str:
+    """The name of a tool of ours as it is written here, whatever its case; any other name as it is."""
+    return _OWN_SPELLING.get(tool.casefold(), tool)
+
+
 def parse_rule(text: str, source_root: str = "") -> Rule:
     """Read one rule. Raises CellwrightError CONFIG_INVALID, naming the rule."""
     text = text.strip()
@@ -119,7 +124,7 @@ def parse_rule(text: str, source_root: str = "") -> Rule:
     if specifier is not None and not specifier.strip():
         raise _malformed(text, "has empty parentheses; write the tool's name alone for every use")
     specifier = None if specifier is None or specifier.strip() == "*" else specifier.strip()
-    tool = _OWN_SPELLING.get(found["tool"].casefold(), found["tool"])
+    tool = own_spelling(found["tool"])
     rule = Rule(text, tool, specifier, source_root)
     if specifier is not None and tool in READERS | EDITORS:
         try:
@@ -280,7 +285,7 @@ def _why_no_grant(rule: Rule) -> str:
 
 def restriction_problem(rule: Rule) -> str | None:
     """Explain in a sentence why `rule`, to deny or ask, restricts something else than it says; None when it does not."""
-    if near := _misspelt(rule.tool):
+    if near := near_tool(rule.tool):
         return f"The rule `{rule}` is about no tool of Cellwright's. Did you mean `{near}`?"
     if rule.specifier is None:
         return None
@@ -296,9 +301,9 @@ def restriction_problem(rule: Rule) -> str | None:
     return f"The rule `{rule}` restricts every use of {rule.tool}: {why}."
 
 
-def _misspelt(tool: str) -> str:
+def near_tool(tool: str) -> str:
     """The tool of ours of which `tool` is most likely a misspelling; "" for one of ours, and for another's own name."""
-    if tool in RULE_NAMES or tool.startswith("mcp__") or "*" in tool:
+    if not tool or tool in RULE_NAMES or tool.startswith("mcp__") or "*" in tool:
         return ""
     import difflib  # only for names that are not ours
 
