@@ -253,12 +253,17 @@ def test_a_warning_names_the_calls_code(kernel: Kernel) -> None:
     assert text.startswith("<this call's code>:2: UserWarning: careful")
 
 
+# Python warns of a fork beside other threads since 3.12
+NO_WARNING_OF_FORKS = "import warnings\nwarnings.filterwarnings('ignore', '.*multi-threaded, use of fork')"
+
+
 def test_the_end_of_the_process_is_refused_and_a_forks_is_its_own(kernel: Kernel) -> None:
     for code, said in (("os._exit(0)", "was not done"), ("sys.exit(3)", "SystemExit: 3")):
         told = kernel.call(f"import os, sys\n{code}")
         assert told["status"] == "error"
         assert text_of(told).splitlines()[-1].startswith(("RuntimeError: ", "SystemExit: "))
         assert said in text_of(told)
+    kernel.call(NO_WARNING_OF_FORKS)
     assert text_of(kernel.call("if (child := os.fork()) == 0:\n    os._exit(7)\nos.waitpid(child, 0)[1] >> 8")) == "7"
 
 
@@ -337,6 +342,7 @@ def test_nobody_is_asked_for_input(kernel: Kernel) -> None:
 
 
 def test_what_threads_children_and_forks_print_comes_back(kernel: Kernel) -> None:
+    kernel.call(NO_WARNING_OF_FORKS)
     told = kernel.call(
         "import os, subprocess, sys, threading\n"
         "thread = threading.Thread(target=print, args=('from a thread',))\n"
