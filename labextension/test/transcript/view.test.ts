@@ -117,13 +117,13 @@ describe("the footer", () => {
     await drawn();
     expect(text(root, ".state")).toMatch(/^Working… \d+ s$/);
     const facts = [...root.querySelectorAll(".facts span")].map((fact) => fact.textContent).filter((fact) => fact !== "Copy");
-    expect([...root.querySelectorAll<HTMLElement>(".facts [title]")].map(({ title }) => title)).toEqual(["claude-opus-5-5", "8.0k tokens in, 424 out"]);
+    expect([...root.querySelectorAll<HTMLElement>(".facts span[title]")].map(({ title }) => title)).toEqual(["claude-opus-5-5", "8.0k tokens in, 424 out"]);
     expect(facts).toEqual(["Opus 5.5", "$0.043"]);
     kernel.say(END);
     await drawn();
     expect(text(root, ".state")).toBe("Done · 3.2 s");
     expect(text(root, ".facts")).toContain("$0.020");
-    expect([...root.querySelectorAll<HTMLElement>(".facts [title]")].at(-1)?.title).toBe("8.0k tokens in, 424 out · session $0.50");
+    expect([...root.querySelectorAll<HTMLElement>(".facts span[title]")].at(-1)?.title).toBe("8.0k tokens in, 424 out · session $0.50");
     expect(find(root, ".stop").hidden).toBe(true);
   });
 

@@ -1,6 +1,10 @@
 /** In the place of JupyterLab's package: an icon that draws its SVG. */
 
 export class LabIcon {
+  element({ tag = "div" }: { tag?: string } = {}): HTMLElement {
+    return document.createElement(tag);
+  }
+
   readonly name: string;
   readonly svgstr: string;
 
