@@ -550,7 +550,7 @@ class NumbersTraced(LoggedEvent, frozen=True):
 
 
 def traced_words(numbers: int, traced: int, **others: int) -> list[str]:
-    """How many of an answer's numbers have a source, and how many are something else, in parts of a line.
+    """Count an answer's numbers, those with a source, and `others` by kind, in parts of a line.
 
     >>> traced_words(3, 3), traced_words(3, 1, stale=1, not_found=0)
     (['3 numbers traced'], ['3 numbers', '1 traced', '1 stale'])

@@ -158,7 +158,7 @@ def test_claude_may_begin_to_plan_by_itself(planned, tmp_path):
     user = User(approving(decision="approve"), lambda _: Allow())
     scene = planned([use("EnterPlanMode"), WRITE, EXIT, WRITE, say("Done.")], user, mode="default")
     entered, denied, _, _ = scene.results()
-    assert entered["content"].startswith("Plan mode: nothing may be changed")
+    assert entered["content"].startswith("Plan mode: change nothing")
     assert denied["is_error"]
     assert modes(scene) == ["plan", "default"]
     assert (tmp_path / "made.txt").exists()

@@ -295,7 +295,7 @@ def test_what_cannot_be_run_is_said(notebook: Notebook, arguments: str, problem:
 
 def test_without_a_front_end_nothing_is_above_or_below(notebook: Notebook) -> None:
     told = notebook.write("1").ask("which='above'", cell_id=None)
-    assert "Which cell of notebook.ipynb asked you is not known here" in told["text"]
+    assert "The cell of notebook.ipynb that asked you is unknown here" in told["text"]
 
 
 def test_a_notebook_that_nobody_knows(notebook: Notebook) -> None:

@@ -61,7 +61,7 @@ def test_nothing_runs_in_plan_mode_until_the_plan_is_approved(
     assert not file.exists()
     assert [bool(result.get("is_error")) for result in results(model)] == [True, True, True, True, False, False]
     prompt = [block["text"] for block in model.requests[0].body["messages"][0]["content"]]
-    assert prompt[-1].startswith("Plan mode: nothing may be changed")
+    assert prompt[-1].startswith("Plan mode: change nothing")
     assert "The plan, as approved" in cell.outputs[0]["text/markdown"]
 
 

@@ -340,7 +340,7 @@ class _Walker:
             raise Unreadable("can be read in more than one way")
 
     def _check_first_word(self) -> None:
-        """Where a command begins, bash takes each reserved word for one; those that are followed are no words here."""
+        """Refuse a reserved word that is not followed at the beginning of a command, where bash takes it for one."""
         text = self.tokens[self.at].text
         if self._next() == "word" and text in RESERVED_WORDS and text != "time":
             raise Unreadable(f"uses the shell's `{text}`")
