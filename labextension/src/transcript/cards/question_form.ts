@@ -42,8 +42,10 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
       "div",
       { class: "choices" },
       keyButton("Enter", [sends], send, "primary"),
-      ...(accepts ? [keyButton("a", [element("span", {}, "Accept all")], acceptAll)] : []),
-      keyButton("Escape", [element("span", {}, accepts ? "Discard" : "Dismiss")], dismiss, "deny"),
+      ...(accepts
+        ? [keyButton("a", [element("span", {}, "Accept all")], acceptAll), keyButton("d", [element("span", {}, "Discard")], discard, "deny")]
+        : []),
+      keyButton("Escape", [element("span", {}, accepts ? "Later" : "Dismiss")], dismiss, "deny"),
       ...(accepts ? [] : [why]),
     ),
   );
@@ -62,7 +64,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
       const keys = new Map([
         ["Enter", target === why ? dismiss : send],
         ["Escape", typing ? card.focus : dismiss],
-        ...(accepts ? ([["a", acceptAll], ["A", acceptAll]] as const) : []),
+        ...(accepts ? ([["a", acceptAll], ["A", acceptAll], ["d", discard], ["D", discard]] as const) : []),
       ]);
       const act = keys.get(event.key);
       if (act) act();
@@ -87,6 +89,10 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
     answerWith(ALL);
   }
 
+  function discard(): void {
+    answerWith(NONE);
+  }
+
   function goTo(list: OptionList | undefined): void {
     current = list;
     for (const one of lists) one.node.toggleAttribute("data-current", one === list && !only);
@@ -107,7 +113,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
 
   function send(): void {
     const open = lists.filter((list) => !list.answer());
-    if (open.length === lists.length) card.tell(accepts ? "Choose a change; Esc discards all." : "Choose an answer or write one; Esc dismisses.");
+    if (open.length === lists.length) card.tell(accepts ? "Choose a change, or press d to discard all." : "Choose an answer or write one; Esc dismisses.");
     else if (open.length > 0 && !insisted) {
       insisted = true;
       card.tell(`${open.length === 1 ? "One question has" : `${open.length} questions have`} no answer yet. Enter again sends the others.`);
@@ -115,9 +121,9 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
     } else card.send({ behavior: "allow", scope: "once", reason: "", input: answersOf(lists) });
   }
 
+  /** Changes that are offered wait then: `/preview` has them. */
   function dismiss(): void {
-    if (accepts) answerWith(NONE);
-    else card.send({ behavior: "deny", scope: "once", reason: why.value.trim(), input: null });
+    card.send({ behavior: "deny", scope: "once", reason: why.value.trim(), input: null });
   }
 }
 

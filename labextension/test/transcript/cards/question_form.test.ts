@@ -293,3 +293,31 @@ describe("a question of trust", () => {
     expect(text(root, ".status")).toBe("done");
   });
 });
+
+describe("the changes of a preview", () => {
+  const CHANGES = {
+    question: "Which changes do you accept?",
+    header: "Preview",
+    multiSelect: true,
+    options: [{ label: "a.py +1 −1", marked: true }, { label: "b.py +2 −0", marked: true }, { label: "All" }, { label: "None" }].map((option) => ({ description: "", ...option })),
+  };
+  const preview = (): Partial<AskOp> => ({ ...question(CHANGES), name: "AcceptPreview" });
+  const answer = (chosen: string): object => yes({ answers: { "Which changes do you accept?": chosen }, annotations: {} });
+
+  it.each([
+    ["Enter", answer("a.py +1 −1, b.py +2 −0")],
+    ["a", answer("All")],
+    ["d", answer("None")],
+    ["Escape", no("")],
+  ])("are answered by %s", async (key, sent) => {
+    const { card, kernel } = await asked(preview());
+    press(card, key);
+    expect(kernel.answers).toEqual([sent]);
+  });
+
+  it("says with how many Enter accepts", async () => {
+    const { card } = await asked(preview());
+    press(card, "1");
+    expect(text(card, ".choices")).toContain("Accept 1 change");
+  });
+});
