@@ -81,8 +81,8 @@ export function statusOf(chat: Chat, answers: readonly LiveAnswer[], trans: Tran
   const state = chat.connection === "connected" ? chat.state : null;
   const rest = { title: trans.__("Claude: open the panel"), stopTitle: trans.__("Stop Claude"), answer: null, run: null };
   if (answer) {
-    const cell = answer.count === null ? trans.__("cell") : trans.__("cell [%1]", answer.count);
-    return { ...rest, ...busyLine(answer.progress === "asking", cell, trans), answer };
+    const cell = answer.count === null ? "" : trans.__("cell [%1]", answer.count);
+    return { ...rest, ...busyLine(answer.progress === "asking", cell, trans), title: trans.__("Go to the cell"), answer };
   }
   return { ...rest, ...conversationLine(chat, state, trans, hasRun) };
 }

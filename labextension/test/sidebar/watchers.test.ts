@@ -83,7 +83,7 @@ describe("the status bar", () => {
     const chat = new OneChat();
     chat.connection = "none";
     expect(statusOf(chat, [answer("working")], trans)).toMatchObject({ state: "working", text: "Claude is working · cell [7]" });
-    expect(statusOf(chat, [answer("asking", null)], trans)).toMatchObject({ state: "asking", text: "Claude is waiting for you · cell" });
+    expect(statusOf(chat, [answer("asking", null)], trans)).toMatchObject({ state: "asking", text: "Claude is waiting for you" });
     expect(statusOf(chat, [], trans, true).text).toBe("Claude: idle");
   });
 

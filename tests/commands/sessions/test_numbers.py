@@ -41,7 +41,7 @@ def test_the_last_answers_numbers_with_their_sources(messages_server: Any, tmp_p
         "from churn.txt, read in call 1, line 2",
         "not in any result of this conversation (!)",
     ]
-    assert section.text.startswith("3 numbers · 2 traced · 1 not found.")
+    assert section.text.startswith("3 numbers · 2 with a source · 1 not found.")
 
 
 def test_numbers_whose_file_changed_since_are_stale(messages_server: Any, tmp_path: Path, own_place: Path) -> None:

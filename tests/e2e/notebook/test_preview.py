@@ -96,6 +96,9 @@ def test_cells_changed_new_and_deleted_come_with_the_outputs_of_the_preview(note
     expect(book.cell(2)).to_contain_text("levels = [1, 2]")
     for name in ("levels = ", "Tides", "to be deleted"):
         expect(card.get_by_role("checkbox", name=name)).to_be_checked()
+    kept = card.get_by_role("checkbox", name="to be kept")
+    book.page.keyboard.press(kept.evaluate("each => each.closest('.option').querySelector('kbd').textContent"))
+    expect(kept).not_to_be_checked()
     book.screenshot("preview-cells", book.cell(1))
     book.page.keyboard.press("Enter")
     book.wait_done(1)

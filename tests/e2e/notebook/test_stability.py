@@ -65,6 +65,7 @@ def test_numbers_of_an_answer_are_tested_from_its_footer(notebook, model, page, 
     expect(rows.filter(has_text=str(gaps["minutes_gap"]))).not_to_contain_text("could be chance")
     page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-right-area')")
     expect(composer).to_be_hidden()
+    page.mouse.move(5, 5)  # a row under it would be blue
     for theme in (DARK, LIGHT):
         tab.choose_theme(theme)
         book.cell(3).scroll_into_view_if_needed()

@@ -45,7 +45,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
       ...(accepts
         ? [keyButton("a", [element("span", {}, "Accept all")], acceptAll), keyButton("d", [element("span", {}, "Discard")], discard, "deny")]
         : []),
-      keyButton("Escape", [element("span", {}, accepts ? "Later" : "Dismiss")], dismiss, "deny"),
+      keyButton("Escape", [element("span", {}, accepts ? "Later" : "Dismiss")], dismiss, accepts ? false : "deny"),
       ...(accepts ? [] : [why]),
     ),
   );
