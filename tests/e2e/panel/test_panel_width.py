@@ -92,9 +92,9 @@ def test_options_that_are_cut_off_are_counted(notebook, model, page):
     page.set_viewport_size(VIEWPORT)
 
 
-def test_the_panel_has_its_width_again_when_the_window_has_grown(notebook, page):
+def test_the_panel_has_its_width_again_when_the_window_has_grown(notebook, page, widen):
     panel = opened(notebook, page)
-    eventually(lambda: abs(panel.evaluate("node => node.clientWidth") - 400) < 20)
+    widen(400)
     page.set_viewport_size({"width": 480, "height": 450})
     eventually(lambda: panel.evaluate("node => node.clientWidth") < 350)
     page.set_viewport_size(VIEWPORT)
