@@ -381,7 +381,10 @@ class KernelBranches:
                 folder = await asyncio.to_thread(PrivateFolder, template.folder.temporary)
                 order = await asyncio.to_thread(self._order, confinement, folder, writable, template.folder)
                 branch = await self._start(owner, template, order, folder, ValueBranch)
-            except ConfinementError as error:
+            except (
+                ConfinementError,
+                OSError,
+            ) as error:  # imported code may move the folder that the branch's is made in
                 message = f"A branch cannot be confined here: {error}."
                 raise NoBranch(message) from error
             finally:

@@ -310,7 +310,13 @@ def test_what_an_import_changes_in_its_process_reaches_nothing_outside(
     (project / "swaps").touch()
     printed(kernel, "branches = await renewed('template')")
     code = "import time\ntime.sleep(0.3)"
-    printed(kernel, f"r = await ran({code!r}, confinement=reading); await wait(branches.end('main'))")
+    printed(
+        kernel,
+        "from cellwright.kernel.branches.snapshot import NoBranch\n"
+        f"try: await ran({code!r}, confinement=reading)\n"
+        "except NoBranch: pass  # the folder may be moved away just as the branch's is made in it\n"
+        "await wait(branches.end('main'))",
+    )
     assert (kept / "below" / "file.txt").read_text("utf-8") == "the user's"
     (project / "swaps").unlink()
 
