@@ -40,7 +40,7 @@ class AgentFeatures:
 
     @property
     def has_next_prompt(self) -> bool:
-        """True if a prompt may follow: what ends in the background between the two is told with it."""
+        """True if a prompt may follow: it reports the background work that has ended by then."""
         return False
 
     def tools(self) -> Sequence[Tool]:

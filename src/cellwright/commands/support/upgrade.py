@@ -1,6 +1,6 @@
 """`/upgrade`: the command that upgrades this installation, and what has to be started anew after it.
 
-The program that installed it upgrades it, and is told by what it left behind.
+The program that installed the package upgrades it; the files it left behind name it.
 """
 
 from __future__ import annotations

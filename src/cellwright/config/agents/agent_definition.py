@@ -38,7 +38,7 @@ class AgentDefinition(ModelChoice, frozen=True, kw_only=True):
     where it keeps notes of its own; `own_worktree`: it works in a checkout of its own. `servers` are the names of the only
     MCP servers whose tools it gets, None for all that there are; `own_servers` are entries of those that it brings along.
     `initial_prompt` goes before the first prompt of a session in which it works itself.
-    `problems` tell what was not understood; `unclear` are those of its tools, which the user is told with a run.
+    `problems` say what was not understood; `unclear` are those of its tools, which a run reports to the user.
     """
 
     name: str
