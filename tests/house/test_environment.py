@@ -34,7 +34,11 @@ def _is_environ(node: ast.expr) -> bool:
 
 def test_every_variable_that_is_read_is_on_the_page() -> None:
     files = (ROOT / "src" / "cellwright").rglob("*.py")
-    read = {name: file.name for file in files for name in names_in(ast.parse(file.read_text("utf-8")))}
+    read = {}
+    for file in files:
+        source = file.read_text("utf-8")
+        if "environ" in source or OURS.search(source):  # to parse a thousand modules takes seconds
+            read |= dict.fromkeys(names_in(ast.parse(source)), file.name)
     assert "CELLWRIGHT_HOME" in read
     told = set(re.findall(r"`(\w+)`", PAGE))
     assert {name: file for name, file in read.items() if name not in told | OF_OTHERS} == {}

@@ -9,6 +9,7 @@ import ast
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -23,12 +24,17 @@ SOURCES = Path(__file__).parents[2] / "src" / "cellwright"
 ENTANGLED = ("IPython", "jupyter_client", "keyring", "markdown_it", "mcp", "mcp_types", "nbclient", "trafilatura")
 """Libraries whose parts import each other so that two threads have met in them."""
 
+INDENTED_IMPORT = re.compile(r"^[ \t]+(from|import)\b|[:;]\s*(from|import)\b", re.MULTILINE)
+
 
 def late_imports(*, behind_the_door: bool) -> dict[str, list[str]]:
     """The imports of libraries within functions, by library; as they stand, or without the door they stand behind."""
     found: dict[str, dict[str, None]] = {}
     for path in SOURCES.rglob("*.py"):
-        for statement, door in _within_functions(ast.parse(path.read_text("utf-8")), inside=False, door=False):
+        text = path.read_text("utf-8")
+        if not INDENTED_IMPORT.search(text):
+            continue  # to parse a thousand modules takes seconds
+        for statement, door in _within_functions(ast.parse(text), inside=False, door=False):
             source = ast.unparse(statement)
             for name in _names(statement):
                 if name not in sys.stdlib_module_names and name != "cellwright":

@@ -54,7 +54,10 @@ def test_no_module_of_the_kernel_waits_for_a_person_by_another_door() -> None:
     folder = Path(cellwright.kernel.__file__).parent
     found = {}
     for file in folder.rglob("*.py"):
-        tree = ast.parse(file.read_text("utf-8"))
+        source = file.read_text("utf-8")
+        if "input" not in source and "getpass" not in source:
+            continue
+        tree = ast.parse(source)
         called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
         if called & {"input", "getpass.getpass", "getpass"}:
             found[file.relative_to(folder).as_posix()] = {name.rpartition(".")[2] for name in called}

@@ -97,6 +97,7 @@ class Slow:
 
     def __init__(self) -> None:
         self.disconnected = asyncio.Event()
+        self.asked_to_take = asyncio.Event()
         self.taking = asyncio.Event()
         self.written: list[bytes] = []
 
@@ -104,6 +105,7 @@ class Slow:
         self.written.append(chunk)
 
     async def flush(self) -> None:
+        self.asked_to_take.set()
         await self.taking.wait()
 
     def cut(self) -> None:
@@ -139,6 +141,21 @@ def test_a_client_that_takes_nothing_is_cut_off():
         await send_events(client, run, 0, "text/event-stream", 60.0, stall_seconds=0.01)
         assert client.disconnected.is_set()
         assert len(client.written) == 1
+
+    asyncio.run(play())
+
+
+def test_a_client_that_comes_back_while_nothing_happens_gets_its_headers():
+    async def play() -> None:
+        run, _ = _run()
+        client = Slow()
+        sending = asyncio.create_task(send_events(client, run, run.last_id, "text/event-stream", 60.0))
+        await client.asked_to_take.wait()
+        assert client.written == []
+        client.taking.set()
+        await _idle()
+        client.disconnected.set()
+        await sending
 
     asyncio.run(play())
 

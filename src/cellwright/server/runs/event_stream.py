@@ -85,6 +85,7 @@ async def _send(
     connection: EventConnection, run: ClientRun, after: int, kind: StreamKind, heartbeat: float, stall_seconds: float
 ) -> None:
     place = after
+    has_begun = False
     while not connection.disconnected.is_set():
         try:
             events = run.after(place)
@@ -97,9 +98,11 @@ async def _send(
             place = events[-1].id
         elif run.finished:
             return
-        elif not await _wait_for_change(run, connection, heartbeat):
+        # a client that comes back while nothing happens gets the headers at once, and so knows that it is connected
+        elif has_begun and not await _wait_for_change(run, connection, heartbeat):
             connection.write(_HEARTBEAT[kind])
         await asyncio.wait_for(connection.flush(), stall_seconds)
+        has_begun = True
 
 
 async def _wait_for_change(run: ClientRun, connection: EventConnection, seconds: float) -> bool:
