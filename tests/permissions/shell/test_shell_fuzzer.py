@@ -17,9 +17,9 @@ MISSING = missing_means()
 REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_FUZZER") == "1"
 pytestmark = pytest.mark.skipif(bool(MISSING) and not REQUIRED, reason=f"the fuzzer cannot run: {MISSING}")
 
-COMMANDS = 150
-LEAST_COMMANDS = 40
-SECONDS = 15.0  # `make fuzz` takes minutes
+COMMANDS = 75
+LEAST_COMMANDS = 25
+SECONDS = 8.0  # `make fuzz` takes minutes
 SEED = "1"
 
 
