@@ -51,6 +51,16 @@ _OF_A_COMMAND = {
 }
 
 
+_LETTERS = {"c": "continue", "d": "debug", "h": "help", "n": "name", "p": "print", "v": "version", "w": "worktree"}
+
+
+def why_no_short_flag(letter: str) -> str:
+    """Say what to write in a cell in place of the flag `-letter`; "" for a letter that is no flag."""
+    if letter == "r":
+        return "write `--resume ID`"
+    return why_no_option(_LETTERS[letter]) if letter in _LETTERS else ""
+
+
 def why_no_option(name: str) -> str:
     """Say what to write in a cell in place of the flag `--name`, or why there is none; "" for a name that is no flag."""
     if why := _OF_A_COMMAND.get(name):

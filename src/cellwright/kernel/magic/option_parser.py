@@ -89,6 +89,11 @@ def parse_line(line: str, defaults: MagicOptions) -> tuple[MagicOptions, str]:
     rest = line.strip()
     while match := re.match(_OPTION, rest):
         rest = _parse_option(match, rest[match.end() :], given).lstrip()
+    if match := re.match(r"-(\w)(?=\s|$)", rest):
+        from cellwright.kernel.magic.command_flags import why_no_short_flag  # few lines have such a flag
+
+        if why := why_no_short_flag(match[1]):
+            raise _usage(f"-{match[1]} is a flag of the command, not of a cell: {why}.")
     from msgspec.structs import replace  # loading the extension needs none
 
     own = {name: value for name, value in given.items() if name in defaults.__struct_fields__}
