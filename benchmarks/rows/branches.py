@@ -99,6 +99,7 @@ for source in (CODE, ", ".join(names)):
     for _ in range(3):
         await wait(undone.begin())
         await wait(undone.before_code(source))
+        await wait(undone.ready())  # long before Claude's answer to what the code gives
         array2[-1000:] += 1
         list2.append(1)
         plan, took = await wait(undone.plan(force=False))

@@ -16,6 +16,7 @@ from cellwright.commands.undo import STAYS
 from cellwright.kernel.branches.kernel_branches import unsupported
 from cellwright.kernel.branches.processes import memory, private_memory
 from cellwright.testing import MessagesServer, say, turn, use
+from eventual import eventually
 
 pytestmark = [
     pytest.mark.kernel,
@@ -237,6 +238,23 @@ def test_undo_reads_only_the_pages_that_were_written(branching: NotebookKernel) 
     ran("await wait(undone.close()); os.kill(older, 9); os.waitpid(older, 0)")
 
 
+def test_undo_looks_without_a_fork_that_it_must_wait_for(branching: NotebookKernel) -> None:
+    """A copy of a large kernel takes longer to fork than to compare."""
+    for code in (
+        COMPARED,
+        "await taken(); await wait(undone.before_code(CODE)); await wait(undone.ready()); array2[-1] += 1",
+    ):
+        assert branching.run(code).status == "ok"
+    snapshot = int(branching.value("branches._kept.pid"))
+    os.kill(snapshot, signal.SIGSTOP)
+    try:
+        assert branching.run("changed, _ = await compared()").status == "ok"
+    finally:
+        os.kill(snapshot, signal.SIGCONT)
+    assert branching.value("changed") == "['array2']"
+    assert branching.run("await wait(undone.close()); os.kill(older, 9); os.waitpid(older, 0)").status == "ok"
+
+
 EIGHT_GB = ["held = []"] + ["held += [np.ones(2_500_000) for _ in range(100)]"] * 4
 TIMED = """
 import time
@@ -294,8 +312,23 @@ def test_copies_that_wait_hold_little_memory(kernel: NotebookKernel, model: Mess
     """Beside the libraries that are used most; what the kernel writes meanwhile comes on top."""
     assert kernel.run(BEFORE).status == "ok"
     snapshot, keeper = explored_and_changed(kernel, model, project / "made.txt")
-    assert 0 < private_memory(snapshot) + private_memory(keeper) < 15 << 20
+    assert 0 < sum(map(private_memory, (snapshot, keeper, waiting_helper(keeper)))) < 15 << 20
     (project / "made.txt").unlink()  # the next turns make it
+
+
+def waiting_helper(keeper: int) -> int:
+    """The process that the next comparison will ask."""
+    return int(eventually(Path(f"/proc/{keeper}/task/{keeper}/children").read_text))
+
+
+def test_undo_gets_another_copy_where_the_one_that_waited_was_ended(
+    kernel: NotebookKernel, model: MessagesServer, project: Path
+) -> None:
+    """Linux ends it before the kernel where memory is short."""
+    _, keeper = explored_and_changed(kernel, model, project / "made.txt")
+    os.kill(waiting_helper(keeper), signal.SIGKILL)
+    assert kernel.run("%claude /undo yes").status == "ok"
+    assert kernel.value("count") == "1"
 
 
 @pytest.mark.parametrize("sign", [signal.SIGSTOP, signal.SIGKILL])

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -81,6 +82,13 @@ class ComparedNames(Struct, frozen=True):
     by_user: Set[str]
 
 
+class _Helper(NamedTuple):
+    """A process forked from the copy, and the end of a socket that it serves."""
+
+    pid: int
+    channel: socket.socket
+
+
 class _NoRun:
     """The owner of jobs that no run waits for: the cell of a command works them off, without one the idle main thread."""
 
@@ -103,6 +111,8 @@ class UndoneInKernel:
         self._jobs = jobs
         self._sources: list[CellNames] = []
         self._since = 0
+        self._waiting: asyncio.Task[_Helper | None] | None = None
+        """The helper of the next question: its fork copies the page tables of all that the kernel holds."""
         self._ending: set[asyncio.Task[None]] = set()
         self._is_there = False
         self.why_not = ""
@@ -110,8 +120,7 @@ class UndoneInKernel:
     async def begin(self) -> None:
         """Another turn begins: the copy of the last one goes."""
         self._sources, self.why_not, self._is_there = [], "", False
-        await asyncio.gather(*self._ending)
-        await self._engine.let_go()
+        await self.close()
 
     async def before_code(self, source: str) -> None:
         """Code of the turn is about to run: the first of it waits until the copy is made, or cannot be."""
@@ -121,9 +130,15 @@ class UndoneInKernel:
             try:
                 await self._engine.keep()
                 self._is_there = True
+                self._waiting = asyncio.ensure_future(self._helper_if_there())
             except NoBranch as error:
                 self.why_not = error.reason
         self._sources.append(cell_names(source))
+
+    async def ready(self) -> None:
+        """Wait until the next comparison finds the copy at work for it."""
+        if self._waiting is not None:
+            await asyncio.wait({self._waiting})
 
     async def plan(self, *, force: bool) -> VariablesPlan:
         """Compare the variables with the copy; with `force` those that the user's cells changed since come back, too."""
@@ -133,8 +148,10 @@ class UndoneInKernel:
         pages = self._engine.pages()
         looking = asyncio.ensure_future(self._now(names.named, pages))  # beside the copy, another process
         try:
-            async with self._helper() as channel:
-                before, now = await self._compared(channel, names.named, pages, looking)
+            try:
+                before, now = await self._compared(names.named, pages, looking)
+            except OSError:  # the helper was ended, as one is where memory is short: another, or the reason for none
+                before, now = await self._compared(names.named, pages, looking)
         except _KernelBusy as why:
             return VariablesPlan(note=f"Variables were not compared: {why}.")
         except (NoBranch, CannotReturn, OSError) as error:
@@ -145,35 +162,37 @@ class UndoneInKernel:
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
-        return compare(before, now, names, force=force)
+        plan = compare(before, now, names, force=force)
+        if plan.changes and self._waiting is None:  # the user says yes next
+            self._waiting = asyncio.ensure_future(self._helper_if_there())
+        return plan
 
     async def _compared(
-        self,
-        channel: socket.socket,
-        named: Set[str],
-        pages: PagesSince | None,
-        looking: Awaitable[dict[str, Value]],
+        self, named: Set[str], pages: PagesSince | None, looking: Awaitable[dict[str, Value]]
     ) -> tuple[dict[str, Value], dict[str, Value]]:
         """The variables `named`, and those that shared parts with them: before, and now.
 
         Of large buffers only the pages that were written are read. Where pages do not tell, all is read.
         """
-        before = await _looked(channel, Look(tuple(sorted(named)), with_sharing=True, large=()))
-        now = await looking
-        if others := before.keys() - named:
-            now |= await self._now(others, pages)
-        tell = pages is not None and pages.tell()
-        alike = [
-            name for name in before.keys() & now.keys() if now[name].large and before[name].digest == now[name].digest
-        ]
-        whole = {name for name in alike if not (tell and before[name].has_buffers_of(now[name]))}
-        if written := {name for name in alike if now[name].pages} - whole:
-            large = tuple(buffer for name in written for buffer in now[name].large)
-            before |= await _looked(channel, Look(tuple(sorted(written)), large=large))
-        if whole:
-            before |= await _looked(channel, Look(tuple(sorted(whole))))
-            now |= await self._now(whole, None)
-        return before, now
+        async with self._helper() as channel:
+            before = await _looked(channel, Look(tuple(sorted(named)), with_sharing=True, large=()))
+            now = await looking
+            if others := before.keys() - named:
+                now |= await self._now(others, pages)
+            tell = pages is not None and pages.tell()
+            alike = [
+                name
+                for name in before.keys() & now.keys()
+                if now[name].large and before[name].digest == now[name].digest
+            ]
+            whole = {name for name in alike if not (tell and before[name].has_buffers_of(now[name]))}
+            if written := {name for name in alike if now[name].pages} - whole:
+                large = tuple(buffer for name in written for buffer in now[name].large)
+                before |= await _looked(channel, Look(tuple(sorted(written)), large=large))
+            if whole:
+                before |= await _looked(channel, Look(tuple(sorted(whole))))
+                now |= await self._now(whole, None)
+            return before, now
 
     async def _now(self, names: Iterable[str], pages: PagesSince | None) -> dict[str, Value]:
         by_pages = None if pages is None else pages.written
@@ -220,27 +239,58 @@ class UndoneInKernel:
         return []
 
     async def close(self) -> None:
-        """Let the copy go."""
+        """Let the copy go, and its helpers with it."""
+        if (waiting := await self._from_waiting()) is not None:
+            self._end(waiting)
         await asyncio.gather(*self._ending)
         await self._engine.let_go()
 
     @contextlib.asynccontextmanager
     async def _helper(self) -> AsyncIterator[socket.socket]:
+        helper = await self._from_waiting() or await self._forked_helper()
+        try:
+            yield helper.channel
+        finally:
+            self._end(helper)
+
+    async def _from_waiting(self) -> _Helper | None:
+        """The helper that waits, from now on the caller's; None if there is none, or it has ended with the copy."""
+        waiting, self._waiting = self._waiting, None
+        helper = None if waiting is None else await waiting
+        if helper is None:
+            return None
+        end = select.poll()
+        end.register(helper.channel, select.POLLIN)
+        if not end.poll(0):  # it says nothing of its own accord
+            return helper
+        helper.channel.close()
+        return None
+
+    async def _helper_if_there(self) -> _Helper | None:
+        with contextlib.suppress(NoBranch, OSError):  # whoever needs one asks again, and hears why
+            return await self._forked_helper()
+        return None
+
+    async def _forked_helper(self) -> _Helper:
         ours, theirs = control_pair()
-        with ours:
-            with theirs:
-                pid = await self._engine.ask_kept(f"{_MODULE}:start_helper", None, (theirs.fileno(),))
-            ours.settimeout(HELPER_SECONDS)
+        with theirs:
             try:
-                yield ours
-            finally:
-                with contextlib.suppress(OSError):
-                    ours.shutdown(socket.SHUT_RDWR)  # a thread may still wait for it, and Python's end for that thread
+                pid = await self._engine.ask_kept(f"{_MODULE}:start_helper", None, (theirs.fileno(),))
+            except BaseException:
                 ours.close()
-                # nobody waits: it gives back the page tables of all that the kernel holds
-                ending = asyncio.ensure_future(self._end_helper(pid))
-                self._ending.add(ending)
-                ending.add_done_callback(self._ending.discard)
+                raise
+        ours.settimeout(HELPER_SECONDS)
+        return _Helper(pid, ours)
+
+    def _end(self, helper: _Helper) -> None:
+        # a thread may still wait for it, and Python's end for that thread
+        with contextlib.suppress(OSError):
+            helper.channel.shutdown(socket.SHUT_RDWR)
+        helper.channel.close()
+        # nobody waits: it gives back the page tables of all that the kernel holds
+        ending = asyncio.ensure_future(self._end_helper(helper.pid))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
     async def _end_helper(self, pid: int) -> None:
         with contextlib.suppress(NoBranch):

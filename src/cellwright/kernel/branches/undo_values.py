@@ -301,7 +301,9 @@ def _parts(value: Any, namespace: Mapping[str, Any], left: list[int]) -> Iterato
         # a view has the memory of its base, and is no container that the collector knows
         if type(part).__module__ == "numpy" and (base := getattr(part, "base", None)) is not None:
             waiting.append(base)
-        waiting += [each for each in gc.get_referents(part) if type(each) not in _ONLY_PLAIN]
+        referents = gc.get_referents(part)
+        if not _ONLY_PLAIN.issuperset(map(type, referents)):
+            waiting += [each for each in referents if type(each) not in _ONLY_PLAIN]
 
 
 # ---------------------------------------------------------------- values, sent and put back
