@@ -197,6 +197,7 @@ ask   ¦ - ¦ for i in ../outside/*; do echo x; done
 ask   ¦ - ¦ for i in $HOME/*; do echo x; done
 ask   ¦ Bash(cat *) ¦ cat l*/zz*
 allow ¦ - ¦ ls s*/zz*
+allow ¦ - ¦ ls src/a]
 allow ¦ - ¦ ls link-i[n]/zz*
 allow ¦ - ¦ for i in src/*.py; do echo x; done
 allow ¦ - ¦ date

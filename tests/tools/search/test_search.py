@@ -445,7 +445,7 @@ def test_no_search_waits_for_an_ignore_file_that_is_a_pipe(tmp_path):
             result = asyncio.run(tool.call({**given, "path": folder}, ToolContext("", print)))
             assert result.structured.filenames == ("inner/a.txt",)
     (tmp_path / ".gitignore").rename(tmp_path / "inner" / ".ignore")
-    with pytest.raises(ToolError, match="inner/.ignore"):
+    with pytest.raises(ToolError, match=r"inner/\.ignore"):
         asyncio.run(grep_tool(tmp_path).call({"pattern": "needle", "timeout_seconds": 5}, ToolContext("", print)))
 
 

@@ -86,7 +86,7 @@ def paths_named(word: Word, folders: Folders, *, flags_too: bool = True) -> list
 
 
 def folders_listed(word: Word, folders: Folders) -> list[str] | None:
-    """The folders behind links that the shell lists to expand `word`, whatever it finds there; None where those are too many.
+    """The folders behind links that the shell lists to expand `word`, whatever it finds there; None for too many.
 
     `*/x*` lists each folder, and a link may lead anywhere. Folders that the word names as it is written are not among them.
     """
@@ -95,7 +95,7 @@ def folders_listed(word: Word, folders: Folders) -> list[str] | None:
     if pattern is None:
         return []
     parts = pattern.split("/")
-    last = max(index for index, part in enumerate(parts) if _WILD.search(part))
+    last = max((index for index, part in enumerate(parts) if _WILD.search(part)), default=0)  # none in `a]`
     if not any(map(_WILD.search, parts[:last])):
         return []
     found: list[str] = []
