@@ -189,6 +189,17 @@ ask   ¦ - ¦ ls *
 allow ¦ - ¦ wc -l src/*.py
 ask   ¦ - ¦ cat link*
 ask   ¦ - ¦ cat */*/*/*
+ask   ¦ - ¦ ls l*/zz*
+ask   ¦ - ¦ echo link-o[u]t/zz*
+ask   ¦ - ¦ wc -l ?ink-out/../zz[z]
+ask   ¦ - ¦ for i in l*/zz*; do echo x; done
+ask   ¦ - ¦ for i in ../outside/*; do echo x; done
+ask   ¦ - ¦ for i in $HOME/*; do echo x; done
+ask   ¦ Bash(cat *) ¦ cat l*/zz*
+allow ¦ - ¦ ls s*/zz*
+allow ¦ - ¦ ls src/a]
+allow ¦ - ¦ ls link-i[n]/zz*
+allow ¦ - ¦ for i in src/*.py; do echo x; done
 allow ¦ - ¦ date
 allow ¦ - ¦ date -u +%s
 allow ¦ - ¦ date -d '2 days ago' +%F

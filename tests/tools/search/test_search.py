@@ -16,6 +16,7 @@ import cellwright
 from cellwright.agent.calls.tool_output import json_of
 from cellwright.agent.tool import ToolContext
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.tools.search.glob import glob_tool
 from cellwright.tools.search.grep import grep_tool
 from cellwright.tools.search.grep_output import checked
 from cellwright.tools.search.ripgrep import (
@@ -432,6 +433,20 @@ def test_a_match_that_spans_lines_is_told_line_by_line(tmp_path):
 @pytest.mark.parametrize("seconds", [4, 121, "10"])
 def test_time_is_within_bounds(project, seconds):
     assert project.error("Grep", pattern="x", timeout_seconds=seconds).code == ErrorCode.INVALID_PARAMETERS
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no named pipes")
+def test_no_search_waits_for_an_ignore_file_that_is_a_pipe(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a.txt").write_text("needle", "utf-8")
+    os.mkfifo(tmp_path / ".gitignore")
+    for folder in (".", "inner"):
+        for tool, given in ((grep_tool(tmp_path), {"pattern": "needle"}), (glob_tool(tmp_path), {"pattern": "*.txt"})):
+            result = asyncio.run(tool.call({**given, "path": folder}, ToolContext("", print)))
+            assert result.structured.filenames == ("inner/a.txt",)
+    (tmp_path / ".gitignore").rename(tmp_path / "inner" / ".ignore")
+    with pytest.raises(ToolError, match=r"inner/\.ignore"):
+        asyncio.run(grep_tool(tmp_path).call({"pattern": "needle", "timeout_seconds": 5}, ToolContext("", print)))
 
 
 # the child

@@ -32,6 +32,7 @@ from cellwright.permissions.shell.command_paths import (
     Access,
     Starts,
     Use,
+    folders_listed,
     is_harmless,
     paths_named,
     places_named,
@@ -215,16 +216,18 @@ def _judge_access(book: RuleBook, access: Access, command: SimpleCommand) -> Dec
     if access.use == "Edit" and (against := against_pattern(access.word, command.folders)):
         return against
     paths = paths_named(access.word, command.folders)
-    if paths is None:
+    listed = folders_listed(access.word, command.folders)
+    if paths is None or listed is None:
         return Decision("ask", f"Which file `{visible_line(access.word.raw)}` is {UNKNOWN_FILE}.")
-    for path in paths:
+    uses: list[tuple[Use, str]] = [*((access.use, path) for path in paths), *(("LS", path) for path in listed)]
+    for use, path in uses:
         if is_harmless(path):
             continue
         if not command.settled and (access.word.text != "." or command.folders != (book.cwd,)):
             return Decision("ask", f"Another part of the command may change where {visible_line(path)} leads.")
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             return Decision("ask", f"{visible_line(path)} is a connection to the network.")
-        decision = judge_path(book, _SUBJECTS[access.use], path, glob="" if access.use == "Grep" else None)
+        decision = judge_path(book, _SUBJECTS[use], path, glob="" if use == "Grep" else None)
         if decision.behavior != "allow":
             return decision
     return None
@@ -394,7 +397,7 @@ def _is_elsewhere(
         return against.firm or not (rule.grants and rule.grants.is_exact)
     if rule.grants and rule.grants.is_exact:
         return False
-    return not all(is_inside(book, path) for path in paths)
+    return not all(is_inside(book, path) for path in (*paths, *(folders_listed(access.word, command.folders) or ())))
 
 
 def is_inside(book: RuleBook, path: str) -> bool:

@@ -371,9 +371,7 @@ class _Walker:
             self._expect("word")
             if self._next() == "in":
                 self.at += 1
-                while self._next() == "word":
-                    self._substitutions(self.tokens[self.at], folders)
-                    self.at += 1
+                self._looped_words(folders)
                 self._check_behind_words()
             self._skip_ends()
         else:
@@ -384,6 +382,20 @@ class _Walker:
         self._expect("done")
         self._overlap(start, len(self.commands))
         return _ShellState(folders, folders)
+
+    def _looped_words(self, folders: Folders) -> None:
+        """Follow what a loop goes through. To expand wildcards there the shell lists folders, as it does for `echo`."""
+        wild: list[Word] = []
+        while self._next() == "word":
+            token = self.tokens[self.at]
+            self._substitutions(token, folders)
+            if token.word is not None and token.word.globs:
+                if token.word.dynamic:
+                    raise Unreadable("goes through files of a folder that shows only when it runs")
+                wild.append(token.word)
+            self.at += 1
+        if wild:
+            self._add(SimpleCommand((Word("echo", raw="echo"), *wild), (), (), folders))
 
     def _stays(self, folders: Folders, after: _ShellState) -> None:
         if after.either != folders:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from cellwright.permissions.paths import PathProblem, places
+from cellwright.permissions.paths import PathProblem, normalised, places
 from cellwright.permissions.shell.analysis import Folders, named_path
 from cellwright.permissions.shell.words import Word
 from cellwright.text import lazy_pattern
@@ -85,19 +85,49 @@ def paths_named(word: Word, folders: Folders, *, flags_too: bool = True) -> list
     return found
 
 
+def folders_listed(word: Word, folders: Folders) -> list[str] | None:
+    """The folders behind links that the shell lists to expand `word`, whatever it finds there; None for too many.
+
+    `*/x*` lists each folder, and a link may lead anywhere. Folders that the word names as it is written are not among them.
+    """
+    path = named_path(word)
+    pattern = _glob_of(word, path) if word.globs and path is not None else None
+    if pattern is None:
+        return []
+    parts = pattern.split("/")
+    last = max((index for index, part in enumerate(parts) if _WILD.search(part)), default=0)  # none in `a]`
+    if not any(map(_WILD.search, parts[:last])):
+        return []
+    found: list[str] = []
+    for folder in map(os.path.realpath, folders or ()):
+        names = list(islice(_matching("/".join((*parts[:last], "")), folder), MAX_EXPANDED + 1))
+        if len(names) > MAX_EXPANDED:
+            return None
+        listed = (os.path.join(folder, name) for name in names)
+        found += [place for place in listed if os.path.realpath(place) != normalised(place)]
+    return found
+
+
 def _expanded(word: Word, path: str, folder: str) -> list[str] | None:
+    pattern = _glob_of(word, path)
+    if pattern is None:
+        return None
+    # what bash leaves out (dotfiles) counts too: which it leaves out depends on its options
+    names = list(islice(_matching(pattern, folder), MAX_EXPANDED + 1))
+    return None if len(names) > MAX_EXPANDED else [*names, path]
+
+
+def _glob_of(word: Word, path: str) -> str | None:
+    """The pattern by which `glob` finds what `word`, as a `path`, stands for; None where that may be anything."""
     before = len(path) - len(word.text)
     if len(path) > MAX_PATTERN or sum(1 for part in path.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
         return None
-    pattern = _pattern(
+    return _pattern(
         "".join(
             character if index - before in word.globs else f"[{character}]" if character in "*?[" else character
             for index, character in enumerate(path)
         )
     )
-    # what bash leaves out (dotfiles) counts too: which it leaves out depends on its options
-    names = list(islice(glob.iglob(pattern, root_dir=folder, include_hidden=True), MAX_EXPANDED + 1))
-    return None if len(names) > MAX_EXPANDED else [*names, path]
 
 
 def _pattern(text: str) -> str:
@@ -142,7 +172,7 @@ def places_named(name: str, starts: Starts) -> tuple[str, ...] | None:
     pattern = os.path.expanduser(_ANY_BRACKETS.sub("*", name)) if wild else name
     found: list[str] = []
     for folder, folder_places in starts.items():
-        for spelling in [name, *(_matching(pattern, folder) if wild else ())]:
+        for spelling in [name, *(islice(_matching(pattern, folder), MAX_EXPANDED) if wild else ())]:
             if _PLAIN_NAME.fullmatch(spelling) and not os.path.islink(os.path.join(folder, spelling)):
                 # most words of most commands: no way to go, so no link on it
                 found += [os.path.join(place, spelling) for place in folder_places]
@@ -154,11 +184,11 @@ def places_named(name: str, starts: Starts) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-def _matching(pattern: str, folder: str) -> list[str]:
+def _matching(pattern: str, folder: str) -> Iterator[str]:
     try:
-        return list(islice(glob.iglob(pattern, root_dir=folder, include_hidden=True), MAX_EXPANDED))
+        yield from glob.iglob(pattern, root_dir=folder, include_hidden=True)
     except ValueError:  # no file can have such a name
-        return []
+        return
 
 
 MAX_LOOK_UPS = 400

