@@ -46,6 +46,7 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
+from cellwright.telemetry.run_state import RunState
 from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
@@ -154,10 +155,11 @@ def run_end(**more: Any) -> RunEnd:
 
 
 def test_the_footer() -> None:
-    assert run_lines.footer(run_end(), "m") == "m · 2 requests · 1,234 tokens · $0.012 · 4.5 s"
-    assert "$0.012 (session $1.50)" in run_lines.footer(run_end(session_cost_usd=1.5), "m")
-    unknown = RunEnd("end_turn", "x", {}, None, 0.0, 1, 0, 0)
-    assert run_lines.footer(unknown, "m") == "m · 1 request · 0 tokens · cost unknown · 0.0 s"
+    state = RunState()
+    assert run_lines.footer(run_end(), state) == "Done · 4.5 s · $0.012"
+    state.take(UserPrompt("go", "claude-opus-5-5"))
+    unknown = RunEnd("interrupted", "x", {"input_tokens": 1000, "output_tokens": 234}, None, 0.0, 1, 0, 0)
+    assert run_lines.footer(unknown, state) == "Stopped · 0.0 s · Opus 5.5 · 1,000 tokens in, 234 out"
 
 
 def denial(reason: str) -> dict[str, Any]:
@@ -248,7 +250,7 @@ def test_the_footer_names_the_model_that_answered() -> None:
         view.emit(TurnEnd({"role": "assistant", "content": []}, "end_turn", {}, "claude-sonnet-5-5-20260101"))
         view.emit(run_end())
     for said in (out.getvalue(), screen.getvalue()):
-        assert "claude-sonnet-5-5 · 2 requests" in said
+        assert "Done · 4.5 s · Sonnet 5.5 · $0.012" in said
 
 
 def test_thinking_is_folded_to_a_line_and_unfolds() -> None:
@@ -523,7 +525,7 @@ def test_numbers_without_a_call_and_empty_lines_are_left_out() -> None:
         view.emit(event)
     view.close()
     lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue()).splitlines()]
-    assert lines == ["Thought briefly: Hm.", "", "It is 2.4.", "", "2 requests · 1,234 tokens · $0.012 · 4.5 s"]
+    assert lines == ["Thought briefly: Hm.", "", "It is 2.4.", "", "Done · 4.5 s · $0.012"]
 
 
 def asked(
@@ -585,7 +587,6 @@ Edits tides.py.
   e  Edit first…
   4  Deny
 Press 1, 2, e or 4, or ↑ ↓ and Enter. Escape denies.
-❯ 1  Allow once
 
 Claude asks: Two questions
 1 of 2: Where to keep it?
@@ -667,7 +668,7 @@ def test_a_allows_the_calls_behind_it_once_they_were_shown_whole() -> None:
     answer, shown, offered = asked(("a", ""), ("a", ""), following=2, detail="one\ntwo")
     assert answer == Allow(by="terminal", following=True)
     assert len(offered) == 2
-    assert shown.index("2 more wait · a reviews all 3") < shown.index("  │ two")
+    assert shown.index("then Run 0") < shown.index("  │ two")
     assert asked(("4", ""), following=5)[1][-1] == "5 more wait · a reviews all 6"
     assert "❯ a  Allow all 3" in shown
 
@@ -730,7 +731,7 @@ def test_of_the_todos_the_lines_that_changed_are_shown() -> None:
         "  [x] read⟨U+001B⟩[2J",
         "  [>] fix",
         "  [ ] test",
-        "Mode: plan",
+        "Mode: Plan",
         "* TodoWrite: failed, 0.0 s",
         "  no list",
     ]
