@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.color import Color
 from rich.console import Console
 from rich.style import Style
 
 from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
 from cellwright.commands.command import CommandPage, Section
-from cellwright.commands.registry import COMMANDS, brief_row
+from cellwright.commands.registry import COMMANDS, GROUPS, brief_row
 from cellwright.config.settings.known_settings import THEMES
 from cellwright.config.settings.settings import Settings
 from cellwright.errors import ErrorCode
@@ -757,3 +758,31 @@ def test_an_agent_is_one_line_and_its_steps_are_details(details: bool) -> None:
     view.emit(ToolEnd("a", "Agent", "success", "It is in a.py", 900.0))
     view.close()
     assert "✓ Agent: Explore: Find retries · 1 tool call · 300 tokens · $0.020" in out.getvalue()
+
+
+def luminance(triplet: tuple[int, int, int]) -> float:
+    parts = [value / 255 for value in triplet]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@for_each_row(
+    ("name", "ground"),
+    [("dark", "#1e1e1e"), ("dark-daltonized", "#1e1e1e"), ("light", "#ffffff"), ("light-daltonized", "#ffffff")],
+)
+def test_each_colour_of_a_theme_is_readable_on_its_ground(name: Any, ground: str) -> None:
+    theme = theme_named(name)
+    behind = {"accent": theme.accent, "added": theme.added_words, "removed": theme.removed_words}
+    low = {}
+    for use, style in {**theme.styles, **theme.markdown, **behind}.items():
+        drawn = Style.parse(style)
+        if drawn.color is not None:
+            back = drawn.bgcolor or Color.parse(ground)
+            dark, bright = sorted(luminance(each.get_truecolor()) for each in (drawn.color, back))
+            if (ratio := (bright + 0.05) / (dark + 0.05)) < 4.5:
+                low[use] = ratio
+    assert not low
+
+
+def test_help_lists_each_command_in_one_group() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
