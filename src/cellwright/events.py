@@ -344,6 +344,10 @@ class ToolEnd(LoggedEvent, frozen=True):
     structured: Any = None
 
 
+ALLOWED_WITH_ANOTHER = "You allowed it with a call before it."
+"""The reason of a call that was shown whole in the question about another one, and allowed there."""
+
+
 class Decided(LoggedEvent, frozen=True):
     """The decision on a call before anybody was asked, with its reason. `by` says who spoke last: policy or hook."""
 

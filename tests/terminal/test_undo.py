@@ -29,7 +29,7 @@ def test_in_an_interactive_session(messages_server: Server, command_for: For) ->
     terminal = command.terminal(*EDITS)
     terminal.wait_for_prompt()
     terminal.sendline("write notes")
-    terminal.expect(r"1 file changed \(/undo reverts it\)")
+    terminal.expect(r"1 file changed \(/undo\)")
     terminal.wait_for_prompt()
     terminal.sendline("/undo")
     terminal.expect("Undo: .*Undo turn 1 “write notes”")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from cellwright.commands.command import (
@@ -110,18 +111,21 @@ def _unknown(name: str) -> str:
 def _help(call: CommandCall) -> CommandPage:
     if call.text:
         return CommandPage([_help_for(call)])
-    rows = [
-        ("command", "what it does"),
-        *((_usage(name), command.help) for name, command in COMMANDS.items()),
+    head = ("command", "what it does")
+    sections = [
+        Section(
+            title,
+            [head, *((_usage(name), COMMANDS[name].help) for name in names)],
+            brief=[head, *(brief_row(name, COMMANDS[name]) for name in names)],
+        )
+        for title, names in GROUPS.items()
     ]
     text = (
-        "They are answered here: nothing is put into the conversation, and only /btw, /compact, and /rename without a "
-        "title ask a model. /help NAME is about one of them or of the /skills, which are called in the same way. "
-        "`!` and a command runs it in your shell; Claude learns of it with your next prompt. "
+        "/help NAME is about one command or one of the /skills. `!` runs a command in your shell; Claude sees it with "
+        "your next prompt. Only /btw, /compact, and /rename without a title ask a model. "
         f"{documented()} has the documentation."
     )
-    brief = [rows[0], *(brief_row(name, command) for name, command in COMMANDS.items())]
-    return CommandPage([Section("Commands", rows, text, brief=brief)])
+    return CommandPage([*sections, Section("More", text=text)])
 
 
 def _help_for(call: CommandCall) -> Section:
@@ -150,6 +154,17 @@ def brief_row(name: str, command: SlashCommand) -> Row:
     shown = usage if len(usage) <= USAGE_CHARS else f"/{name} …"
     return shown, command.help if len(command.help) <= HELP_CHARS else command.brief
 
+
+GROUPS: Mapping[str, Sequence[str]] = {
+    "Conversation": ("clear", "resume", "sessions", "fork", "rename", "tag", "export", "btw", "steer", "goal", "tasks"),
+    "Changes": ("diff", "undo", "redo", "rewind", "preview", "branches", "cells", "numbers", "stability"),
+    "Model and permissions": ("model", "effort", "output-style", "mode", "plan", "permissions", "add-dir", "sandbox"),
+    "Instructions and extensions": ("memory", "skills", "agents", "mcp", "plugin", "hooks", "config"),
+    "Context, cost and help": (
+        *("context", "compact", "autocompact", "cost", "status", "index", "doctor", "upgrade", "bug", "help"),
+    ),
+}
+"""The commands by their use, as `/help` lists them."""
 
 _OWN_COMMAND = SlashCommand(user_command_page, "run a command of your own", "COMMAND")
 

@@ -148,6 +148,13 @@ def _file_name(model: str) -> str:
     return re.split(r"[/\\]", model)[-1].removesuffix(".gguf") or model if is_path else model
 
 
+def model_name(model: str) -> str:
+    """A model's name for people: `claude-opus-5-5` is `Opus 5.5`; the day of a release is left out."""
+    family, *version = model.removeprefix("claude-").split("-")
+    version = [part for part in version if len(part) < 8]
+    return f"{family.capitalize()} {'.'.join(version)}".strip() if model.startswith("claude-") else model
+
+
 def limits(model: str) -> ModelLimits:
     """Look up the limits of `model` in the table; never fails.
 

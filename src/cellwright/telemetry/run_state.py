@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.subagent import AgentProgress
 from cellwright.events import (
+    ALLOWED_WITH_ANOTHER,
     Answered,
     Asked,
     Call,
@@ -119,14 +120,13 @@ class CallItem(RunItem, eq=False):
 
     @property
     def change_was_shown(self) -> bool:
-        """True if it made the change that the user has seen in a question about it, and did not edit there."""
-        return (
-            self.end is not None
-            and self.end.status == "success"
-            and any(
-                asked.preview.kind == "diff" and not (answer is not None and answer.edited)
-                for asked, answer in self.questions
-            )
+        """True if it made the change that the user has seen in a question about it or a call before, and did not edit."""
+        if self.end is None or self.end.status != "success":
+            return False
+        with_another = any(isinstance(fact, Decided) and fact.reason == ALLOWED_WITH_ANOTHER for fact in self.facts)
+        return with_another or any(
+            asked.preview.kind == "diff" and not (answer is not None and answer.edited)
+            for asked, answer in self.questions
         )
 
 

@@ -43,6 +43,9 @@ WHO_ASKS = {"Trust": "Before Claude begins", "Undo": "Undo"}
 
 ALL_KEY, EDIT_KEY, SKIP_KEY = "a", "e", "s"
 
+UNANSWERED = "the question was not answered"
+"""The reason of a no at the end of the input."""
+
 
 class OfferedAnswer(Struct, frozen=True):
     """One answer: `key` takes it; `about` says more of it; `words` names what may be written with it.
@@ -65,7 +68,7 @@ class Asker(Struct, frozen=True):
     without it no input can be edited. `by` is how answers from here are called. `read_in_time` reads answers to Claude's own
     questions instead, and raises TimeoutError when Claude is to go on without one. `choose(answers, hint)` gives the key of
     an answer that was chosen without Enter, and the words that came with it; `choose_in_time` does so for Claude's own
-    questions, of which some take several answers; `draw` shows the whole of a call in colours.
+    questions, of which some take several answers; `draw` shows the whole of a call in colours, `draw_markdown` a plan.
     """
 
     write: Write
@@ -76,14 +79,16 @@ class Asker(Struct, frozen=True):
     choose: Callable[[Sequence[OfferedAnswer], str], tuple[str, str] | None] | None = None
     choose_in_time: Callable[[Sequence[OfferedAnswer], str, bool], tuple[str, str] | None] | None = None
     draw: Callable[[Preview], None] | None = None
+    draw_markdown: Callable[[str], None] | None = None
     compact: bool = False
 
     def ask(self, use: ToolUse) -> Allow | Deny:
         """Ask until there is an answer; the end of the input is a no. Ctrl-C raises `KeyboardInterrupt`."""
         if not self.compact:
             self.write("", "")
-        who = WHO_ASKS.get(use.name, "Claude asks")
-        self.write(f"{who}: {visible_line(use.preview.title, TITLE_CHARS)}", "title")
+        title = visible_line(use.preview.title, TITLE_CHARS)
+        names_claude = title.startswith("Claude ") or use.kind == "plan"
+        self.write(title if names_claude else f"{WHO_ASKS.get(use.name, 'Claude asks')}: {title}", "title")
         if use.kind == "question":
             try:
                 return self._ask_questions(use)
@@ -96,7 +101,10 @@ class Asker(Struct, frozen=True):
             self.write(visible_line(use.decision.shown_reason, TITLE_CHARS), "dim")
         if use.preview.warning:
             self.write(f"Careful: {visible_line(use.preview.warning, TITLE_CHARS)}", "warning")
-        self._detail(use.preview)
+        if use.kind == "plan" and self.draw_markdown is not None:
+            self.draw_markdown(visible(use.preview.detail))
+        else:
+            self._detail(use.preview)
         is_cut = self._show_following(use)
         if self.draw is not None and self.choose is None and not self.compact:
             self.write("", "")
@@ -108,9 +116,9 @@ class Asker(Struct, frozen=True):
         while True:
             can_allow_all = bool(use.following) and edited is None
             can_edit = self.edit is not None and use.kind != "trust"
-            reply = self._key(use, offered, can_edit=can_edit, can_allow_all=can_allow_all)
+            reply = self._key(use, offered, can_edit=can_edit, can_allow_all=can_allow_all, is_cut=is_cut)
             if reply is None:
-                return Deny("there was no answer", by=self.by)
+                return Deny(UNANSWERED, by=self.by)
             key, rest = reply
             if key == ALL_KEY and is_cut:
                 # nothing is allowed before it was shown whole
@@ -130,20 +138,21 @@ class Asker(Struct, frozen=True):
                 return answered(use, {**(edited or {}), **(offered[key]["input"] or {}), "feedback": rest}, self.by)
 
     def _key(
-        self, use: ToolUse, offered: Mapping[str, Choice], *, can_edit: bool, can_allow_all: bool
+        self, use: ToolUse, offered: Mapping[str, Choice], *, can_edit: bool, can_allow_all: bool, is_cut: bool
     ) -> tuple[str, str] | None:
         """The key that was typed and what followed it; None at the end of the input."""
         shown = [_offer(use, choice) for choice in offered.values()]
         denials = [answer for answer in shown if offered[answer.key]["action"] == "deny"]
         if can_allow_all:
             count = len(use.following) + 1
-            shown.insert(1, OfferedAnswer(ALL_KEY, f"Allow {'both' if count == 2 else f'all {count}'}"))
+            verb = "Review" if is_cut else "Allow"
+            shown.insert(1, OfferedAnswer(ALL_KEY, f"{verb} {'both' if count == 2 else f'all {count}'}"))
         if self.choose is not None:
             edit = (
                 [OfferedAnswer(EDIT_KEY, "Edit the plan…" if use.kind == "plan" else "Edit first…")] if can_edit else []
             )
             rows = [*(each for each in shown if each not in denials), *edit, *denials]
-            return self._chosen(rows, is_call=use.kind != "trust")
+            return self._chosen(rows, use, is_cut=is_cut)
         for answer in shown:
             hint = _hint(use, offered[answer.key]) if answer in denials else ""
             self.write(f"  {answer.key}  {answer.label}{f' ({answer.about})' if answer.about else ''}{hint}", "")
@@ -157,15 +166,17 @@ class Asker(Struct, frozen=True):
             if (reply := typed_key(typed, keys)) is not None:
                 return reply
 
-    def _chosen(self, shown: Sequence[OfferedAnswer], *, is_call: bool) -> tuple[str, str] | None:
+    def _chosen(self, shown: Sequence[OfferedAnswer], use: ToolUse, *, is_cut: bool) -> tuple[str, str] | None:
         """The answer that was chosen by a key or by arrows; Escape is a no without words."""
         assert self.choose is not None
         keys = [answer.key for answer in shown]
-        reply = self.choose(shown, f"Press {', '.join(keys[:-1])} or {keys[-1]}, or ↑ ↓ and Enter. Escape denies.")
+        escape = "keeps planning" if use.kind == "plan" else "denies"
+        reply = self.choose(shown, f"Press {', '.join(keys[:-1])} or {keys[-1]}, or ↑ ↓ and Enter. Escape {escape}.")
         if reply is None:
             return None
         key, words = (keys[-1], "") if reply[0] == ESCAPE else reply
-        if is_call and key == keys[-1]:  # the line of the call says that it was denied, and why
+        # the line of the call says that it ran, or was denied and why; what is reviewed follows
+        if use.kind != "trust" and (key in (keys[0], keys[-1]) or (key == ALL_KEY and is_cut)):
             return key, words
         label = next(answer.label for answer in shown if answer.key == key)
         self.write(f"❯ {key}  {label}{f': {visible_line(words, TITLE_CHARS)}' if words else ''}", "dim")
@@ -201,8 +212,6 @@ class Asker(Struct, frozen=True):
                 self._detail(preview)
             elif lines:
                 is_cut = True
-        if is_cut:
-            self.write(self._more_wait(use), "dim")
         return is_cut
 
     def _more_wait(self, use: ToolUse) -> str:

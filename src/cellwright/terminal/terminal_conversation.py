@@ -36,6 +36,7 @@ from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
 from cellwright.features.conversation import Conversation
+from cellwright.model.models import model_name
 from cellwright.sessions.session import Session
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of, said_of
@@ -121,7 +122,7 @@ class TerminalCommand:
         folder = f"~/{cwd.relative_to(home).as_posix()}".removesuffix("/.") if cwd.is_relative_to(home) else str(cwd)
         model = ""
         with contextlib.suppress(CellwrightError):  # the line below the prompt says what is wrong
-            model = model_of(self._run_options(), effective.settings, effective.environment)
+            model = model_name(model_of(self._run_options(), effective.settings, effective.environment))
         return " · ".join(filter(None, (f"Cellwright {VERSION}", model, folder)))
 
     def _connect(self) -> None:
@@ -348,7 +349,9 @@ class TerminalCommand:
             # scripts read there what kept it from an answer
             print(end.error["message"], file=self.streams.stdout)
         said = said_of(end.error["code"], end.error["message"])
-        if self.interactive:
+        if end.error["code"] == ErrorCode.INTERRUPTED and self._keys is not None and self._view is not None:
+            pass  # the line below the answer says so
+        elif self.interactive:
             self.complain(said)
         else:
             print(said, file=self.streams.stderr)

@@ -127,7 +127,7 @@ def test_nothing_typed_is_a_no(kernel: NotebookKernel, model: MessagesServer):
     kernel.finish(cell)
     silent.close()
     assert "empty: no" in prompt
-    assert "there was no answer" in results(model)[0]["content"]
+    assert "the question was not answered" in results(model)[0]["content"]
     assert "NameError" in kernel.run("typed_nothing").error
 
 

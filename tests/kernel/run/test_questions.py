@@ -202,12 +202,12 @@ RULES = [[["Bash(make *)"], "session", "all make commands, this session"]]
     [
         (RULES, "1\n", ["Allow", "once", ""]),
         (RULES, "maybe\n5\n y \n", ["Allow", "once", ""]),
-        (RULES, "maybe\n\n", ["Deny", "", "there was no answer"]),
+        (RULES, "maybe\n\n", ["Deny", "", "the question was not answered"]),
         (RULES, "2\n", ["Allow", "session", ""]),
         ([], "2\n3\nn\n", ["Deny", "", ""]),
         (RULES, "4 keep the old name\n", ["Deny", "", "keep the old name"]),
         (RULES, "No, not now\n", ["Deny", "", "not now"]),
-        (RULES, "", ["Deny", "", "there was no answer"]),
+        (RULES, "", ["Deny", "", "the question was not answered"]),
     ],
 )
 def test_typed_answers_are_taken_and_anything_else_asks_again(rules: list[Any], lines: str, means: list[str]):
@@ -300,7 +300,7 @@ PLAN = {
         ("2 but slowly\n", ("Allow", {"plan": "1. Do it.", "decision": "accept_edits", "feedback": "but slowly"})),
         ("what\n4 leave the tests alone\n", ("Deny", "leave the tests alone")),
         ("4\n", ("Deny", "continue planning")),
-        ("", ("Deny", "there was no answer")),
+        ("", ("Deny", "the question was not answered")),
     ],
 )
 def test_a_plan_is_approved_or_sent_back(lines: str, means: tuple[str, Any]):

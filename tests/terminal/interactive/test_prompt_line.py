@@ -132,7 +132,7 @@ def test_below_it_stand_mode_and_model(messages_server: Server, command_for: For
     terminal.expect_exact("\x1b[6n")  # where is the cursor?
     terminal.send("\x1b[1;1R")
     terminal.expect_exact("Ask")
-    terminal.expect_exact("claude-opus-5-5")
+    terminal.expect_exact("Opus 5.5")
     terminal.send(SHIFT_TAB)
     terminal.expect_exact("ccept edits")  # what changed is drawn
     terminal.send(CTRL_D)

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.color import Color
 from rich.console import Console
 from rich.style import Style
 
 from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
 from cellwright.commands.command import CommandPage, Section
-from cellwright.commands.registry import COMMANDS, brief_row
+from cellwright.commands.registry import COMMANDS, GROUPS, brief_row
 from cellwright.config.settings.known_settings import THEMES
 from cellwright.config.settings.settings import Settings
 from cellwright.errors import ErrorCode
@@ -46,6 +47,7 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
+from cellwright.telemetry.run_state import RunState
 from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
@@ -154,10 +156,11 @@ def run_end(**more: Any) -> RunEnd:
 
 
 def test_the_footer() -> None:
-    assert run_lines.footer(run_end(), "m") == "m · 2 requests · 1,234 tokens · $0.012 · 4.5 s"
-    assert "$0.012 (session $1.50)" in run_lines.footer(run_end(session_cost_usd=1.5), "m")
-    unknown = RunEnd("end_turn", "x", {}, None, 0.0, 1, 0, 0)
-    assert run_lines.footer(unknown, "m") == "m · 1 request · 0 tokens · cost unknown · 0.0 s"
+    state = RunState()
+    assert run_lines.footer(run_end(), state) == "Done · 4.5 s · $0.012"
+    state.take(UserPrompt("go", "claude-opus-5-5"))
+    unknown = RunEnd("interrupted", "x", {"input_tokens": 1000, "output_tokens": 234}, None, 0.0, 1, 0, 0)
+    assert run_lines.footer(unknown, state) == "Stopped · 0.0 s · Opus 5.5 · 1,000 tokens in, 234 out"
 
 
 def denial(reason: str) -> dict[str, Any]:
@@ -248,7 +251,7 @@ def test_the_footer_names_the_model_that_answered() -> None:
         view.emit(TurnEnd({"role": "assistant", "content": []}, "end_turn", {}, "claude-sonnet-5-5-20260101"))
         view.emit(run_end())
     for said in (out.getvalue(), screen.getvalue()):
-        assert "claude-sonnet-5-5 · 2 requests" in said
+        assert "Done · 4.5 s · Sonnet 5.5 · $0.012" in said
 
 
 def test_thinking_is_folded_to_a_line_and_unfolds() -> None:
@@ -523,7 +526,7 @@ def test_numbers_without_a_call_and_empty_lines_are_left_out() -> None:
         view.emit(event)
     view.close()
     lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue()).splitlines()]
-    assert lines == ["Thought briefly: Hm.", "", "It is 2.4.", "", "2 requests · 1,234 tokens · $0.012 · 4.5 s"]
+    assert lines == ["Thought briefly: Hm.", "", "It is 2.4.", "", "Done · 4.5 s · $0.012"]
 
 
 def asked(
@@ -585,7 +588,6 @@ Edits tides.py.
   e  Edit first…
   4  Deny
 Press 1, 2, e or 4, or ↑ ↓ and Enter. Escape denies.
-❯ 1  Allow once
 
 Claude asks: Two questions
 1 of 2: Where to keep it?
@@ -667,7 +669,7 @@ def test_a_allows_the_calls_behind_it_once_they_were_shown_whole() -> None:
     answer, shown, offered = asked(("a", ""), ("a", ""), following=2, detail="one\ntwo")
     assert answer == Allow(by="terminal", following=True)
     assert len(offered) == 2
-    assert shown.index("2 more wait · a reviews all 3") < shown.index("  │ two")
+    assert shown.index("then Run 0") < shown.index("  │ two")
     assert asked(("4", ""), following=5)[1][-1] == "5 more wait · a reviews all 6"
     assert "❯ a  Allow all 3" in shown
 
@@ -730,7 +732,7 @@ def test_of_the_todos_the_lines_that_changed_are_shown() -> None:
         "  [x] read⟨U+001B⟩[2J",
         "  [>] fix",
         "  [ ] test",
-        "Mode: plan",
+        "Mode: Plan",
         "* TodoWrite: failed, 0.0 s",
         "  no list",
     ]
@@ -756,3 +758,31 @@ def test_an_agent_is_one_line_and_its_steps_are_details(details: bool) -> None:
     view.emit(ToolEnd("a", "Agent", "success", "It is in a.py", 900.0))
     view.close()
     assert "✓ Agent: Explore: Find retries · 1 tool call · 300 tokens · $0.020" in out.getvalue()
+
+
+def luminance(triplet: tuple[int, int, int]) -> float:
+    parts = [value / 255 for value in triplet]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@for_each_row(
+    ("name", "ground"),
+    [("dark", "#1e1e1e"), ("dark-daltonized", "#1e1e1e"), ("light", "#ffffff"), ("light-daltonized", "#ffffff")],
+)
+def test_each_colour_of_a_theme_is_readable_on_its_ground(name: Any, ground: str) -> None:
+    theme = theme_named(name)
+    behind = {"accent": theme.accent, "added": theme.added_words, "removed": theme.removed_words}
+    low = {}
+    for use, style in {**theme.styles, **theme.markdown, **behind}.items():
+        drawn = Style.parse(style)
+        if drawn.color is not None:
+            back = drawn.bgcolor or Color.parse(ground)
+            dark, bright = sorted(luminance(each.get_truecolor()) for each in (drawn.color, back))
+            if (ratio := (bright + 0.05) / (dark + 0.05)) < 4.5:
+                low[use] = ratio
+    assert not low
+
+
+def test_help_lists_each_command_in_one_group() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)

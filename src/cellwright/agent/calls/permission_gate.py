@@ -24,7 +24,17 @@ from cellwright.agent.hooks.permission_updates import offered_updates
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.tool import CannotBeDone, Tool
 from cellwright.errors import CellwrightError, ToolError, described, log_fault
-from cellwright.events import Answered, Asked, Decided, Emit, FollowingCall, ModeChanged, Notice, Preview
+from cellwright.events import (
+    ALLOWED_WITH_ANOTHER,
+    Answered,
+    Asked,
+    Decided,
+    Emit,
+    FollowingCall,
+    ModeChanged,
+    Notice,
+    Preview,
+)
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session
@@ -312,7 +322,7 @@ class PermissionGate(Struct):
                 self.emit(Decided(str(tool_use["id"]), tool.name, "allow", again.reason, again.rule))
                 return Allow(by="policy")
             if not forced and (answer := await self._allowed_ahead(tool, tool_use, decision)) is not None:
-                self.emit(Decided(str(tool_use["id"]), tool.name, "allow", "You allowed it with a call before it."))
+                self.emit(Decided(str(tool_use["id"]), tool.name, "allow", ALLOWED_WITH_ANOTHER))
                 return answer
             return await self._ask_user(tool, tool_use, decision, forced=forced)
 

@@ -24,7 +24,7 @@ from cellwright.kernel.chat.overview import Overview, overview_or_none
 from cellwright.kernel.pages.comm import PageError, optional
 from cellwright.kernel.run.idle_kernel import loses_output
 from cellwright.model.credentials import is_scripted
-from cellwright.model.models import EFFORTS, limits
+from cellwright.model.models import EFFORTS, limits, model_name
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS
 
 if TYPE_CHECKING:
@@ -131,13 +131,6 @@ class Choices:
             return self._mode(mode) == mode
         except CellwrightError:
             return False
-
-
-def model_name(model: str) -> str:
-    """A model's name for people: `claude-opus-5-5` is `Opus 5.5`; the day of a release is left out."""
-    family, *version = model.removeprefix("claude-").split("-")
-    version = [part for part in version if len(part) < 8]
-    return f"{family.capitalize()} {'.'.join(version)}".strip() if model.startswith("claude-") else model
 
 
 def _problem(value: Callable[[], object]) -> str:

@@ -32,9 +32,11 @@ LEAVE = ("/exit", "/quit")
 
 
 KEYS = """\
-Enter sends, Alt-Enter begins a new line, Tab completes / and @,
-Ctrl-R finds old prompts, Shift-Tab changes the mode, ! begins a command of your own.
-While Claude works: Escape stops it, what you send reaches it with its next step, Ctrl-O shows results whole."""
+Enter      send                       Alt-Enter  new line
+Tab        complete / and @           Shift-Tab  change the mode
+Ctrl-R     find an earlier prompt     Ctrl-O     show results and thinking whole
+Escape     stop Claude                Ctrl-D     leave
+While Claude works, what you send reaches it with its next step."""
 
 
 class Session(Protocol):

@@ -39,7 +39,6 @@ DIM = "ansibrightblack"
 
 _STYLES = {
     "prompt": "bold",
-    "bottom-toolbar mode": "ansicyan",
     "completion-menu": "bg:default",
     "completion-menu.completion": "noinherit",
     "completion-menu.completion.current": "reverse",
@@ -48,10 +47,15 @@ _STYLES = {
 }
 
 
-def _style(dim: str) -> Style:
+def _style(dim: str, accent: str) -> Style:
     quiet = ("placeholder", "completion-menu.meta.completion", "completion-menu.meta.completion.current")
     return Style.from_dict(
-        {"bottom-toolbar": f"noreverse {dim}", **_STYLES, **dict.fromkeys(quiet, f"noinherit {dim}")}
+        {
+            "bottom-toolbar": f"noreverse {dim}",
+            "bottom-toolbar mode": f"bold {accent}",
+            **_STYLES,
+            **dict.fromkeys(quiet, f"noinherit {dim}"),
+        }
     )
 
 
@@ -70,7 +74,7 @@ Suggest = Callable[[str], Sequence[Suggestion]]
 class PromptLine:
     """Reads prompts. `status` gives the mode and the rest of the line below; `cycle_mode` and `toggle_details` are keys.
 
-    `dim` is the colour of what is less important.
+    `dim` is the colour of what is less important, `accent` that of the mode ("": the text's own).
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class PromptLine:
         screen: Output | None = None,
         monochrome: bool = False,
         dim: str = DIM,
+        accent: str = "",
     ) -> None:
         self._status = status
         self._session: PromptSession[str] = PromptSession(
@@ -97,7 +102,7 @@ class PromptLine:
             key_bindings=_keys(cycle_mode, toggle_details),
             bottom_toolbar=self._toolbar,
             placeholder=[("class:placeholder", PLACEHOLDER)],
-            style=_style(dim),
+            style=_style(dim, accent),
             color_depth=ColorDepth.MONOCHROME if monochrome else None,
             enable_open_in_editor=True,
             erase_when_done=True,

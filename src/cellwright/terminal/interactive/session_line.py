@@ -13,7 +13,7 @@ from cellwright.commands.model_and_mode import IN_FORCE
 from cellwright.config.settings.option_table import CHOSEN
 from cellwright.conversation.resolve_options import mode_of, model_of
 from cellwright.errors import CellwrightError
-from cellwright.model.models import limits
+from cellwright.model.models import limits, model_name
 from cellwright.permissions.modes import MODE_LABELS
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.terminal.interactive.picker import PickerRow, pick
@@ -60,7 +60,8 @@ class SessionLine:
         self._keys = keys
         self._look = look
         self._details = details
-        dim = theme_named(look.theme).styles["dim"]
+        theme = theme_named(look.theme)
+        dim = theme.styles["dim"]
         self._dim = dim if dim.startswith("#") else DIM
         self._files = ProjectFiles(conversation.cwd, lambda: conversation.in_force.settings.respect_gitignore)
         self._line = PromptLine(
@@ -71,6 +72,7 @@ class SessionLine:
             history=sessions_folder(conversation.cwd) / "prompt-history" if keep_history else None,
             monochrome=look.theme in ("none", "high-contrast"),
             dim=self._dim,
+            accent=theme.accent,
         )
 
     def read(self) -> str:
@@ -126,7 +128,7 @@ class SessionLine:
             model = model_of(self._options(), in_force.settings, in_force.environment)
         except CellwrightError as error:
             return "", error.message
-        parts = [model]
+        parts = [model_name(model)]
         size = limits(model)
         if session.encoded and size.known:
             parts.append(f"{context_tokens(session) / size.context_window:.0%} context")

@@ -95,7 +95,8 @@ def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look:
     asker = Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time)
     if not streams.draws_on(screen):
         return asker
-    asker = replace(asker, draw=preview_drawer(screen, look), compact=look.compact)
+    draw_markdown = markdown_drawer(screen, look)
+    asker = replace(asker, draw=preview_drawer(screen, look), draw_markdown=draw_markdown, compact=look.compact)
     if not reads_keys(streams.stdin):
         return asker
     from cellwright.terminal.interactive.answer_menu import choose
@@ -123,6 +124,21 @@ def preview_drawer(screen: TextIO, look: Look) -> Callable[[Preview], None]:
 
     def draw(preview: Preview) -> None:
         theme.console(screen).print(drawn_preview(preview, theme, compact=look.compact))
+
+    return draw
+
+
+def markdown_drawer(screen: TextIO, look: Look) -> Callable[[str], None]:
+    """Draw a text of Claude's on `screen` as its answers are, indented."""
+    from rich.padding import Padding
+
+    from cellwright.terminal.views.markdown_view import drawn_markdown
+    from cellwright.terminal.views.themes import theme_named
+
+    theme = theme_named(look.theme)
+
+    def draw(text: str) -> None:
+        theme.console(screen).print(Padding(drawn_markdown(text, theme), (0, 0, 0, 2)))
 
     return draw
 

@@ -38,7 +38,6 @@ from cellwright.events import (
     ToolInputDelta,
     ToolProgress,
     ToolStart,
-    TurnChanged,
     TurnEnd,
     UserPrompt,
 )
@@ -208,7 +207,7 @@ class LiveView(Struct):
             case TodosChanged():
                 self._todos_changed()
             case ModeChanged():
-                self._print(f"Mode: {event.mode}", "hunk")
+                self._print(run_lines.mode(event), "hunk")
             case Steered(state="waiting"):
                 self._print(f"Queued for the next step: {visible_line(event.text, 1_000)}", "dim")
             case Steered(state="delivered"):
@@ -222,8 +221,6 @@ class LiveView(Struct):
             case NumbersTraced() if event.numbers and (event.marked or self._state.calls):
                 # without a call there was nowhere to see a number
                 self._print_foot(run_lines.numbers(event))
-            case TurnChanged() if event.counts:
-                self._print_foot(run_lines.changed(event))
             case RunEnd():
                 self._run_end(event)
             case _:
@@ -300,7 +297,7 @@ class LiveView(Struct):
         running, item = self._running.pop(event.tool_use_id, None), self._state.calls[event.tool_use_id]
         if not self._running:
             self._now("waiting for the answer")
-        if run_lines.shows_in_the_list(event):
+        if run_lines.is_shown_already(event, item):
             return
         ended = run_lines.ended_call(event, item)
         style = run_lines.STATUS[event.status][1]
@@ -324,7 +321,8 @@ class LiveView(Struct):
     def _todos_changed(self) -> None:
         head, *lines = run_lines.todo_lines(self._state, TODO_MARKS)
         styled = [Text(line, self.theme.styles[TODO_STYLES[line.lstrip()[0]]]) for line in lines]
-        self._print_above(Group(Text(head, self.theme.styles["title"]), *styled))
+        apart = [] if self.compact or not self._above else [Text()]
+        self._print_above(Group(*apart, Text(head, self.theme.styles["title"]), *styled))
 
     def _retry(self, event: Retrying) -> None:
         # what is on the screen stays, greyed: nobody loses what they are reading
@@ -343,7 +341,7 @@ class LiveView(Struct):
         self.pause()
         for notice in run_lines.repeated(self._state):
             self._notice(notice)
-        self._print_foot(run_lines.footer(event, self._state.model))
+        self._print_foot(run_lines.footer(event, self._state))
 
     def _notice(self, notice: Notice) -> None:
         self._print(visible_line(notice.message, 1_000), "dim" if notice.level == "info" else notice.level)

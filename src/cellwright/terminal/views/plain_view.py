@@ -25,7 +25,6 @@ from cellwright.events import (
     TodosChanged,
     ToolEnd,
     ToolStart,
-    TurnChanged,
     TurnEnd,
     UserPrompt,
 )
@@ -164,7 +163,7 @@ class CallLines:
                 for line in run_lines.todo_lines(self._state, MARKS):
                     self._print(line)
             case ModeChanged():
-                self._print(f"Mode: {event.mode}")
+                self._print(run_lines.mode(event))
             case Steered(state="delivered"):
                 self._print(f"You: {visible_line(event.text, 1_000)}")
             case ContextAttached() if run_lines.context_line(event):
@@ -177,12 +176,10 @@ class CallLines:
                 self._print(visible_line(compacted_line(event), 1_000))
             case NumbersTraced() if event.numbers:
                 self._print(run_lines.numbers(event))
-            case TurnChanged() if event.counts:
-                self._print(run_lines.changed(event))
             case RunEnd():
                 for notice in run_lines.repeated(self._state):
                     self._notice(notice)
-                self._print(run_lines.footer(event, self._state.model))
+                self._print(run_lines.footer(event, self._state))
             case _:
                 pass  # no news for somebody who reads a log
 
@@ -190,7 +187,7 @@ class CallLines:
         self._print(f"{notice.level}: {visible_line(notice.message, 1_000)}")
 
     def _call_ended(self, event: ToolEnd, item: CallItem) -> None:
-        if run_lines.shows_in_the_list(event):
+        if run_lines.is_shown_already(event, item):
             return
         title = run_lines.ended_title(item.call, event) if item.call else event.name
         self._print(f"* {title}: {run_lines.outcome(event)}")

@@ -13,15 +13,17 @@ from cellwright.agent.tool import AccessKind
 from cellwright.events import (
     Call,
     ContextAttached,
+    ModeChanged,
     Notice,
     NumbersTraced,
     Retrying,
     RunEnd,
     ToolEnd,
     ToolStatus,
-    TurnChanged,
     step_title,
 )
+from cellwright.model.models import model_name
+from cellwright.permissions.modes import MODE_LABELS
 from cellwright.telemetry.run_state import CallItem, RunState
 from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.views.terminal_text import Style
@@ -192,15 +194,19 @@ class EndedCall(Struct, frozen=True):
 
 
 def ended_call(end: ToolEnd, item: CallItem) -> EndedCall:
-    """Word a call that has ended for a terminal that draws: no time below a second, a denial in one line."""
-    title = _drawn_title(item.call, end) if item.call else end.name
+    """Word a call that has ended for a terminal that draws: no time below a second, a denial in one line.
+
+    Of a call whose card the user has answered here, nothing that stands there is said again.
+    """
+    has_card = _has_card(item)
+    title = _drawn_title(item.call, end, has_card=has_card) if item.call else end.name
     took = seconds(end.duration_ms / 1000) if end.duration_ms >= SHOWN_SECONDS * 1000 else ""
     below: tuple[tuple[str, Style], ...] = ()
     match end.status:
         case "success":
-            facts = [found(end) or _answers(end) or _changed_lines(end), took]
+            facts = [_given(end, has_card=has_card) if item.call else "", took]
         case "denied":
-            facts = [": ".join(filter(None, ("denied", _denial(end))))]
+            facts = [": ".join(filter(None, (_DENIED.get(end.name, "denied"), _denial(end))))]
         case _:
             code = _exit_code(end)
             facts = [STATUS[end.status][0] if code is None else f"exit {code}", took]
@@ -208,15 +214,32 @@ def ended_call(end: ToolEnd, item: CallItem) -> EndedCall:
     return EndedCall(title, ", ".join(filter(None, facts)), below)
 
 
-def _drawn_title(call: Call, end: ToolEnd) -> str:
+def _has_card(item: CallItem) -> bool:
+    """Return whether a card of the call was answered on this terminal."""
+    return any(answer is not None and answer.by in ("terminal", "input") for _, answer in item.questions)
+
+
+def _drawn_title(call: Call, end: ToolEnd, *, has_card: bool) -> str:
     done = end.status == "success"
     if call.name == "Bash":
         said = call.tool_use["input"].get("description")
+        if has_card and (said or end.status == "denied"):
+            return visible_line(str(said or "Run a shell command"))
         return visible_line(call.title if said else f"{'Run' if end.status == 'denied' else 'Ran'} {call.title}")
+    if call.name == "AskUserQuestion" and has_card:
+        return _answers(end) if done else "Question"
     title = ended_title(call, end)
     return (
         visible_line(step_title(call.name, call.title, finished=True)) if done and title == call_title(call) else title
     )
+
+
+def _given(end: ToolEnd, *, has_card: bool) -> str:
+    if end.name == "ExitPlanMode":
+        return "approved"
+    if has_card and (end.name == "AskUserQuestion" or _changed_lines(end)):
+        return ""
+    return found(end) or _answers(end) or _changed_lines(end)
 
 
 def _answers(end: ToolEnd) -> str:
@@ -239,7 +262,10 @@ def _exit_code(end: ToolEnd) -> int | None:
     return code if isinstance(code, int) and end.status == "error" and code else None
 
 
-_NO_REASON = "the user said no"
+_DENIED = {"ExitPlanMode": "keep planning", "AskUserQuestion": "dismissed"}
+"""The words for a no to what is no permission, as the answer is called."""
+
+_NO_REASONS = ("the user said no", "continue planning", "the question was dismissed")
 
 
 def _denial(end: ToolEnd) -> str:
@@ -248,7 +274,7 @@ def _denial(end: ToolEnd) -> str:
     reason = (lines or [""])[0].removeprefix(f"{end.name} was not allowed: ")
     for beginning in ("The user did not answer:", "The user does not approve the plan yet:"):
         reason = reason.removeprefix(beginning).strip()
-    return "" if reason == _NO_REASON else visible_line(reason, 200)
+    return "" if reason in _NO_REASONS else visible_line(reason, 200)
 
 
 def _went_wrong(end: ToolEnd, *, has_code: bool) -> tuple[tuple[str, Style], ...]:
@@ -298,9 +324,12 @@ def result_lines(end: ToolEnd) -> list[str]:
     return lines
 
 
-def shows_in_the_list(end: ToolEnd) -> bool:
-    """Return whether all that the call did is in the list of todos."""
-    return keeps_the_list(end.name) and end.status == "success"
+def is_shown_already(end: ToolEnd, item: CallItem) -> bool:
+    """Return whether all that the call did is on the screen: in the list of todos, or as answers to several questions."""
+    answers = (end.display or {}).get("answers")
+    is_answered = isinstance(answers, Mapping) and len(answers) > 1
+    here = any(answer is not None and answer.by == "terminal" for _, answer in item.questions)
+    return end.status == "success" and (keeps_the_list(end.name) or (is_answered and here))
 
 
 def todo_lines(state: RunState, marks: Mapping[str, str]) -> list[str]:
@@ -327,9 +356,9 @@ def retry(event: Retrying) -> str:
     return f"{event.code}: {visible_line(event.message, 200)} Trying again {wait} ({event.attempt} of {event.max_attempts})."
 
 
-def changed(event: TurnChanged) -> str:
-    """Describe what the run changed, and how it is taken back."""
-    return f"{event.counts} (/undo reverts it)"
+def mode(event: ModeChanged) -> str:
+    """Name the mode that holds from now on, as the line below the prompt does."""
+    return f"Mode: {MODE_LABELS[event.mode][0] if event.mode in MODE_LABELS else event.mode}"
 
 
 def numbers(event: NumbersTraced) -> str:
@@ -338,15 +367,29 @@ def numbers(event: NumbersTraced) -> str:
     return f"{event.summary}: {named} (/numbers lists their sources)" if named else event.summary
 
 
-def footer(end: RunEnd, model: str) -> str:
-    """Model, requests, tokens, cost and time of a run."""
-    tokens = sum(
-        end.usage.get(name) or 0
-        for name in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    )
-    cost = "cost unknown" if end.cost_usd is None else dollars(end.cost_usd)
-    if end.cost_usd is not None and end.session_cost_usd is not None and end.session_cost_usd - end.cost_usd > 0.00005:
-        cost += f" (session {dollars(end.session_cost_usd)})"
-    requests = "1 request" if end.requests == 1 else f"{end.requests} requests"
-    parts = [model, requests, f"{tokens:,} tokens", cost, seconds(end.duration_ms / 1000)]
-    return " · ".join(part for part in parts if part)
+_ENDS = {
+    "interrupted": "Stopped",
+    "max_turns": "Stopped: step limit reached",
+    "budget": "Stopped: budget reached",
+    "max_tokens": "Stopped: answer too long",
+    "refusal": "Refused",
+}
+_INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def footer(end: RunEnd, state: RunState) -> str:
+    """The end of a run as a cell's footer has it: how it ended, time, model, cost, changes. /cost has the tokens."""
+    cost = dollars(end.cost_usd) if end.cost_usd else ""
+    if end.cost_usd is None:
+        sent, out = (sum(end.usage.get(name) or 0 for name in names) for names in (_INPUT, ("output_tokens",)))
+        cost = f"{sent:,} tokens in, {out:,} out" if out else ""
+    changes = state.changes.counts if state.changes is not None else ""
+    how = _ENDS.get(end.stop_reason, "Done" if end.error is None else "Failed")
+    parts = [
+        how,
+        seconds(end.duration_ms / 1000),
+        model_name(state.model),
+        cost,
+        f"{changes} (/undo)" if changes else "",
+    ]
+    return " · ".join(filter(None, parts))

@@ -29,7 +29,7 @@ _CODE = lazy_pattern(r"(?<!`)`([^`\n]+)`(?!`)")
 
 class Theme(Struct, frozen=True, kw_only=True):
     """Styles by their use. `added` and `removed` are those of a diff's lines, of their signs, and of words that changed.
-    `prompt` is that of the user's own words.
+    `prompt` is that of the user's own words. `accent` is a colour; "" where the terminal's own may not be readable.
 
     `is_dark`: of 256 colours none is as quiet as its lines are, so there only the changed words have a background.
     """
@@ -42,6 +42,7 @@ class Theme(Struct, frozen=True, kw_only=True):
     added_words: str = "bold underline"
     removed_words: str = "bold underline"
     prompt: str = "bold"
+    accent: str = ""
     is_coloured: bool = True
     is_dark: bool = False
 
@@ -116,7 +117,7 @@ def _own(styles: Mapping[Style, str], accent: str) -> dict[str, object]:
         "markdown.table.border": styles["dim"],
         "markdown.table.header": "bold",
     }
-    return {"styles": {**_ANSI_STYLES, **styles}, "markdown": markdown}
+    return {"styles": {**_ANSI_STYLES, **styles}, "markdown": markdown, "accent": accent}
 
 
 def _dark(good: str, bad: str, **lines: str) -> Theme:
