@@ -130,7 +130,7 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
     this.clear();
     this.run = run;
     const left = run && isInIdleCell(this.node);
-    const text = String(model.data[MARKDOWN]).replace(left ? WORKING : "", "").trim();
+    const text = ((model.data[MARKDOWN] ?? "") as string).replace(left ? WORKING : "", "").trim();
     const renderer = this.markdown();
     if (text) this.node.append(renderer.node);
     if (left) this.node.append(element("div", {}, element("em", {}, "The kernel ended before Claude had finished.")));

@@ -41,7 +41,7 @@ export function header(deps: HeaderDeps): Header {
   return {
     node,
     update(chat) {
-      const name = revealed(chat.state?.session.title || trans.__("Claude"));
+      const name = revealed(chat.state?.session.title ?? "") || trans.__("Claude");
       if (name !== title.title) title.replaceChildren(...sentence(name));
       title.title = name;
       badge.hidden = chat.state?.scripted !== true;

@@ -42,7 +42,7 @@ export function resultWithFiles(text: string): Child[] | null {
 /** Inline parts, with what opens and closes a bracket or a sentence kept on the line of its link. */
 export function glued(parts: Child[]): Child[] {
   const kept: Child[] = [];
-  const cut = (pattern: RegExp, text?: Child): string => (typeof text === "string" && pattern.exec(text)?.[0]) || "";
+  const cut = (pattern: RegExp, text?: Child): string => (typeof text === "string" ? (pattern.exec(text)?.[0] ?? "") : "");
   parts.forEach((part, at) => {
     if (!(part instanceof HTMLElement && part.classList.contains("file-link"))) {
       kept.push(part);
