@@ -8,7 +8,7 @@ time once, when `EventLog.emit` admits it; before that `seq` is 0.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -570,6 +570,11 @@ def change_words(files: int, cells: int) -> str:
     return ", ".join(f"{number} {noun}{'s' if number > 1 else ''}" for number, noun in counts if number)
 
 
+def ran_code(effects: Iterable[str]) -> bool:
+    """True if one of these titles of calls is of code that ran in the user's kernel."""
+    return any(effect.startswith(("Python:", "NotebookRun:")) for effect in effects)
+
+
 class TurnChanged(LoggedEvent, frozen=True):
     """The changes made by the run, before its `RunEnd`; `turn` is the number by which it can be taken back.
 
@@ -582,6 +587,11 @@ class TurnChanged(LoggedEvent, frozen=True):
     cells: tuple[Changed, ...] = ()
     effects: tuple[str, ...] = ()
     not_kept: tuple[str, ...] = ()
+
+    @property
+    def ran_code(self) -> bool:
+        """True if code ran in the kernel, which may have changed variables."""
+        return ran_code(self.effects)
 
     @property
     def counts(self) -> str:

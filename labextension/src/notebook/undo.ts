@@ -9,7 +9,7 @@ import { addPageStyle } from "../page";
 import type { UndoPlace } from "../transcript/items/undo_offers";
 import { undoOffers } from "../transcript/items/undo_offers";
 import { TRANSCRIPT_TYPE } from "../transcript/protocol";
-import { revealed } from "../transcript/visible_text";
+import { sentence } from "../transcript/visible_text";
 import type { CellModel } from "./cell_language";
 import { notebookLinks } from "./notebook_links";
 import css from "./undo.css";
@@ -20,7 +20,8 @@ const ANSWERS = ".jp-Cell, .run";
 
 export type KernelRequest = (method: string, params: JsonObject) => Promise<unknown>;
 
-type UndoableTurn = { session: string; turn: number };
+/** `variables`: it changed these at most, which come back while the kernel has a copy. */
+type UndoableTurn = { session: string; turn: number; variables: boolean };
 export type UndoableTurns = { session: string; turns: number[] };
 /** `failed` says what was not done after all; absent where the kernel is older. */
 type UndoPreview = { title: string; text: string; does_something: boolean; conflicts: boolean; failed?: string[] };
@@ -56,7 +57,7 @@ export class UndoButtons {
 
 function canBeUndone(turn: UndoableTurn, there: UndoableTurns | null): boolean {
   // of another session's turn the kernel says why it cannot be undone here
-  return there !== null && (turn.session !== there.session || there.turns.includes(turn.turn));
+  return there !== null && (turn.session === there.session ? there.turns.includes(turn.turn) : !turn.variables);
 }
 
 /** The session of the kernel, and its turns that can be taken back; null where it does not say. */
@@ -70,8 +71,10 @@ export async function undoableTurns(ask: KernelRequest): Promise<UndoableTurns |
 
 function turnOf(outputs: CellModel["outputs"]): UndoableTurn | null {
   for (let index = 0; index < (outputs?.length ?? 0); index++) {
-    const metadata = (outputs?.get(index).metadata as { cellwright?: { session?: unknown; undo?: unknown } } | undefined)?.cellwright;
-    if (typeof metadata?.session === "string" && typeof metadata.undo === "number") return { session: metadata.session, turn: metadata.undo };
+    const metadata = outputs?.get(index).metadata as { cellwright?: Record<"session" | "undo" | "undo_variables", unknown> } | undefined;
+    const { session, undo, undo_variables } = metadata?.cellwright ?? {};
+    const turn = undo ?? undo_variables;
+    if (typeof session === "string" && typeof turn === "number") return { session, turn, variables: undo === undefined };
   }
   return null;
 }
@@ -144,7 +147,7 @@ export function undoButton(turn: UndoableTurn, ask: KernelRequest, answer: HTMLE
 
 async function preview(offer: Offer): Promise<void> {
   const { host, turn, ask } = offer;
-  const shown = await requestPreview(offer, () => ask("undo_turn", { ...turn, preview: true }));
+  const shown = await requestPreview(offer, () => ask("undo_turn", { session: turn.session, turn: turn.turn, preview: true }));
   if (!shown) return;
   const leave = (): void => {
     host.replaceChildren();
@@ -173,7 +176,7 @@ async function preview(offer: Offer): Promise<void> {
 
 function applyButton(label: string, offer: Offer, force: boolean, key = ""): HTMLElement {
   return cardButton(label, () => {
-    void requestPreview(offer, () => offer.ask("undo_turn", { ...offer.turn, preview: false, force })).then((done) => {
+    void requestPreview(offer, () => offer.ask("undo_turn", { session: offer.turn.session, turn: offer.turn.turn, preview: false, force })).then((done) => {
       if (!done) return;
       const failed = done.failed?.length ? ` But: ${done.failed.join(" ")}` : "";
       showMessage(offer.host, `${done.title}.${failed} %claude /redo restores it.`);
@@ -217,7 +220,7 @@ function showMessage(host: HTMLElement, text: string, ...beside: HTMLElement[]):
 function textElement(tag: "button" | "strong" | "pre" | "span", text: string): HTMLElement {
   const node = document.createElement(tag);
   if (node instanceof HTMLButtonElement) node.type = "button";
-  node.textContent = revealed(text);
+  node.append(...sentence(text));
   return node;
 }
 

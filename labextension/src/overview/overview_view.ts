@@ -3,7 +3,7 @@
 import type { Disposable, Mount, PanelDeps } from "../panel_view";
 import { button, element, setText } from "../transcript/dom";
 import { dollars, wholeSeconds } from "../transcript/format";
-import { revealed } from "../transcript/visible_text";
+import { revealed, sentence } from "../transcript/visible_text";
 import css from "./overview.css";
 import type { KernelOverview, KernelRow, OverviewFeed, OverviewRun, OverviewTask } from "./overview_feed";
 import { inOrder, nameOf } from "./overview_feed";
@@ -87,11 +87,11 @@ class OverviewView implements Disposable {
     const open = button(name, () => { this.go(row, "notebook", overview?.runs[0]); }, {
       class: "name", "data-key": `${row.id} open`, title: trans.__("Open %1", name),
     });
-    const title = overview?.session.title && revealed(overview.session.title);
+    const title = overview?.session.title;
     const head = element("div", { class: "head" }, open, element("span", { class: "facts" }, factsOf(row)));
     const item = element("li", { class: "kernel-row", "data-state": stateOf(row) }, head);
     // a session that nobody has named has the name of its prompt
-    if (title && title !== (overview.runs[0] ?? overview.last)?.title) item.append(element("p", { class: "session-title" }, title));
+    if (title && title !== (overview.runs[0] ?? overview.last)?.title) item.append(element("p", { class: "session-title" }, ...sentence(title)));
     if (!overview) item.append(element("p", { class: "quiet" }, row.state === "busy" ? trans.__("A cell is running; the session shows when it is done.") : trans.__("Connecting…")));
     else item.append(this.lines(row, overview, name));
     return item;
@@ -108,7 +108,7 @@ class OverviewView implements Disposable {
     const question = run.state === "asking" ? questions[0] : undefined;
     const state = element("span", { class: "state" });
     this.clock(() => { setText(state, this.runState(run)); });
-    const line = element("li", { class: "line", "data-state": run.state }, element("span", { class: "what" }, placed(run)), state);
+    const line = element("li", { class: "line", "data-state": run.state }, element("span", { class: "what" }, ...placed(run)), state);
     const acts = element("span", { class: "acts" }, this.stopButton(row, run.id, run.title, name));
     if (question) {
       line.append(element("span", { class: "question" }, revealed(question.title), " ", element("code", {}, revealed(question.about))));
@@ -130,7 +130,7 @@ class OverviewView implements Disposable {
   private endLine(last: OverviewRun | null): HTMLElement {
     const state = element("span", { class: "state" });
     this.clock(() => { setText(state, last ? this.endState(last) : this.deps.trans.__("idle")); });
-    const what = last ? [element("span", { class: "what" }, placed(last))] : [];
+    const what = last ? [element("span", { class: "what" }, ...placed(last))] : [];
     return element("li", { class: "line", "data-state": last?.state ?? "idle" }, ...what, state);
   }
 
@@ -195,8 +195,8 @@ function folderOf({ path, type }: KernelRow): string {
   return type === "notebook" && path.includes("/") ? revealed(path.slice(0, path.lastIndexOf("/"))) : "";
 }
 
-function placed(run: OverviewRun): string {
-  return run.place.startsWith("[") ? `${run.place} ${revealed(run.title)}` : revealed(run.title);
+function placed(run: OverviewRun): Node[] {
+  return sentence(run.place.startsWith("[") ? `${run.place} ${run.title}` : run.title);
 }
 
 export function statusOf(rows: readonly KernelRow[], loaded: boolean, words: (text: string, ...more: (string | number)[]) => string): string {

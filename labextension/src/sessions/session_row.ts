@@ -2,7 +2,7 @@
 
 import { element } from "../transcript/dom";
 import { dollars } from "../transcript/format";
-import { revealed, visibleText } from "../transcript/visible_text";
+import { revealed, sentence, visibleText } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { SessionEntry } from "../transport/chat_protocol";
 
@@ -13,7 +13,7 @@ export type RowState = { readonly id: string; readonly position: number; readonl
 
 /** The option of the list; its `.more` opens the menu for a mouse, the keyboard has keys for that. */
 export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, current, now }: RowState): HTMLElement {
-  const title = element("span", { class: "title" }, titleOf(entry, trans));
+  const title = element("span", { class: "title" }, ...sentence(entry.title || trans.__("Untitled")));
   const head = element("div", { class: "head" }, title, ...badges(entry, trans, current));
   head.append(element("span", { class: "more", "aria-hidden": "true", title: trans.__("Rename, fork, export, delete…") }, "⋯"));
   const about = element("div", { class: "about" }, ...facts(entry, trans, now).flatMap((fact, index) => (index ? [" · ", fact] : [fact])));

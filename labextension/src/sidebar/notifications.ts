@@ -59,7 +59,8 @@ function isUnseen(run: Run, { page, panel }: { page: boolean; panel: boolean }, 
 
 /** Gives the words for a run that asks or has ended; null for any other. */
 export function notificationFor(state: RunState, words: string, run: string, kernel: string, trans: Trans): RunNotification | null {
-  const body = words.length > SHOWN_CHARS ? `${words.slice(0, SHOWN_CHARS)}…` : words;
+  const plain = words.replaceAll("`", "");
+  const body = plain.length > SHOWN_CHARS ? `${plain.slice(0, SHOWN_CHARS)}…` : plain;
   switch (state) {
     case "asking":
       return { title: trans.__("Claude waits for your answer"), body, run, kernel, urgent: true };

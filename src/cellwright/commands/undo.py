@@ -20,7 +20,7 @@ from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.kernel_copies import VariablesPlan
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Changed, change_words
+from cellwright.events import Changed, change_words, ran_code
 from cellwright.features.branches.variables import NO_COPY
 from cellwright.features.conversation import Conversation
 from cellwright.sessions.session import Session
@@ -96,16 +96,12 @@ async def plan_variables(
     found = await variables.plan([(session.id, turn.number) for turn in plan.turns], force=force)
     if found is not None:
         return found
-    changed = any(effect.startswith(_CHANGES_VARIABLES) for turn in plan.turns for effect in turn.effects)
-    return VariablesPlan(note=NO_COPY) if changed else NO_VARIABLES
+    return VariablesPlan(note=NO_COPY) if any(ran_code(turn.effects) for turn in plan.turns) else NO_VARIABLES
 
 
 async def _apply_variables(conversation: Conversation, plan: VariablesPlan) -> list[str]:
     variables = conversation.features.variables
     return await variables.apply(plan) if variables is not None and plan.coming_back else []
-
-
-_CHANGES_VARIABLES = ("Python:", "NotebookRun:")
 
 
 NOT_UNDONE = "Cannot be undone"
@@ -399,7 +395,7 @@ def _nothing_to_undo(text: str, history: History, conversation: Conversation | N
     effects = [(turn, effect) for turn in reversed(history.only_effects()) for effect in turn.effects]
     sections = [Section(text)]
     variables = None if conversation is None else conversation.features.variables
-    if variables is not None and any(effect.startswith(_CHANGES_VARIABLES) for _, effect in effects):
+    if variables is not None and ran_code(effect for _, effect in effects):
         sections.append(Section("Variables", text=variables.why_not or NO_COPY))
     return CommandPage([*sections, *_effects(effects), *([_turns(history)] if history.turns else [])])
 

@@ -3,8 +3,9 @@
     {"cellwright": {"version": "0.1.0", "session": ID, "turn": 3, "model": …, "prompt_sha256": …, "recording": FILE,
                     "undo": 3, "numbers": {…}}}
 
-`undo` is the number by which the turn can be taken back, if it changed something. `numbers` is the record by which stale
-numbers of the answer are found (`features/numbers/stale.py`), if any came from a cell or a file.
+`undo` is the number by which the turn can be taken back, if it changed files or cells; `undo_variables` if it only ran
+code: variables come back while the kernel has a copy of them. `numbers` is the record by which stale numbers of the
+answer are found (`features/numbers/stale.py`), if any came from a cell or a file.
 
 Nothing private: no path but the recording's from the notebook's folder, no key, no name of a user.
 """
@@ -30,6 +31,7 @@ def provenance(
     prompt_sha256: str,
     recording: str | None,
     undo: int | None = None,
+    undo_variables: int | None = None,
 ) -> dict[str, Any]:
     """The metadata of an output; `recording` is the file that holds the turn, None where none does."""
     known = {
@@ -39,6 +41,7 @@ def provenance(
         PROMPT: prompt_sha256,
         "recording": recording,
         "undo": undo,
+        "undo_variables": undo_variables,
     }
     return {FIELD: {"version": VERSION, **{name: value for name, value in known.items() if value is not None}}}
 

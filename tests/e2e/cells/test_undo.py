@@ -52,7 +52,7 @@ def test_the_button_shows_first_then_takes_back_files_and_cells(notebook, model,
     expect(card).to_contain_text("notes.txt will be deleted")
     expect(card).to_contain_text("cell “tide = 4.5” will be restored · +1 −1")
     assert notes.exists()
-    book.screenshot("undo-turn")
+    book.screenshot("undo-turn", book.cell(1))
     expect(card.get_by_role("button", name="Undo", exact=True)).to_be_focused()
     page.keyboard.press("Escape")
     expect(undo_button(book)).to_be_focused()

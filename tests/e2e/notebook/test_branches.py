@@ -137,6 +137,7 @@ def test_a_turn_that_changed_three_variables_is_undone(notebook, model, tab):
     )
     book.run(2)
     book.wait_done(2)
+    expect(book.output(2).locator("footer").get_by_role("button", name="Undo", exact=True)).to_be_visible()
     book.run(3)
     card = book.asked_by_keys(3)
     for text in ("1 column → 2 as before", "2 items → 1 as before", "new, will be removed"):

@@ -40,7 +40,7 @@ def test_a_prompt_is_inserted_written_with_completions_and_run(notebook, model, 
     expect(prompt).to_have_attribute("spellcheck", "true")
     expect(prompt).to_have_attribute("data-language", "prompt")
     # the kernel has not loaded the package: what is typed has it do that
-    page.keyboard.type("don't (touch $ti")
+    page.keyboard.type("Don't change $ti")
     rows(page).first.wait_for()
     expect(rows(page).first).to_have_text("tide")
     expect(prompt).to_have_attribute("aria-activedescendant", rows(page).first.locator("..").get_attribute("id"))
@@ -48,7 +48,7 @@ def test_a_prompt_is_inserted_written_with_completions_and_run(notebook, model, 
     check_accessible(book.cell(1), "cm-content")
     check_accessible(page.locator(".cellwright-prompt-list"), "cellwright-palette")
     page.keyboard.press("Tab")
-    page.keyboard.type("), see @cell:")
+    page.keyboard.type(", see @cell:")
     rows(page).filter(has_text="cell:[1]").wait_for()
     expect(rows(page).filter(has_text="cell:2")).to_have_count(0)  # the prompt itself
     page.keyboard.press("Enter")
@@ -64,7 +64,7 @@ def test_a_prompt_is_inserted_written_with_completions_and_run(notebook, model, 
     page.keyboard.press("Shift+Enter")
     book.output(1).get_by_text("It is 3.5 m.").wait_for()
     book.wait_done(1)
-    assert sources(book)[1].rstrip() == "%%claude\ndon't (touch $tide ), see @cell:cell-0 and"
+    assert sources(book)[1].rstrip() == "%%claude\nDon't change $tide , see @cell:cell-0 and"
     assert all(set(cell["metadata"]) <= {"execution"} for cell in book.on_disk()["cells"])
 
 

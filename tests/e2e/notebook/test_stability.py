@@ -53,7 +53,7 @@ def test_numbers_of_an_answer_are_tested_from_its_footer(notebook, model, page, 
     test.scroll_into_view_if_needed()
     test.press("Enter")
     composer = page.locator(".cellwright-composer textarea.cellwright-prompt")
-    expect(composer).to_have_value(re.compile(r"/stability answer=[0-9a-f]{12}"))
+    expect(composer).to_have_value(re.compile(r'/stability answer="\w[^"]+"'))
     book.run(3)
     card = book.asked_by_keys(3)
     expect(card).to_contain_text("Test these numbers on resampled df?")

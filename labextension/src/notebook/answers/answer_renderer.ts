@@ -27,6 +27,8 @@ const FALLBACK_AFTER_MS = 1500;
 /** The end of a run may come a little later than what is saved of it. */
 const END_WITHIN_MS = 2000;
 const MARKDOWN = "text/markdown";
+/** The last line of an answer that was not over when it was saved (`saved_markdown.WORKING`). */
+const WORKING = /\*Claude is working…[^*]*\*\s*$/;
 const GONE: readonly string[] = ["restarting", "autorestarting", "dead"];
 
 type Drawing = typeof import("../../transcript/transcript");
@@ -127,14 +129,13 @@ export class AnswerRenderer extends Widget implements IRenderMime.IRenderer {
   private async fallBack(model: IRenderMime.IMimeModel, run = ""): Promise<void> {
     this.clear();
     this.run = run;
-    if (run && isInIdleCell(this.node)) {
-      this.node.append(element("div", {}, element("em", {}, "Claude was still working when this was saved.")));
-      return;
-    }
+    const left = run && isInIdleCell(this.node);
+    const text = ((model.data[MARKDOWN] ?? "") as string).replace(left ? WORKING : "", "").trim();
     const renderer = this.markdown();
-    this.node.append(renderer.node);
+    if (text) this.node.append(renderer.node);
+    if (left) this.node.append(element("div", {}, element("em", {}, "The kernel ended before Claude had finished.")));
     this.unmount = () => { renderer.dispose(); };
-    await renderer.renderModel(model);
+    if (text) await renderer.renderModel({ data: { [MARKDOWN]: text }, metadata: {}, trusted: model.trusted, setData: () => undefined });
   }
 
   private host(): HTMLElement {

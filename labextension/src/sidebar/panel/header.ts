@@ -1,7 +1,7 @@
 /** The panel's head: the session's title, where its kernel is, and what can be done with both. */
 
 import { button, element, setText } from "../../transcript/dom";
-import { revealed } from "../../transcript/visible_text";
+import { revealed, sentence } from "../../transcript/visible_text";
 import type { Trans } from "../../translation";
 import type { Chat } from "../../transport/chat";
 import type { IconName } from "../icons";
@@ -41,9 +41,9 @@ export function header(deps: HeaderDeps): Header {
   return {
     node,
     update(chat) {
-      const name = revealed(chat.state?.session.title ?? "");
-      setText(title, name === "" ? trans.__("Claude") : name);
-      title.title = title.textContent;
+      const name = revealed(chat.state?.session.title ?? "") || trans.__("Claude");
+      if (name !== title.title) title.replaceChildren(...sentence(name));
+      title.title = name;
       badge.hidden = chat.state?.scripted !== true;
       setText(place, placeText(chat, trans));
       setText(folder, chat.state ? revealed(shortFolder(chat.state.cwd)) : "");

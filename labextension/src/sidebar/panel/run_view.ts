@@ -171,13 +171,14 @@ export class RunView {
   }
 
   private offerUndo({ run, transcript: { changes } }: RunTranscript): void {
-    if (this.undoSettled || !changes || changes.files.length + changes.cells.length === 0) return;
+    if (this.undoSettled || !changes) return;
     this.undoSettled = true;
-    const turn = { session: run.session, turn: changes.turn };
+    const variables = changes.files.length + changes.cells.length === 0;
+    const turn = { session: run.session, turn: changes.turn, variables };
     const offer = (): void => {
       this.restarted.before(undoButton(turn, (method, params) => this.deps.request(method, params), this.host));
     };
-    if (!this.endedBefore) offer();
+    if (!this.endedBefore && !variables) offer();
     else void this.deps.canUndo(turn.session, turn.turn).then((can) => { if (can && !this.gone) offer(); });
   }
 

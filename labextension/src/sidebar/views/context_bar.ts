@@ -28,7 +28,8 @@ export const mountContextBar: Mount = (host, chat, deps) => {
 
   const draw = (): void => {
     const state = chat.connection === "connected" ? chat.state : null;
-    bar.hidden = !state;
+    // nothing was asked yet
+    bar.hidden = !state || !(state.session.context_tokens || state.session.cost_usd);
     if (state) drawSession(state.session);
     else if (!popover.hidden) close();
     const now = state ? [state.session.id, state.session.context_tokens, state.session.cost_usd, state.model].join() : "";

@@ -86,8 +86,8 @@ export function agentCard(agent: AgentItem, place: TranscriptContext): AgentView
 
 function factsOf(agent: AgentItem): string[] {
   const facts = [plural(agent.calls, "tool call")];
-  if (agent.tokens > 0) facts.push(`${count(agent.tokens)} tokens`);
   if (agent.cost !== null && agent.cost > 0) facts.push(dollars(agent.cost));
+  if (agent.tokens > 0) facts.push(`${count(agent.tokens)} tokens`);
   return facts;
 }
 

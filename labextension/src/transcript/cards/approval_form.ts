@@ -90,7 +90,7 @@ export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
   const buttons = (action: Choice["action"]): HTMLButtonElement[] =>
     ask.choices.filter((choice) => choice.action === action).map((choice, index) => {
       keys.set(choice.key, () => { take(choice); });
-      const kind = action === "deny" ? "deny" : index === 0 && "primary";
+      const kind = action === "deny" ? ask.kind !== "trust" && "deny" : index === 0 && "primary";
       return keyButton(choice.key, choiceLabel(ask, choice, words), () => { take(choice); }, kind);
     });
   const parts = { keys, why, card, edit, allowAll, deny, allowing: buttons("allow"), denying: buttons("deny") };

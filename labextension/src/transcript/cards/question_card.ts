@@ -279,6 +279,7 @@ function detail(ask: Pick<AskOp, "kind" | "detail" | "detail_kind">): HTMLElemen
     case "command":
     case "code":
     case "text": {
+      if (ask.kind === "trust") return element("p", { class: "detail", tabindex: "0" }, ...sentence(ask.detail));
       const label = ask.detail_kind === "text" ? "Details" : `The whole ${ask.detail_kind}`;
       const attributes = { class: "exact detail", tabindex: "0", role: "group", "aria-label": label };
       const node = element("pre", attributes);

@@ -140,7 +140,7 @@ function undoButton({ store, host }: TranscriptContext): { readonly node: HTMLBu
     node,
     settle() {
       if (!store.end) return;
-      if (withdraw || countsOf(store) === "") {
+      if (withdraw || !store.changes) {
         ended?.();
         return;
       }
@@ -184,9 +184,11 @@ function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTM
   const changed = countsOf(place.store);
   // a line above says the same of changes that have a diff
   if (changed && !diffsShow(place.store)) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` });
-  if (changed) facts.push(undo);
-  // a change has Undo
-  facts.push(...fewest(more.filter((node) => !node.hidden), LINKS - Number(changed !== ""), rest));
+  // of code that ran the page knows whether it can be undone
+  if (place.store.changes) facts.push(undo);
+  const links = more.filter((node) => !node.hidden);
+  // a change has Undo; in a panel one line has no room for the context sent, the last of them
+  facts.push(...fewest(links, Math.min(LINKS - Number(changed !== ""), links.length - Number(isInPanel(place))), rest));
   // the panel has it in sight all the time; while there is much room nobody asks
   const used = totals.window ? Math.round((100 * totals.context) / totals.window) : 0;
   if (used >= SHOWN_CONTEXT_PERCENT && !isInPanel(place)) facts.push({ text: `${used}% context` });
@@ -222,8 +224,9 @@ export function modelName(model: string): string {
 }
 
 /** "" for what is not known, and for nothing; the session's if it has cost more. */
-function costs({ end, totals }: TranscriptStore): { readonly cost: string; readonly session: string } {
-  const cost = (end ? end.cost_usd : totals.cost) ?? 0;
+function costs({ end, totals, items }: TranscriptStore): { readonly cost: string; readonly session: string } {
+  const agents = items.flatMap((item) => (item.kind === "tool" ? item.agents : []));
+  const cost = (end ? end.cost_usd : agents.reduce((sum, agent) => sum + (agent.cost ?? 0), totals.cost ?? 0)) ?? 0;
   const session = end?.session_cost_usd ?? 0;
   return { cost: cost > 0 ? dollars(cost) : "", session: cost > 0 && session > cost ? dollars(session) : "" };
 }

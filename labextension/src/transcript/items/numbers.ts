@@ -67,7 +67,8 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
     else if (drawn && stale) request(host, { action: "refresh", answer: drawn.answer, prompt: { title: `Refresh ${plural(stale.numbers.length, "number")}`, instructions: stale.refresh } });
   }, { class: "plain", title: "Ask Claude to write this answer anew with the current values", hidden: "" });
   const test = button("Test stability", () => {
-    request(host, { action: "command", command: `/stability answer=${drawn?.answer ?? ""}` });
+    const text = store.items.findLast((item) => item.kind === "text")?.text ?? "";
+    request(host, { action: "command", command: `/stability answer="${(text.match(/[\p{L}\p{N}_]+/gu) ?? []).slice(0, 8).join(" ")}"` });
   }, { class: "plain", title: "Write a command into Claude's panel that runs the code behind these numbers on resampled data", hidden: "" });
   let drawn: NumbersOp | null = null;
   let stale: StaleAnswer | undefined;

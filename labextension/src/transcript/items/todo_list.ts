@@ -43,7 +43,8 @@ export function todoList(store: TranscriptStore): ItemView {
   return {
     node,
     update() {
-      const { todos } = store;
+      // at the end nobody works on them any more
+      const todos = store.end ? store.todos.map((todo): Todo => (todo.status === "in_progress" ? { ...todo, status: "pending" } : todo)) : store.todos;
       foldWhenDone();
       if (todos === shown) return;
       shown = todos;

@@ -16,6 +16,7 @@ const IN_RESULT = new RegExp(`File "(?<file>[^"<>\\n]{1,400})", line (?<line>\\d
 /** Longer lines are data, and slow to look through. */
 const MAX_LINE_CHARS = 400;
 const MAX_RESULT_CHARS = 50_000;
+const OPENING = /[([{“‘"']+$/;
 const CLOSING = /^[)\]}.,;:!?”’"']+/;
 
 /** A span of code, as a link to the file that it names, where it names one. */
@@ -38,15 +39,23 @@ export function resultWithFiles(text: string): Child[] | null {
   return parts.some((part) => typeof part !== "string") ? parts : null;
 }
 
-/** Inline parts, with what closes a bracket or a sentence kept on the line of the link before it. */
+/** Inline parts, with what opens and closes a bracket or a sentence kept on the line of its link. */
 export function glued(parts: Child[]): Child[] {
   const kept: Child[] = [];
-  for (const part of parts) {
-    const link = kept.at(-1);
-    const [mark] = (typeof part === "string" && link instanceof HTMLElement && link.classList.contains("file-link") ? CLOSING.exec(part) : null) ?? [];
-    if (mark && link) kept.splice(-1, 1, element("span", { class: "glued" }, link, mark), (part as string).slice(mark.length));
-    else kept.push(part);
-  }
+  const cut = (pattern: RegExp, text?: Child): string => (typeof text === "string" ? (pattern.exec(text)?.[0] ?? "") : "");
+  parts.forEach((part, at) => {
+    if (!(part instanceof HTMLElement && part.classList.contains("file-link"))) {
+      kept.push(part);
+      return;
+    }
+    const before = kept.at(-1);
+    const opening = cut(OPENING, before);
+    if (opening) kept.splice(-1, 1, (before as string).slice(0, -opening.length));
+    const after = parts[at + 1];
+    const closing = cut(CLOSING, after);
+    if (closing) parts[at + 1] = (after as string).slice(closing.length);
+    kept.push(opening || closing ? element("span", { class: "glued" }, opening, part, closing) : part);
+  });
   return kept;
 }
 

@@ -105,7 +105,7 @@ describe("an answer in a notebook", () => {
     expect(renderer.node.textContent).toBe("its Markdown");
   });
 
-  it.each([["[ ]:", "Claude was still working when this was saved."], ["[*]:", "its Markdown"]])(
+  it.each([["[ ]:", "its MarkdownThe kernel ended before Claude had finished."], ["[*]:", "its Markdown"]])(
     "does not say that Claude works where a cell %s saved while it did runs no more",
     async (shown, expected) => {
       const prompt = document.createElement("div");

@@ -33,7 +33,7 @@ it("shows what it does, what that takes and its stream, folded", async () => {
   expect(text(stream, "strong")).toBe("a.py");
   expect(text(root, ".tool .status")).toBe("done");
   expect(text(root, ".tool > .fold .time")).toBe("4.0 s");
-  expect(text(root, ".agent .took")).toBe("1 tool call · 12k tokens · $0.012");
+  expect(text(root, ".agent .took")).toBe("1 tool call · $0.012 · 12k tokens");
   expect(find(root, ".agent .stop").hidden).toBe(true);
 });
 

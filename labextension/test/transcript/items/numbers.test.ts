@@ -147,12 +147,13 @@ describe("an answer", () => {
 
   it("offers to test numbers that code gave, by a command that the user sends", () => {
     offerPageActions();
-    const { host, numbers } = shown();
+    const { host, store, numbers } = shown();
+    store.items.push({ kind: "text", block: 0, text: "It **is** 2.4, not 31.8 %.", open: false, revision: 0 });
     const asked: unknown[] = [];
     host.addEventListener(ACTION_EVENT, (event) => asked.push((event as CustomEvent).detail));
     expect(numbers.buttons[3]?.hidden).toBe(false);
     numbers.buttons[3]?.click();
-    expect(asked).toEqual([{ action: "command", command: "/stability answer=a1" }]);
+    expect(asked).toEqual([{ action: "command", command: "/stability answer=\"It is 2 4 not 31 8\"" }]);
     numbers.dispose();
   });
 });

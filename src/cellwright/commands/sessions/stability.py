@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -94,7 +95,7 @@ def parse(text: str) -> tuple[Wish, bool]:
     (Wish(frame='df', label='churn', by='', resamples=20, seconds=60.0, seed=1, answer=''), False)
     """
     wish, yes = Wish(), False
-    for word in text.split():
+    for word in _quoted_words(text):
         name, is_option, value = word.partition("=")
         number = _number(value)
         match name.lower():
@@ -125,6 +126,13 @@ def checked(wish: Wish) -> Wish:
             message = f"{name} must be between {least:,} and {most:,.0f}, not {value:,}. {NOT_RUN}"
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     return wish
+
+
+def _quoted_words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quote is open
+        return text.split()
 
 
 def _number(text: str) -> float | None:

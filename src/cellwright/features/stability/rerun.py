@@ -46,6 +46,7 @@ from cellwright.features.stability.steps import (
 )
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import begins_turn
+from cellwright.text import lazy_pattern
 
 RESAMPLES = 50
 MOST_RESAMPLES = 1_000
@@ -70,7 +71,7 @@ NO_NUMBERS = (
 class Wish(Struct, frozen=True):
     """The user's words: names of a frame, a label column and a column of groups, the number of resamples, the seconds.
 
-    "" for what is to be chosen; a label "none" for no permutation. `answer` names an earlier answer by its hash.
+    "" for what is to be chosen; a label "none" for no permutation. `answer`: words of an earlier answer, or its hash.
     """
 
     frame: str = ""
@@ -428,7 +429,7 @@ def _ids(followed: Followed) -> list[str]:
 
 
 def _answer_in(messages: Sequence[bytes], name: str) -> tuple[int, str]:
-    """Return the last answer, or the one whose text has the hash `name`, and where its messages end."""
+    """Return the last answer, or that with the words `name` or the hash `name`, and where its messages end."""
     for at in reversed(range(len(messages))):
         message = json.loads(messages[at])
         if message["role"] != "assistant":
@@ -437,6 +438,16 @@ def _answer_in(messages: Sequence[bytes], name: str) -> tuple[int, str]:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         texts = [block["text"] for block in blocks if block.get("type") == "text"]
         for text in ("\n\n".join(texts), "".join(texts)):
-            if text and (not name or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12] == name):
+            if text and (
+                _words(name) in _words(text) or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12] == name
+            ):
                 return at, text
     return 0, ""
+
+
+def _words(text: str) -> str:
+    """The words of `text` alone, as the button at an answer's numbers quotes them."""
+    return " ".join(_WORD.findall(text))
+
+
+_WORD = lazy_pattern(r"\w+")

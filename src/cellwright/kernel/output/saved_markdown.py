@@ -69,7 +69,8 @@ def short_plain(text: str) -> str:
 
 
 CHECKED_NUMBERS = "Checked numbers of the answer before:"
-WORKING = "*Claude is working…*"
+WORKING = "*Claude is working… If the kernel has ended, this answer is unfinished.*"
+"""The end of an answer that is not over. A notebook that is saved then keeps it, whatever happens to its kernel."""
 BROKEN_OFF = "The connection broke. So far:"
 
 
@@ -192,7 +193,7 @@ class SavedTranscript:
         ]
         blocks = texts[-1]
         if self.state.todos and not self._quiet:
-            blocks.append(_task_list(self.state.todos))
+            blocks.append(_task_list(self._todos))
         if self.state.end is not None and (told := end_in_words(self.state.end)):
             word, message = told
             blocks.append(f"**{word}:** {escaped(message)}" if message else f"**{word}.**")
@@ -233,7 +234,7 @@ class SavedTranscript:
                 texts[-1].append(_plain_of(part))
         blocks = texts[-1]
         if self.state.todos and not self._quiet:
-            lines = [f"{MARKS[todo['status']]} {' '.join(str(todo['content']).split())}" for todo in self.state.todos]
+            lines = [f"{MARKS[todo['status']]} {' '.join(str(todo['content']).split())}" for todo in self._todos]
             blocks.append("\n".join([f"Todos: {describe_progress(self.state.todos)}", *lines]))
         if self.state.end is not None and (told := end_in_words(self.state.end)):
             blocks.append(": ".join(filter(None, told)))
@@ -244,6 +245,15 @@ class SavedTranscript:
         if not any(texts):
             blocks.append("No answer.")
         return [visible_controls("\n\n".join(blocks)) for blocks in texts]
+
+    @property
+    def _todos(self) -> list[Mapping[str, Any]]:
+        """The todos; at the end nobody works on them any more."""
+        over = self.state.end is not None
+        return [
+            {**todo, "status": "pending"} if over and todo["status"] == "in_progress" else todo
+            for todo in self.state.todos
+        ]
 
     @property
     def tells_error(self) -> bool:
@@ -290,19 +300,13 @@ class SavedTranscript:
         if not (state.model or tools):  # it could not begin: there is nothing to sum up
             return []
         facts = [state.model]
-        if tools:
-            facts.append(f"{tools} tool call{'s' if tools > 1 else ''}")
         if state.replayed:  # what follows was so when it was recorded
             return [*facts, "replayed, nothing was sent"]
         facts.append(_duration(end.duration_ms))
         if end.cost_usd is not None:
             facts.append(dollars(end.cost_usd))
-            if end.session_cost_usd is not None:
-                facts.append(f"session {dollars(end.session_cost_usd)}")
-        if state.turn is not None and state.turn.context_tokens:
-            facts.append(f"{state.turn.context_tokens:,} tokens of context")
         if state.changes is not None and state.changes.counts:
-            facts.append(f"{state.changes.counts} (/undo reverts it)")
+            facts.append(f"{state.changes.counts} (/undo)")
         return facts
 
     def _footnotes(self) -> list[tuple[str, Sequence[str]]]:

@@ -62,7 +62,7 @@ class RecordedRun:
     _session: str = field(default="", init=False)
     _model: str = field(default="", init=False)
     _turn: int | None = field(default=None, init=False)
-    _undo: int | None = field(default=None, init=False)
+    _changed: TurnChanged | None = field(default=None, init=False)
 
     @property
     def trust_checks(self) -> Sequence[kinds.TrustCheck]:
@@ -103,8 +103,8 @@ class RecordedRun:
                 self._played.on_event(event)
             if isinstance(event, RunEnd) and self._played is not None:
                 _say_what_differs(self._played, say)
-            if isinstance(event, TurnChanged) and event.counts and self._played is None:
-                self._undo = event.turn
+            if isinstance(event, TurnChanged) and self._played is None:
+                self._changed = event
             if isinstance(event, UserPrompt):
                 self._session, self._model, self._turn = event.session_id, event.model, self.turn_number()
                 if self.recorder is not None and self._played is None:
@@ -131,6 +131,7 @@ class RecordedRun:
         """Return the answer's provenance for the output that is saved; nothing before the run has begun."""
         if not self._session:
             return {}
+        changed = self._changed
         holds = self.replay if self._played is not None else self.recorder
         origin = self._played.turn.origin if self._played is not None else {}
         return provenance(
@@ -139,7 +140,8 @@ class RecordedRun:
             model=str(origin.get("model", self._model)),
             prompt_sha256=self.requested.key,
             recording=self.file_name(holds) if holds is not None else None,
-            undo=self._undo,
+            undo=changed.turn if changed is not None and changed.counts else None,
+            undo_variables=changed.turn if changed is not None and changed.ran_code and not changed.counts else None,
         )
 
     def _apply_choice(self, question: AnswerQuestion) -> None:

@@ -83,9 +83,9 @@ def write_title(transcript: Path, title: str, by: By = "user") -> str:
 
 
 def write_notebook(transcript: Path, notebook: Path, subject: str) -> None:
-    """Note the notebook that the session is held in, and name it after that and its `subject`. Raises `CellwrightError`."""
+    """Note the session's notebook, and name the session after its `subject`, else the notebook. Raises `CellwrightError`."""
     _add(transcript, {"notebook": notebook.name})
-    write_title(transcript, f"{notebook.stem}: {subject}" if subject else notebook.stem, "notebook")
+    write_title(transcript, subject or notebook.stem, "notebook")
 
 
 def write_tags(transcript: Path, tags: Iterable[str]) -> tuple[str, ...]:
