@@ -77,6 +77,7 @@ HELD: frozenset[str] = frozenset(
         "tools whose name more than 3 files quote",
         "test files named after no module or room",
         "imports of features by those who host them",
+        "asserts that hold a sentence",
     }
 )
 """The rows whose goal was reached: `--check` fails if one of them is lost, and names those that could stand here."""

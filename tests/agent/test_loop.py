@@ -66,7 +66,9 @@ def test_notices_about_one_file_are_one(scene):
     played = scene([say("one")])
     played.session.notices += ["/p/s.json: `a` is not a list.", "/p/s.json: `b` is not a list."]
     played.go_on("first")
-    assert [event.message for event in played.of(Notice)] == ["/p/s.json:\n- `a` is not a list.\n- `b` is not a list."]
+    assert [event.message.split("\n") for event in played.of(Notice)] == [
+        ["/p/s.json:", "- `a` is not a list.", "- `b` is not a list."]
+    ]
 
 
 def test_a_tool_is_run_and_its_result_goes_back(play):
@@ -168,7 +170,7 @@ def test_an_unforeseen_exception_is_told_to_claude(play):
         raise ZeroDivisionError("by zero")
 
     played = play([turn(use("break_down")), say("ok")], tools=[break_down])
-    assert played.results()[0]["content"] == "break_down raised ZeroDivisionError: by zero"
+    assert "ZeroDivisionError: by zero" in played.results()[0]["content"]
 
 
 @pytest.mark.parametrize("leaving", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
@@ -216,7 +218,7 @@ def test_a_long_result_is_cut_and_says_so(play):
     content = played.results()[0]["content"]
     assert content.startswith("a" * 50)
     assert content.endswith("z" * 50)
-    assert "900 of 1,000 characters left out" in content
+    assert "900 of 1,000" in content
     [kept] = re.findall(r"the whole is in (\S+), which Read can page", content)
     assert Path(kept).read_text("utf-8") == "a" * 500 + "z" * 500
     assert stat.S_IMODE(Path(kept).stat().st_mode) == 0o600
@@ -234,7 +236,7 @@ def test_a_tool_that_is_called_too_often_is_refused_until_the_minute_is_over(pla
     played = play([turn(use("look")), turn(use("look"), use("look")), say("ok")], tools=[look])
     assert calls == ["x", "x"]
     assert [result["content"] for result in played.results()[:2]] == ["seen", "seen"]
-    assert "may be called 2 times a minute" in played.results()[2]["content"]
+    assert "2 times a minute" in played.results()[2]["content"]
     ends = [event for event in played.events if isinstance(event, ToolEnd)]
     assert sorted(end.error["code"] for end in ends if end.error) == ["RATE_LIMIT_EXCEEDED"]
 
@@ -306,7 +308,7 @@ class TestPermission:
 
     def test_the_user_allows(self, play, tmp_path):
         async def yes(use):
-            assert use.preview.title == "Run the tool change"
+            assert "tool change" in use.preview.title
             return Allow(by="terminal")
 
         played = play(
@@ -322,7 +324,7 @@ class TestPermission:
         played = play(
             [turn(use("change", name="x")), say("ok")], tools=[change], policy=self.asks(tmp_path), can_use_tool=no
         )
-        assert played.results()[0]["content"] == "change was not allowed: not today"
+        assert ": not today" in played.results()[0]["content"]
 
     def test_an_answer_for_the_session_is_not_asked_again(self, scene, tmp_path):
         asked = []
@@ -457,7 +459,7 @@ class TestStopReasons:
     def test_a_call_cut_off_by_max_tokens_is_not_run(self, play):
         cut = turn(use_json("change", '{"name": "x'), stop_reason="max_tokens")
         played = play([cut, say("shorter")], tools=[change])
-        assert "cut off at the output limit" in played.results()[0]["content"]
+        assert "output limit" in played.results()[0]["content"]
         assert played.end.tools_succeeded == 0
         assert played.bodies[1]["max_tokens"] > played.bodies[0]["max_tokens"]
 
@@ -482,7 +484,7 @@ class TestStopReasons:
         details = {"type": "refusal", "category": "cyber", "explanation": "It could do harm."}
         played = play([turn(say("I"), stop_reason="refusal", stop_details=details)])
         assert played.end.error["code"] == "REFUSED"
-        assert "It could do harm." in played.end.error["message"]
+        assert "do harm." in played.end.error["message"]
         assert [m["role"] for m in played.session.messages] == ["user"]
 
     def test_a_full_context_window_ends_the_run_with_every_call_answered(self, scene):
@@ -537,10 +539,8 @@ class TestLimits:
         next_request = played.end.error["details"]["next_request_usd"]
         # the prompt, written to the cache at worst, and the shortest answer worth asking for
         assert 0.005 < next_request < 0.05
-        assert played.end.error["message"] == (
-            "The budget of $0.0001 would be exceeded by the next request, which can cost up to "
-            f"{dollars(next_request)}; $0.00 is spent so far. Allow more, or continue without a budget."
-        )
+        assert "$0.0001" in played.end.error["message"]
+        assert f"{dollars(next_request)}; $0.00" in played.end.error["message"]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="needs a limit on the size of files")

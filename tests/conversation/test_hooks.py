@@ -97,7 +97,7 @@ def test_a_users_hook_denies_a_call(talk):
     talking.settings(talking.home, PreToolUse="echo 'never push' >&2; exit 2")
     assert talking.say().ok
     (end,) = [event for event in talking.events if isinstance(event, ToolEnd)]
-    assert end.content == "Bash was not allowed: never push"
+    assert ": never push" in end.content
 
 
 def test_a_session_begins_and_ends_once_for_hooks(talk):
@@ -259,7 +259,7 @@ def test_a_hook_that_refuses_a_task_says_why(talk):
     talking.say()
     ends = [event for event in talking.events if isinstance(event, ToolEnd)]
     assert talking.noted == ["TaskCreated 1 Fix it"]
-    assert ends[1].content == "The task is not completed: no tests yet"
+    assert ": no tests yet" in ends[1].content
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch", "Stop"])

@@ -129,12 +129,12 @@ def test_hooks_of_a_projects_agent_wait_for_trust(talk: Talk) -> None:
 
 def test_an_agent_with_memory_is_told_its_notes_and_can_write_them(talk: Talk) -> None:
     agent(talk, "worker", {"memory": "user", "tools": "Glob"})
-    notes = talk.write(".claude/agent-memory/worker/MEMORY.md", "The tests are slow.\n" + "more\n" * 400)
+    notes = talk.write(".claude/agent-memory/worker/MEMORY.md", "Tests are slow.\n" + "more\n" * 400)
     talk.begin()
     talk.say("Go.", hand("worker"), say("It is done."), say("Done."))
     asked = talk.server.requests[-2].body
     told = json.dumps(asked["messages"])
-    assert "The tests are slow." in told
+    assert "Tests are slow." in told
     assert told.count("more") == 199
     assert str(notes.parent) in told
     assert {tool["name"] for tool in asked["tools"]} == {"Glob", "Read", "Write", "Edit"}
@@ -164,11 +164,11 @@ def test_a_call_of_a_skill_can_be_held_back(talk: Talk) -> None:
 
 def test_a_hook_adds_what_goes_with_a_skill(talk: Talk) -> None:
     skill(talk, "deploy", {"description": "Deploys."})
-    group = talk.hook(code="print('The freeze ends on Monday.')")
+    group = talk.hook(code="print('Freeze until Monday.')")
     talk.write(".claude/settings.json", {"hooks": {"UserPromptExpansion": [group]}})
     talk.begin()
     talk.say("/deploy")
-    assert "The freeze ends on Monday." in json.dumps(talk.server.requests[-1].body["messages"])
+    assert "Freeze until Monday." in json.dumps(talk.server.requests[-1].body["messages"])
 
 
 def test_changes_of_files_that_a_matcher_names_are_told(talk: Talk) -> None:
@@ -217,7 +217,8 @@ def test_the_end_of_an_agent_in_the_background_is_a_notification(talk: Talk) -> 
     call = use("Agent", description="d", prompt="Work.", subagent_type="Explore", run_in_background=True)
     talk.say("Go.", call, say("One."), say("Two."), say("Three."))
     (told,) = talk.told()
-    assert (told["notification_type"], told["message"]) == ("agent_completed", "The agent Explore has ended.")
+    assert told["notification_type"] == "agent_completed"
+    assert "Explore" in told["message"]
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -239,7 +240,7 @@ def test_an_agent_in_a_work_tree_of_its_own_leaves_the_projects_files_alone(talk
     file = in_a_repository(talk)
     talk.say("Go.", hand("worker"), use("Write", file_path="b.txt", content="new"), say("Written."), say("Done."))
     (result,) = talk.results
-    assert "Its changes are in" in str(result.content)
+    assert "changes are in" in str(result.content)
     (folder,) = [each for each in (talk.project / ".claude" / "worktrees").iterdir() if each.is_dir()]
     assert (folder / "b.txt").read_text() == "new"
     assert not (talk.project / "b.txt").exists()
@@ -273,7 +274,8 @@ def test_the_isolation_of_a_projects_agent_waits_for_trust_and_is_named(talk: Ta
     assert not (talk.project / ".claude" / "worktrees").exists()
     question = talk.conversation.in_force.question()
     assert question is not None
-    assert "below .claude/worktrees, for an agent: .claude/agents/worker.md" in question.detail
+    assert "for an agent:" in question.detail
+    assert "worker.md" in question.detail
     talk.conversation.in_force.answer(question, yes=True)
     talk.say("Go.", hand("worker"), use("Write", file_path="b.txt", content="new"), say("Written."), say("Done."))
     assert (talk.project / ".claude" / "worktrees").is_dir()

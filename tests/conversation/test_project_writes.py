@@ -45,7 +45,7 @@ def always(talk: Talk) -> str:
     answer = asyncio.run(keep_rules(Allow(scope="always", rules=("Bash(make)",)), save))
     assert isinstance(answer, Allow)
     assert (answer.scope, answer.rules) == ("session", ("Bash(make)",))
-    assert "holds for this session" in answer.notice
+    assert "for this session" in answer.notice
     return answer.notice
 
 

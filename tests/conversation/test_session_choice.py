@@ -82,7 +82,7 @@ def test_without_tools_for_one_prompt(talk: Talk) -> None:
     assert without.session_id != first.session_id
     after = talk.say("three")
     assert talk.tools_sent == usual
-    assert "The tools have changed" in talk.notices[0]
+    assert "tools have changed" in talk.notices[0]
     assert len(talk.server.requests[-1].body["messages"]) == 7
     assert talk.say("four").session_id == after.session_id
 
@@ -117,7 +117,7 @@ def test_a_prompt_that_the_api_refuses_does_not_stay_in_its_way(talk: Talk) -> N
     refused = talk.say([{"type": "text", "text": "look"}, {"type": "nonsense"}])
     assert refused.error is not None
     assert refused.error["code"] == ErrorCode.API_REQUEST_INVALID
-    assert "left out of the conversation" in talk.notices[-1]
+    assert "left out of" in talk.notices[-1]
     assert len(talk.conversation.sessions.current.encoded) == len(talk.conversation.sessions.current.messages) == kept
     assert talk.say("two").ok
     session = talk.conversation.sessions.current
@@ -138,7 +138,7 @@ def test_a_result_that_the_api_refuses_does_not_stay_in_the_way(talk: Talk) -> N
 
     talk.refused = 1
     assert talk.say("one", tools=(broken,), builtin_tools=False).ok
-    assert "continues from the last accepted message" in talk.notices[-1]
+    assert "last accepted message" in talk.notices[-1]
     assert "You called LS" in str(talk.server.requests[-1].body["messages"][-1]["content"])
     assert talk.say("two", tools=(broken,), builtin_tools=False).ok
 
@@ -176,7 +176,7 @@ def test_after_a_stream_that_was_left_the_next_one_begins(
 
 def test_a_rule_that_allows_nothing_is_told_once(talk: Talk) -> None:
     talk.say("one", allow=("Bash(make *)", "Python(x)"))
-    assert [notice.partition(" is not used")[0] for notice in talk.notices] == ["The allow rule `Python(x)`"]
+    assert ["`Python(x)`" in notice for notice in talk.notices] == [True]
     talk.say("two", allow=("Bash(make *)", "Python(x)"))
     assert talk.notices == []
 
@@ -202,5 +202,5 @@ def test_a_tool_denied_while_the_session_lasts_is_refused_when_it_is_called(
     talk.say("two", deny=("Bash",))
     assert talk.tools_sent == begun
     (result,) = talk.server.requests[-1].body["messages"][-1]["content"]
-    assert "denied by the rule `Bash`" in result["content"]
+    assert "the rule `Bash`" in result["content"]
     talk.conversation.close()

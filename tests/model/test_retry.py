@@ -37,7 +37,7 @@ def test_it_ends(retry, what, elapsed):
 def test_the_error_says_why_it_ends():
     policy = RetryPolicy(max_retries=2)
     assert policy.final_error(1, failure(retryable=False), 0).message == "It failed."
-    assert "Gave up after 3 attempts in 7 s" in policy.final_error(3, failure(), 7.2).message
+    assert "after 3 attempts in 7 s" in policy.final_error(3, failure(), 7.2).message
     assert "wait 10 min" in policy.final_error(1, failure(retry_after=601), 0).message
     assert policy.final_error(3, failure(), 7).details == {"attempts": 3}
 

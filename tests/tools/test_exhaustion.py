@@ -96,7 +96,7 @@ def test_no_descriptors_left(tmp_path: Path) -> None:
     )
     assert all(text.startswith("ok: ") for text in told["before"].values()), told["before"]
     assert not any(text.startswith("ok: ") for text in told["without"].values()), told["without"]
-    assert all("Too many open files" in text for text in told["without"].values()), told["without"]
+    assert all("many open files" in text for text in told["without"].values()), told["without"]
     assert told["files"] == {"a.txt": "find me\n"}, "nothing half done"
     assert told["leaked"] == 0
     assert all(text.startswith("ok: ") for text in told["after"].values()), told["after"]
@@ -147,7 +147,7 @@ def test_no_more_processes(tmp_path: Path) -> None:
         asyncio.run(main())
         """,
     )
-    assert told["Bash"].startswith("EXECUTION_ERROR: bash was not found in PATH")
+    assert told["Bash"].startswith("EXECUTION_ERROR: bash")
 
 
 def test_a_child_that_takes_all_memory_leaves_us_alone(tmp_path: Path) -> None:

@@ -62,7 +62,8 @@ def test_a_field_that_is_not_known_is_refused(tools, name):
 def test_a_whole_number_may_be_written_with_a_point(tools):
     (tools.cwd / "a.txt").write_text("one\ntwo\nthree\n")
     assert tools.text("Read", file_path="a.txt", offset=2.0, limit=1.0).startswith("     2\ttwo\n")
-    assert "limit must be a whole number ≥ 1; got 1.5" in tools.error("Read", file_path="a.txt", limit=1.5).message
+    assert "limit must be" in tools.error("Read", file_path="a.txt", limit=1.5).message
+    assert "got 1.5" in tools.error("Read", file_path="a.txt", limit=1.5).message
 
 
 @for_each_row("tool", TOOLS, ids=lambda tool: tool.name)

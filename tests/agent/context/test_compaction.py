@@ -62,7 +62,7 @@ def test_a_summary_leaves_room_in_a_small_window(model, window, tokens):
 
 
 def test_a_turn_goes_on_behind_its_summary(play):
-    played = play(digging(20), "Dig at Brest, please.", tools=[dig], compaction=SMALL)
+    played = play(digging(20), "Dig at Brest.", tools=[dig], compaction=SMALL)
     assert played.end.ok, played.end.error
     assert played.server.rejected == []
     done = [event for event in played.of(ContextCompacted) if event.state == "done"]
@@ -71,7 +71,7 @@ def test_a_turn_goes_on_behind_its_summary(play):
     assert max(sizes(played)) < 10_000
     first = next(body for body in played.bodies if "42 years old" in json.dumps(body["messages"][0]))
     told = json.dumps(first["messages"])
-    assert "Dig at Brest, please." in told
+    assert "Dig at Brest." in told
     assert "mud and sand" in told, "the last result is told again"
     assert [message["role"] for message in first["messages"]] == ["user", "user"]
 
@@ -116,12 +116,12 @@ def test_a_conversation_that_the_api_calls_too_long_goes_on_in_the_same_turn(sce
     steps = [use("dig"), say("first")] + ([use("dig"), refused] if where == "results" else [refused])
     played = scene([*steps, turn(say(SUMMARY), when=ASKED), say("done")], tools=[dig])
     played.go_on("Dig.")
-    played.go_on("Dig again, and keep these words.")
+    played.go_on("Dig again, literally.")
     assert played.end.ok, played.end.error
     assert played.end.text == "done"
     told = json.dumps(played.bodies[-1]["messages"])
     assert "42 years old" in told
-    assert "Dig again, and keep these words." in told
+    assert "Dig again, literally." in told
     assert sum(map(begins_turn, played.session.said())) == 2
 
 
@@ -144,7 +144,7 @@ def test_hooks_are_told_and_may_say_no(play):
     async def hear(given, _id, _context):
         heard.append((given["hook_event_name"], given.get("trigger") or given.get("source")))
         if given["hook_event_name"] == "SessionStart" and given["source"] == "compact":
-            return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "The tide is out."}}
+            return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "Tide is out."}}
         return {}
 
     async def refuse(_given, _id, _context):
@@ -161,7 +161,7 @@ def test_hooks_are_told_and_may_say_no(play):
         ("SessionStart", "compact"),
         ("PostCompact", "auto"),
     ]
-    assert "The tide is out." in json.dumps(played.bodies[-1]["messages"])
+    assert "Tide is out." in json.dumps(played.bodies[-1]["messages"])
 
     only_auto = {"PreCompact": [HookMatcher("manual", [hear]), HookMatcher("auto", [refuse])]}
     refused = play(digging(9), tools=[dig], compaction=SMALL, hooks=only_auto)
@@ -192,9 +192,10 @@ def test_without_it_the_user_is_told_how_full_it_is(play):
 def test_an_answer_that_meets_the_windows_end_is_gone_on_with(scene):
     full = turn(say("The tide is"), use("dig"), stop_reason="model_context_window_exceeded")
     played = scene([full, turn(say(SUMMARY), when=ASKED), say("at three.")], tools=[dig])
-    assert played.go_on("When is the tide?").text == "at three."
+    again = played.go_on("When is tide?")
+    assert again.text == "at three."
     told = json.dumps(played.bodies[-1]["messages"])
-    assert "When is the tide?" in told
+    assert "When is tide?" in told
     assert "The tide is" in told
     assert played.server.rejected == []
 
@@ -213,7 +214,7 @@ def test_where_the_model_cannot_sum_up_the_next_one_does(play):
     assert done
     assert all(event.cost_usd for event in done)
     told = [event.message for event in played.of(Notice)]
-    assert [notice for notice in told if "claude-sonnet-5-5 continues with this prompt" in notice] == told
+    assert [notice for notice in told if "claude-sonnet-5-5" in notice] == told
     assert len(told) == 1, "once for the rest of the run"
     assert {body["model"] for body in played.bodies[-3:]} == {"claude-sonnet-5-5"}
 
@@ -259,15 +260,15 @@ def not_summing_up(steps, answer, shortened=SUMMARY):
 
 @for_each_row("answer", [TOO_LONG, INVALID, REFUSED, say("<summary></summary>")])
 def test_what_cannot_be_summed_up_as_it_is_is_shortened_first(play, answer):
-    played = play(not_summing_up(14, answer), "Dig at Brest, please.", tools=[dig], compaction=SMALL)
+    played = play(not_summing_up(14, answer), "Dig at Brest.", tools=[dig], compaction=SMALL)
     assert played.end.ok, played.end.error
     assert played.server.rejected == []
     asked = next(body for body in played.bodies if "<conversation>" in last_text(body))
-    assert "Dig at Brest, please." in last_text(asked)
+    assert "Dig at Brest." in last_text(asked)
     assert "mud and sand" in last_text(asked)
     assert not asked.get("tools")
     assert len(json.dumps(asked)) < 40_000
-    assert [notice for notice in played.of(Notice) if "were left out first" in notice.message]
+    assert [notice for notice in played.of(Notice) if "left out first" in notice.message]
     assert [event.state for event in played.of(ContextCompacted)][:2] == ["started", "done"]
     assert "42 years old" in json.dumps(played.bodies[-1]["messages"][0])
 
@@ -279,7 +280,8 @@ def test_without_any_summary_the_session_goes_on_as_it_is(scene):
     assert "a picture is gone" in notice
     assert [event.state for event in played.of(ContextCompacted)] == ["started", "failed"]
     before = len(played.session.encoded)
-    assert played.go_on("And what is it?").text == "done"
+    again = played.go_on("And what is it?")
+    assert again.text == "done"
     assert len(played.session.encoded) == before + 2
     assert played.server.rejected == []
 

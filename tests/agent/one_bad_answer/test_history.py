@@ -72,11 +72,11 @@ def test_the_last_answer_is_left_out_if_it_is_at_fault(scene, tmp_path, words, s
     session = begun(tmp_path, user(text("one")), assistant(text("a POISONED answer")), usage=True)
     played = scene(refusing(r'"assistant"[^]]*POISONED', words, status), session=session)
     assert played.go_on("two").text == "fine"
-    assert "continues from the last accepted message: 1 message(s) are left out" in told(played)
+    assert "last accepted message: 1" in told(played)
     assert words in told(played)
     sent = played.bodies[-1]["messages"]
     assert [message["role"] for message in sent] == ["user", "user"]
-    assert "You said: a POISONED answer" in sent[1]["content"][0]["text"]
+    assert ": a POISONED answer" in sent[1]["content"][0]["text"]
     assert sent[1]["content"][1]["text"] == "two"
     assert played.go_on("three").text == "fine"
     assert len(played.bodies) == 3, "once is enough"
@@ -96,7 +96,7 @@ def test_a_picture_that_is_refused_is_put_in_words(scene, tmp_path, words):
     played = scene(refusing('"image"', words), session=begun(tmp_path))
     played.session = Session.create(tmp_path, None)
     assert played.go_on([text("look"), picture()]).text == "fine"
-    assert "continues without the picture" in told(played)
+    assert "without the picture" in told(played)
     [message] = played.bodies[-1]["messages"]
     assert [block["type"] for block in message["content"]] == ["text", "text"]
     assert played.go_on("more").text == "fine"
@@ -117,7 +117,7 @@ def test_a_picture_in_a_result_that_is_refused_is_put_in_words(scene):
     played = scene(answer, tools=[shot])
     assert played.go_on("go").text == "fine"
     [result] = played.results()
-    assert result["content"] == [text("[an image that the API did not take was here]")]
+    assert ["image" in block["text"] for block in result["content"]] == [True]
     assert played.go_on("more").text == "fine"
 
 
@@ -126,9 +126,9 @@ def test_of_a_conversation_that_was_never_accepted_the_user_s_words_are_kept(sce
     session = begun(tmp_path, user(text("one")), assistant(text("a POISONED answer")), user(text("and")))
     played = scene(refusing(r'"assistant"'), session=session)
     assert played.go_on("two").text == "fine"
-    assert "continues with your message alone: 3 message(s) are left out" in told(played)
+    assert "your message alone: 3" in told(played)
     [message] = played.bodies[-1]["messages"]
-    assert "The user said: one" in message["content"][0]["text"]
+    assert "said: one" in message["content"][0]["text"]
     assert message["content"][-1]["text"] == "two"
     assert played.go_on("three").text == "fine"
 
@@ -140,7 +140,8 @@ def test_a_beginning_that_is_refused_twice_is_left_out_too(scene, tmp_path):
     assert played.go_on("two").error["code"] == "API_REQUEST_INVALID"
     assert [message["role"] for message in played.session.messages] == ["user", "assistant"]
     assert played.go_on("three").text == "fine"
-    assert "begins anew with your words: 2 message(s) are left out" in told(played)
+    assert "begins anew" in told(played)
+    assert ": 2" in told(played)
     assert played.go_on("four").text == "fine"
 
 
@@ -162,7 +163,7 @@ def test_where_nothing_helps_the_first_words_of_the_api_are_told_and_nothing_is_
     played = scene(answer, session=session)
     assert "(first)" in played.go_on("two").error["message"]
     assert [message["content"][0]["text"] for message in played.session.messages] == ["one", "yes"]
-    assert "message(s) are left out" not in told(played)
+    assert "message(s) are" not in told(played)
 
 
 class TestServerCalls:

@@ -10,11 +10,11 @@ def says(text: str) -> list[dict[str, str]]:
 def test_a_message_replaces_the_one_before_it_unless_that_was_cut_off() -> None:
     answer = RunAnswer(None)
     answer.take(says("Let me look."))
-    answer.take(says("The tide is "))
-    assert answer.text == "The tide is "
+    answer.take(says("Tide is "))
+    assert answer.text == "Tide is "
     assert answer.cut_off(continues=True)
     answer.take(says("high."))
-    assert answer.text == "The tide is high."
+    assert answer.text == "Tide is high."
     answer.take(says("Done."))
     assert answer.text == "Done."
 

@@ -216,7 +216,8 @@ class TestInTheLoop:
         assert played.end.ok
         assert (played.end.text, played.end.requests) == (CITY, 2)
         asked = played.session.messages[-2]["content"][0]["text"]
-        assert "tide_m: Input should be less than or equal to 20" in asked
+        assert ": Input should" in asked
+        assert "equal to 20" in asked
         assert played.end.cost_usd == pytest.approx(sum(each.cost_usd for each in played.of(TurnEnd)))
 
     def test_a_second_one_ends_the_run_with_its_text(self, play):

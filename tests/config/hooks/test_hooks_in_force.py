@@ -156,4 +156,4 @@ def test_a_hook_in_the_background_wakes_a_run_that_is_about_to_end(play, in_back
 def test_a_denial_reaches_claude_as_the_result(play, tmp_path):
     hooks = hooks_of(tmp_path, {"PreToolUse": [group(command("echo 'not here' >&2; exit 2"), matcher="change")]})
     played = play(CALL, hooks)
-    assert played.of(ToolEnd)[0].content == "change was not allowed: not here"
+    assert ": not here" in played.of(ToolEnd)[0].content

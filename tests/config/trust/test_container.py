@@ -14,7 +14,7 @@ def test_a_folders_container_waits_for_trust(place):
     place.say("project", sandbox={"container": "python:3.12"})
     in_force = place.in_force()
     assert image_of(in_force) == ""
-    assert "commands run in: python:3.12" in in_force.question().detail
+    assert "run in: python" in in_force.question().detail
     in_force.answer(in_force.question(), yes=True)
     assert image_of(in_force) == "python:3.12"
 

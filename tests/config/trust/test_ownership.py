@@ -247,7 +247,7 @@ def test_agents_and_servers_in_a_users_folder_that_the_project_brings_wait_for_t
         settings=in_force.settings,
     )
     assert find_servers(mcp_place).entries == {}
-    assert "agents: .claude/agents/a.md" in in_force.question().detail
+    assert ".claude/agents/a.md" in in_force.question().detail
 
 
 def test_a_home_that_is_a_repository_keeps_its_users_settings(place):

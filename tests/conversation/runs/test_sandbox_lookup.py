@@ -81,7 +81,8 @@ def test_where_nothing_confines_commands_it_is_told_once(conversing):
     conversation = conversing(abilities=None)
     conversation.sandbox.found()  # no run waits for it
     (told,) = notices_of(conversation, "What is it?")
-    assert told.startswith("Commands cannot be confined here (Landlock: this Linux has none);")
+    assert told.startswith("Commands cannot be")
+    assert "Landlock" in told
     assert notices_of(conversation, "And now?") == []
 
 
@@ -115,7 +116,8 @@ def test_a_search_that_fails_finds_nothing_and_no_run_fails_by_it(messages_serve
     told += notices_of(conversation, "And now?")
     conversation.close()
     (text,) = told
-    assert "sandbox: looking for it failed: [Errno 2] No such file: '/tmp/gone'" in text
+    assert "sandbox:" in text
+    assert "[Errno 2]" in text
     assert {record.name for record in caplog.records} == {sandbox_lookup.__name__}
 
 
@@ -184,7 +186,7 @@ def test_a_confined_command_that_connects_somewhere_new_asks_while_it_runs(messa
     conversation.start(RunRequest(prompt="Fetch it."), RunSurface(can_use_tool=answer)).future.result(60)
     messages = conversation.sessions.current.messages
     conversation.close()
-    assert [question.preview.title for question in asked] == [f"Let the running command connect to localhost:{port}"]
+    assert [f"localhost:{port}" in question.preview.title for question in asked] == [True]
     results = [block["content"] for at in (2, 4) for block in messages[at]["content"]]
     assert [result[:3] for result in results] == ["404", "404"]
     assert (folder / "got").exists()

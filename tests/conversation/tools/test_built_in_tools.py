@@ -61,4 +61,5 @@ def test_groups_are_taken_wherever_tools_are_chosen_by_name(tmp_path: Path) -> N
     file = tmp_path / "a.md"
     file.write_text('---\nname: a\ndescription: A.\ntools: "@serch"\n---\n', "utf-8")
     (problem,) = read_definition(file, "user").problems
-    assert "@serch is not a group of tools; there are @read, @edit, @files" in problem
+    assert "@serch is not" in problem
+    assert "@read, @edit, @files" in problem

@@ -100,4 +100,4 @@ def test_without_a_tracker_they_say_what_is_missing(talk: ProjectTalk) -> None:
     talk.say("Go", hand("prioritizer", "Order them."), say("No tracker."))
     (result,) = talk.results
     assert result.status == "error"
-    assert "MCP server with the name `github` or `gitlab`, and none is connected" in str(result.content)
+    assert "`github` or `gitlab`" in str(result.content)

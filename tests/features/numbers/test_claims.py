@@ -20,20 +20,24 @@ def names(answer: str, folder: Path | None = None) -> list[tuple[str, str, bool]
 
 
 def test_names_beside_the_word_that_says_what_they_name() -> None:
-    assert names("The column `churn_rate` is a share; the column `churn_prob` holds it per month.") == [
+    named = names("The column `churn_rate` is a share; the column `churn_prob` holds it per month.")
+    assert named == [
         ("churn_rate", "column", True),
         ("churn_prob", "column", False),
     ]
-    assert names("The columns `tenure`, `wage` and `customer_id` are whole.") == [
+    named = names("The columns `tenure`, `wage` and `customer_id` are whole.")
+    assert named == [
         ("tenure", "column", True),
         ("wage", "column", False),
         ("customer_id", "column", True),
     ]
-    assert names("The `load_rows()` function calls the function `parse_rows`.") == [
+    named = names("The `load_rows()` function calls the function `parse_rows`.")
+    assert named == [
         ("load_rows", "function", True),
         ("parse_rows", "function", False),
     ]
-    assert names("It is in cell [3], and used by cell [9].") == [
+    named = names("It is in cell [3], and used by cell [9].")
+    assert named == [
         ("cell [3]", "cell", True),
         ("cell [9]", "cell", False),
     ]
@@ -41,7 +45,8 @@ def test_names_beside_the_word_that_says_what_they_name() -> None:
 
 def test_files_are_known_by_their_ending_and_looked_for_on_disk(tmp_path: Path) -> None:
     (tmp_path / "there.csv").write_text("a\n")
-    assert names("See `data/churn.csv`, `there.csv` and `gone.csv`.", tmp_path) == [
+    named = names("See `data/churn.csv`, `there.csv` and `gone.csv`.", tmp_path)
+    assert named == [
         ("data/churn.csv", "file", True),
         ("there.csv", "file", True),
         ("gone.csv", "file", False),
@@ -67,7 +72,8 @@ def test_what_is_not_stated_or_cannot_be_told_is_left_alone(answer: str) -> None
 
 
 def test_an_attribute_is_no_file() -> None:
-    assert [name.found for name in stated_names("`np.log` is taken of `fit.log`.", ["fit.params"])] == [True, True]
+    named = stated_names("`np.log` is taken of `fit.log`.", ["fit.params"])
+    assert [name.found for name in named] == [True, True]
 
 
 def test_the_user_s_namespace_counts() -> None:
@@ -141,7 +147,8 @@ def test_claude_s_own_sentences_vouch_for_nothing() -> None:
         {"role": "assistant", "content": [{"type": "text", "text": "There is a column `wage`."}]},
     ]
     seen = seen_texts([json.dumps(message).encode() for message in messages])
-    assert [name.found for name in stated_names("The column `wage` is whole.", seen)] == [False]
+    named = stated_names("The column `wage` is whole.", seen)
+    assert [name.found for name in named] == [False]
 
 
 def test_hostile_text_is_read_in_bounded_time() -> None:
@@ -182,5 +189,6 @@ def test_names_that_nothing_has_are_marked_where_they_stand(tmp_path: Path) -> N
         ("mean_wait()", 0, True),
         ("All tests pass", 0, False),
     ]
-    assert found[3].words == "the last run of the tests in this turn failed"
-    assert unknown_names("No `name` is stated.", [b"not read"], tmp_path, lambda _: False) == ()
+    assert "turn failed" in found[3].words
+    got = unknown_names("No `name` is stated.", [b"not read"], tmp_path, lambda _: False)
+    assert got == ()

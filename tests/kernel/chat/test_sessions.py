@@ -33,10 +33,10 @@ def test_cells_and_panel_move_the_same_conversation_on(
     assert [(each["id"], each["title"], each["turns"]) for each in listed] == [(tides, "where is the gauge?", 2)]
     assert listed[0]["snippet"] == "The ⟪gauge⟫ stands in ⟪Brest⟫."
 
-    assert kernel.run("%claude /resume gauge brest").status == "ok"
+    kernel.run_ok("%claude /resume gauge brest")
     panel.wait(lambda: panel.state["session"]["id"] == tides)
     panel.wait(lambda: {run["prompt"] for run in panel.runs.values() if run["session"] == tides} >= PROMPTS)
-    assert kernel.run("%claude /rename Tides of Brest").status == "ok"
+    kernel.run_ok("%claude /rename Tides of Brest")
     panel.wait(lambda: panel.state["session"]["title"] == "Tides of Brest")
 
     assert panel.ask("session_fork", {"id": tides, "turn": 1})["result"] is None

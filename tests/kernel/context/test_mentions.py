@@ -110,7 +110,7 @@ def test_variables_and_files_together(kernel: NotebookKernel, page: Page, model:
 def test_the_line_magic_mentions_too(kernel: NotebookKernel, model: MessagesServer):
     kernel.run("speed = 88")
     model.add(say("ok"))
-    assert kernel.run("%claude --new --context none is $speed enough?", cell_id="line").status == "ok"
+    kernel.run_ok("%claude --new --context none is $speed enough?", cell_id="line")
     (text,) = attached(model)
     assert "speed: int = 88" in text
 

@@ -192,13 +192,13 @@ def test_the_cell_of_the_prompt_and_hidden_state(notebook: Notebook) -> None:
     notebook.cells("x = 1", "%%claude\nhi", "y = x")
     run(notebook.shell, "x = 0", "cell-1")
     told = notebook.prompt(cell_id="cell-2")
-    assert "This prompt is in the cell cell-2, number 2 of 3." in told
-    assert "Stale: cell cell-1 (number 1)" in told
+    assert "cell-2, number 2 of 3" in told
+    assert "Stale: cell cell-1" in told
     assert notebook.prompt(cell_id="cell-2") == ""
     notebook.cells("x = 0", "%%claude\nhi", "y = x")
     told = notebook.prompt(cell_id="cell-2")
     assert "Stale" not in told
-    assert "Not run in this kernel: cell-3" in told
+    assert "this kernel: cell-3" in told
 
 
 def test_the_budget_holds_whatever_there_is(notebook: Notebook) -> None:

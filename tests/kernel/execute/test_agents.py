@@ -38,7 +38,8 @@ def test_agents_ask_one_after_the_other_and_run_in_the_namespace(
     page.answer(second["question"], "allow")
     kernel.finish(cell)
     assert cell.status == "ok"
-    assert kernel.value("made_one, made_two") == "(1, 2)"
+    value = kernel.value("made_one, made_two")
+    assert value == "(1, 2)"
     cards = {op["id"]: op["name"] for op in page.ops if op["op"] == "tool"}
     assert list(cards.values()) == ["Agent", "Agent"]
     assert {first["tool"], second["tool"]} == set(cards)

@@ -64,7 +64,7 @@ def test_tables_keep_their_rows() -> None:
     source = """<style>b {color: red}</style><table><thead><tr><th></th><th>price</th><th>city</th></tr></thead>
     <tbody><tr><th>0</th><td>1.5</td><td>New <b>York</b></td></tr>
     <tr><th>1</th><td></td><td>Bonn</td></tr></tbody></table>"""
-    assert html_text(source) == "price | city\n0 | 1.5 | New York\n1 | | Bonn"
+    assert html_text(source).split("\n") == ["price | city", "0 | 1.5 | New York", "1 | | Bonn"]
 
 
 @for_each_row("piece", ["<div>", "<b>x</b>", "&amp;", "<!--", "<script>", "<td>", "< ", "<a b=", "</p>", "x\n \n"])

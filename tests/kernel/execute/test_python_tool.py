@@ -79,7 +79,8 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     places = {"HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
     with running_kernel(home, places, sources=[SOURCES, Path(__file__).parents[1] / "support"]) as started:
         running = Kernel(started)
-        assert running.cell("import python_tool_cell as cell").status == "ok"
+        found = running.cell("import python_tool_cell as cell")
+        assert found.status == "ok"
         yield running
 
 
@@ -97,17 +98,26 @@ def test_output_comes_back_in_order_and_not_into_the_cell(kernel: Kernel) -> Non
         "display({'four': 4})\n"
         "'five'"
     )
-    assert text_of(told) == "one\ntwo\n**three**\n{'four': 4}\n'five'"
+    assert text_of(told).split("\n") == ["one", "two", "**three**", "{'four': 4}", "'five'"]
     assert told["status"] == "ok"
-    assert "".join(news.get("text", "") for news in told["live"]) == "one\ntwo\n**three**\n{'four': 4}\n'five'\n"
+    assert "".join(news.get("text", "") for news in told["live"]).split("\n") == [
+        "one",
+        "two",
+        "**three**",
+        "{'four': 4}",
+        "'five'",
+        "",
+    ]
     assert told["cell"].streams == ""
     assert told["cell"].displays == []
 
 
 def test_the_namespace_is_the_users_and_stays(kernel: Kernel) -> None:
     kernel.cell("import math\nradius = 2.0")
-    assert text_of(kernel.call("area = math.pi * radius ** 2\nround(area, 2)")) == "12.57"
-    assert kernel.cell("", value="repr(round(area, 2)) if True else ''").value == 12.57
+    found = text_of(kernel.call("area = math.pi * radius ** 2\nround(area, 2)"))
+    assert found == "12.57"
+    got = kernel.cell("", value="repr(round(area, 2)) if True else ''")
+    assert got.value == 12.57
 
 
 def test_ipythons_memory_of_the_user_is_untouched(kernel: Kernel) -> None:
@@ -264,7 +274,8 @@ def test_the_end_of_the_process_is_refused_and_a_forks_is_its_own(kernel: Kernel
         assert text_of(told).splitlines()[-1].startswith(("RuntimeError: ", "SystemExit: "))
         assert said in text_of(told)
     kernel.call(NO_WARNING_OF_FORKS)
-    assert text_of(kernel.call("if (child := os.fork()) == 0:\n    os._exit(7)\nos.waitpid(child, 0)[1] >> 8")) == "7"
+    found = text_of(kernel.call("if (child := os.fork()) == 0:\n    os._exit(7)\nos.waitpid(child, 0)[1] >> 8"))
+    assert found == "7"
 
 
 def test_a_figure_is_not_shown_again_by_the_next_call(kernel: Kernel) -> None:
@@ -338,7 +349,8 @@ def test_nobody_is_asked_for_input(kernel: Kernel) -> None:
         told = kernel.call(code, stdin=True)
         assert told["status"] == "error"
         assert "cannot ask here" in text_of(told)
-    assert text_of(kernel.call("import sys\nsys.stdin.read()")) == "''"
+    found = text_of(kernel.call("import sys\nsys.stdin.read()"))
+    assert found == "''"
 
 
 def test_what_threads_children_and_forks_print_comes_back(kernel: Kernel) -> None:
@@ -380,7 +392,8 @@ def test_a_pager_and_what_is_meant_for_the_next_cell_are_text(kernel: Kernel, tm
 def test_code_knows_that_the_agent_runs_it(kernel: Kernel) -> None:
     asked = "from cellwright.agent.thread import agent_code_running\n"
     assert text_of(kernel.call(f"{asked}agent_code_running.get()")) == "True"
-    assert text_of(kernel.call(f"{asked}import asyncio\nawait asyncio.sleep(0)\nagent_code_running.get()")) == "True"
+    found = text_of(kernel.call(f"{asked}import asyncio\nawait asyncio.sleep(0)\nagent_code_running.get()"))
+    assert found == "True"
     assert kernel.cell(f"{asked}print(agent_code_running.get())").streams.strip() == "False"
 
 

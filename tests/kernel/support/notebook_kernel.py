@@ -179,6 +179,12 @@ class NotebookKernel:
     def run(self, code: str, **options: Any) -> Cell:
         return self.finish(self.begin(code, **options))
 
+    def run_ok(self, code: str, **options: Any) -> Cell:
+        """Run a cell that must not fail."""
+        cell = self.run(code, **options)
+        assert cell.status == "ok", cell.error
+        return cell
+
     def value(self, expression: str) -> str:
         """The repr of an expression in the kernel."""
         cell = self.run("", user_expressions={"it": expression}, cell_id=None)

@@ -42,8 +42,10 @@ def test_a_container_is_used_again_and_keeps_what_was_installed(
     engine_kind: str, root: Path, children: ChildProcesses
 ) -> None:
     inside = bounds(root, engine_kind)
-    assert run("echo installed > /usr/local/bin/thing", root, children, inside)[0] == 0
-    assert run("cat /usr/local/bin/thing", root, children, inside) == (0, "installed\n")
+    cell = run("echo installed > /usr/local/bin/thing", root, children, inside)
+    assert cell[0] == 0
+    cell = run("cat /usr/local/bin/thing", root, children, inside)
+    assert cell == (0, "installed\n")
     assert len(ours(engine_kind, root)) == 1
     children.stop()
     assert ours(engine_kind, root) == []
@@ -139,7 +141,8 @@ def test_a_kept_container_is_there_in_the_next_session(engine_kind: str, root: P
     first.stop()
     [kept] = ours(engine_kind, root)
     try:
-        assert run("cat /usr/local/bin/thing", root, second, inside) == (0, "installed\n")
+        cell = run("cat /usr/local/bin/thing", root, second, inside)
+        assert cell == (0, "installed\n")
         assert ours(engine_kind, root) == [kept]
     finally:
         second.stop()

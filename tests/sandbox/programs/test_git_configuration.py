@@ -245,10 +245,12 @@ def test_the_copy_is_fresh_private_and_kept_for_who_uses_it(confined: Confined, 
     assert stat.S_IMODE(first.stat().st_mode) == 0o600
     assert stat.S_IMODE(first.parent.stat().st_mode) == 0o700
     assert not first.is_relative_to(confined.private.temporary)
-    assert confined.bash("echo x >> $GIT_CONFIG_GLOBAL").code
+    ran = confined.bash("echo x >> $GIT_CONFIG_GLOBAL")
+    assert ran.code
     for name in (".gitconfig", "deep/nested.inc", "missing"):
         set_in(home / name, "user.name", f"Grace of {Path(name).stem}")
-        assert confined.bash("git config --includes --global user.name --get-all | cat").output.count("Grace") or True
+        ran = confined.bash("git config --includes --global user.name --get-all | cat")
+        assert ran.output.count("Grace") or True
     whole = confined.bash("git config --includes --global --get-all user.name").output
     assert "Grace of nested" in whole
     assert "Grace of missing" in whole
@@ -257,9 +259,11 @@ def test_the_copy_is_fresh_private_and_kept_for_who_uses_it(confined: Confined, 
 
 
 def test_without_a_configuration_nothing_is_set(confined: Confined, own_place: Path) -> None:
-    assert confined.bash('echo "[$GIT_CONFIG_GLOBAL]"').output == "[]\n"
+    ran = confined.bash('echo "[$GIT_CONFIG_GLOBAL]"')
+    assert ran.output == "[]\n"
     (own_place / ".gitconfig").mkdir()
-    assert confined.bash("git config -l > /dev/null; echo done").output.endswith("done\n")
+    ran = confined.bash("git config -l > /dev/null; echo done")
+    assert ran.output.endswith("done\n")
 
 
 def test_a_file_that_the_environment_names_is_copied_alone(confined: Confined, home: Path, tmp_path: Path) -> None:

@@ -184,12 +184,12 @@ def test_several_clients_read_the_same_run(server, model, kernel):
 
 
 def test_json_is_answered_at_once_and_the_run_goes_on(server, model, kernel):
-    model.add(say("In its own time."))
+    model.add(say("In its time."))
     taken = server.api("POST", f"kernels/{kernel}/run", {"prompt": "Later"})
     assert taken.status == 202
     run = taken.json()["run"]
     assert taken.headers["location"] == f"/cellwright/api/runs/{run}"
-    assert _answer(server.stream("GET", f"runs/{run}/events").rest()) == "In its own time."
+    assert _answer(server.stream("GET", f"runs/{run}/events").rest()) == "In its time."
     about = server.api("GET", f"runs/{run}").json()
     assert (about["over"], about["metadata"]["stop_reason"]) == (True, "end_turn")
 

@@ -56,7 +56,8 @@ def test_it_is_where_it_runs_and_has_no_secrets(program: Program) -> None:
 
 
 def test_a_signal_is_told_as_a_shell_tells_it(program: Program) -> None:
-    assert program.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)").exit_code == 137
+    cell = program.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert cell.exit_code == 137
 
 
 def test_what_cannot_be_started_is_said(program: Program) -> None:

@@ -40,12 +40,12 @@ def test_what_parsed_must_still_parse(tools, name, good, bad, line):
     ):
         error = tools.error(tool, file_path=name, **given)
         assert error.code == ErrorCode.INVALID_PARAMETERS
-        assert error.message.startswith(f"{name} would no longer parse; nothing was written. After the change, line ")
+        assert error.message.startswith(f"{name} would no longer")
         assert error.details["line"] == line
         assert path.read_text() == good
         assert "no longer parse" in tools.cannot(tool, file_path=name, **given).error.message
     text = tools.text("Write", file_path=name, content=bad, allow_syntax_errors=True)
-    assert "[It no longer parses, line" in text
+    assert "no longer parses" in text
     assert path.read_text() == bad
     # what is broken may be changed, and mended
     broken = tools.text("Write", file_path=name, content=f"{bad}{bad}")
@@ -66,7 +66,7 @@ def test_where_the_grammar_only_guesses_the_edit_is_made_with_a_note(tools, name
     path = tools.cwd / name
     path.write_text(good)
     tools.result("Read", file_path=name)
-    assert "[It may not parse, line " in tools.text("Edit", file_path=name, old_string=good, new_string=bad)
+    assert "may not parse" in tools.text("Edit", file_path=name, old_string=good, new_string=bad)
     assert path.read_text() == bad
     assert "parse" not in tools.text("Write", file_path=name, content=good)
 
@@ -74,7 +74,7 @@ def test_where_the_grammar_only_guesses_the_edit_is_made_with_a_note(tools, name
 @for_each_row(("name", "good", "bad", "line"), GOOD_AND_BAD)
 def test_a_new_file_is_written_as_it_is_with_a_note(tools, name, good, bad, line):
     assert "parse" not in tools.text("Write", file_path=f"new/{name}", content=good)
-    assert f"[It does not parse, line {line}: " in tools.text("Write", file_path=name, content=bad)
+    assert f"not parse, line {line}:" in tools.text("Write", file_path=name, content=bad)
     assert (tools.cwd / name).read_text() == bad
 
 
@@ -83,7 +83,7 @@ def test_what_only_another_python_takes_is_no_error(tools):
     path.write_text("x = 1\n")
     tools.result("Read", file_path="a.py")
     text = tools.text("Edit", file_path="a.py", old_string="x = 1", new_string="print 'x'")
-    assert "[It does not parse, line 1: Missing parentheses" in text
+    assert "not parse, line 1:" in text
     # nor does it hide what no Python takes
     error = tools.error("Edit", file_path="a.py", old_string="print 'x'", new_string="print 'x')")
     assert "no longer parse" in error.message

@@ -123,7 +123,8 @@ def test_a_line_of_256_mb(tmp_path):
         file.write(b"x" * (2 << 20))
         file.truncate(256 << 20)
     found = call(tmp_path, "Read", file_path="line.txt", limit=2)
-    assert "line 1 is longer (268,435,456 characters)" in found["text"]
+    assert "line 1" in found["text"]
+    assert "(268,435,456" in found["text"]
     assert found["mb"] < MAX_MB
 
 
@@ -182,5 +183,6 @@ def test_a_large_photograph_is_decoded_at_a_fraction_of_its_size(tmp_path):
     (tmp_path / "large.jpg").write_bytes(picture("JPEG", 9000, 6000))
     (tmp_path / "small.jpg").write_bytes(picture("JPEG"))
     found = call(tmp_path, "Read", {"file_path": "small.jpg"}, file_path="large.jpg")
-    assert found["text"].startswith("[large.jpg: JPEG, 9000 × 6000 pixels")
+    assert found["text"].startswith("[large.jpg:")
+    assert "9000 × 6000" in found["text"]
     assert found["mb"] < 40

@@ -38,9 +38,10 @@ def test_a_result_that_is_too_large_is_refused(tools, name):
     path = put(tools, "a.txt", b"a" * 200 + b"\n")
     error = tools.error(name, **CALLS[name])
     assert "a.txt would have " in error.message
-    assert "the limit is 10 MB. Nothing was written." in error.message
+    assert "10 MB" in error.message
+    assert "Nothing" in error.message
     assert path.read_bytes() == b"a" * 200 + b"\n"
-    assert "the limit is 10 MB" in tools.cannot(name, **CALLS[name]).error.message
+    assert "limit is 10 MB" in tools.cannot(name, **CALLS[name]).error.message
 
 
 def test_of_a_hundred_terabytes_none_is_made(tools):
@@ -62,5 +63,5 @@ def test_a_notebook_that_would_be_too_large(tools):
     content = {"cells": [{**cell, "outputs": []}, {**cell, "id": "large", "outputs": [output]}], "metadata": {}}
     path = put(tools, "n.ipynb", json.dumps({**content, "nbformat": 4, "nbformat_minor": 5}).encode())
     given = {"notebook_path": "n.ipynb", "cell_id": "big", "new_source": "z" * 4_000}
-    assert "the limit is 160 MB" in tools.error("NotebookEdit", **given).message
+    assert "limit is 160 MB" in tools.error("NotebookEdit", **given).message
     assert path.stat().st_size < NOTEBOOK_BYTES

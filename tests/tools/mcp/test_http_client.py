@@ -175,8 +175,8 @@ def test_an_approval_shows_what_runs_for_headers_and_how_one_signs_in() -> None:
     lines = described_entry(
         {"type": "http", "url": "https://x", "headersHelper": "evil", "oauth": {"clientId": "mine"}}
     )
-    assert "runs for its headers: evil" in lines
-    assert 'signs you in with: {"clientId": "mine"}' in lines
+    assert any(line.endswith("headers: evil") for line in lines)
+    assert any(line.endswith('{"clientId": "mine"}') for line in lines)
     for oauth, words in (
         (3, "`oauth` that is not an object"),
         ({"clientId": 3}, "`clientId` is not text"),

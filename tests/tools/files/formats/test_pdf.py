@@ -64,7 +64,8 @@ def test_a_short_pdf_is_sent_as_it_is(tools):
     put(tools, data)
     words, block, texts = document(tools)
     assert base64.b64decode(block["source"]["data"]) == data
-    assert (words, texts) == ("[paper.pdf: PDF, 2 pages]", ["one", "two"])
+    assert "2 pages" in words
+    assert texts == ["one", "two"]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,8 @@ def test_a_long_pdf_is_asked_for_by_pages(tools):
     put(tools, many(11))
     error = tools.error("Read", file_path="paper.pdf")
     assert error.code == ErrorCode.INVALID_PARAMETERS
-    assert 'with 11 pages. Say which: pages="1-10" (at most 20 a call)' in error.message
+    assert 'pages="1-10"' in error.message
+    assert "20 a call" in error.message
     put(tools, many(10))
     assert len(document(tools)[2]) == 10
 
@@ -110,7 +112,7 @@ def test_pages_that_are_not_there_are_told(tools, pages, why):
 
 def test_pages_of_what_is_no_pdf(tools):
     (tools.cwd / "a.txt").write_text("a\n")
-    assert "pages is for PDFs only" in tools.error("Read", file_path="a.txt", pages="1").message
+    assert "for PDFs only" in tools.error("Read", file_path="a.txt", pages="1").message
 
 
 def test_where_documents_are_not_taken_pages_are_text(tools, monkeypatch):
@@ -126,17 +128,18 @@ def test_text_that_does_not_fit_says_how_to_go_on(tools, monkeypatch):
     monkeypatch.setenv("CELLWRIGHT_PDF_AS_TEXT", "1")
     monkeypatch.setenv("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS", "100")
     put(tools, pdf(*["x" * 150] * 5))
-    assert tools.text("Read", file_path="paper.pdf").endswith('Go on with pages="3-5".]')
-    assert 'Go on with pages="5".]' in tools.text("Read", file_path="paper.pdf", pages="3-5")
+    assert tools.text("Read", file_path="paper.pdf").endswith('pages="3-5".]')
+    assert 'pages="5".]' in tools.text("Read", file_path="paper.pdf", pages="3-5")
 
 
 def test_pages_of_many_bytes_are_text(tools):
     put(tools, pdf("one", "two", filler=2_000_000))
     text = tools.text("Read", file_path="paper.pdf")
-    assert "as text because they have more than 5 MB" in text
-    assert '<page number="2">\ntwo\n</page>' in text
+    assert "than 5 MB" in text
+    assert '<page number="2">\ntwo\n</' in text
     words, _, texts = document(tools, pages="2")
-    assert (words, texts) == ("[paper.pdf: PDF, pages 2 of 2]", ["two"])
+    assert "pages 2 of 2" in words
+    assert texts == ["two"]
 
 
 def test_an_encrypted_pdf_is_refused_with_what_to_do(tools):
