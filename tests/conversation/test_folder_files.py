@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.agents.find_agents import MAX_AGENTS
-from cellwright.config.memory.find_memory_files import MAX_RULES
+from cellwright.config.agents.agents import MAX_AGENTS
+from cellwright.config.memory import MAX_RULES
 from cellwright.config.output_styles.output_style import MAX_STYLES
-from cellwright.config.skills.find_skills import MAX_SKILLS
+from cellwright.config.skills.skills import MAX_SKILLS
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions

@@ -490,7 +490,7 @@ def test_start_imports_no_heavy_library(messages_server: Server, command_for: Fo
         "import sys\nfrom cellwright.terminal.main import main\ncode = main(['--quiet', 'hi'])\n"
         "heavy = ['anthropic', 'rich', 'IPython', 'nbformat', 'jsonschema', 'sqlite3', 'yaml']\n"
         "heavy += ['cellwright.commands.registry', 'cellwright.commands.status', 'cellwright.tools.mcp.connection']\n"
-        "heavy += ['cellwright.sessions.claude_code.import_session']\n"
+        "heavy += ['cellwright.sessions.claude_code']\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run(

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section, SlashCommand
-from cellwright.commands.cost import usd
+from cellwright.commands.usage import usd
 from cellwright.config.settings.admin_allow_lists import origin_of
 from cellwright.conversation.resolve_options import (
     ALIASES,

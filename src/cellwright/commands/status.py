@@ -6,9 +6,9 @@ import platform
 
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.commands.cost import usd
 from cellwright.commands.settings_pages import or_problem
 from cellwright.commands.support.index import index_row
+from cellwright.commands.usage import usd
 from cellwright.config.credentials.key_source import key_source
 from cellwright.conversation.resolve_options import model_of
 from cellwright.conversation.runs.run_options import RunOptions

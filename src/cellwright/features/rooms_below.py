@@ -13,7 +13,7 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import Prompt
-from cellwright.agent.structured_output.typed_answer import AnswerType
+from cellwright.agent.structured_output import AnswerType
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.kinds import TrustCheck

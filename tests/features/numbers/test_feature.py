@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.structured_output.typed_answer import answer_type
+from cellwright.agent.structured_output import answer_type
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import Result, RunOptions, result_of

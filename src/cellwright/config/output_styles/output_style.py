@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from cellwright.config.folder_files import crowded, files_in
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.plugins.plugin import put_in
-from cellwright.config.skills.find_skills import SkillPlace, project_folders
+from cellwright.config.skills.skills import SkillPlace, project_folders
 
 StyleScope = Literal["managed", "user", "project", "plugin", "built-in"]
 

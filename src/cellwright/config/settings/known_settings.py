@@ -16,8 +16,7 @@ from cellwright.codebase.embedding.provider import PROVIDER_KINDS
 from cellwright.config.settings.option_table import OPTIONS, Option
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import MODES
-from cellwright.permissions.rules.domain_pattern import AddressProblem
-from cellwright.permissions.rules.host_pattern import read_host
+from cellwright.permissions.rules.domain_pattern import AddressProblem, read_host
 from cellwright.text import lazy_pattern
 
 Path = tuple[str, ...]

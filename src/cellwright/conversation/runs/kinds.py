@@ -22,7 +22,7 @@ from cellwright.sessions.session import Session
 if TYPE_CHECKING:
     from cellwright.agent.recording.replay import ReplayedTurn
     from cellwright.agent.recording.replayed_tools import EditTarget
-    from cellwright.agent.structured_output.typed_answer import AnswerType
+    from cellwright.agent.structured_output import AnswerType
     from cellwright.config.settings.settings_in_force import TrustQuestion
 
 BYTES_PER_TOKEN = 3.5

@@ -19,8 +19,7 @@ from cellwright.agent.prompt import FullPrompt, PromptContext
 from cellwright.config.kept_search import seen_once
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.core import Core
-from cellwright.conversation.features.context import gather_context, with_call, with_surroundings
-from cellwright.conversation.features.feature import RunInfo
+from cellwright.conversation.feature import RunInfo, gather_context, with_call, with_surroundings
 from cellwright.conversation.resolve_options import ask_all, unasked_text, unconfined_text
 from cellwright.conversation.runs.kinds import RunKind, TrustCheck
 from cellwright.conversation.runs.policy_in_force import CallsAtWork

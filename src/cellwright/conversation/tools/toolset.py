@@ -34,9 +34,9 @@ from cellwright.tools.later_tool import whole_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
-    from cellwright.tools.agents.agent import StartAgent
+    from cellwright.tools.agent import StartAgent
     from cellwright.tools.shell.task_stop import StopAgent
-    from cellwright.tools.skills.skill import LoadSkill
+    from cellwright.tools.skill import LoadSkill
 
 ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]
 """Makes the tools that a process adds to the built-in ones."""

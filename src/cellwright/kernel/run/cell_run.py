@@ -40,7 +40,7 @@ from cellwright.kernel.widgets.bundle import why_no_widget
 
 if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
-    from cellwright.agent.structured_output.typed_answer import AnswerType
+    from cellwright.agent.structured_output import AnswerType
 
 logger = logging.getLogger(__name__)
 

@@ -89,8 +89,11 @@ def clean_up(state: Path, days: int, now: float) -> list[str]:
 
 
 def _deleted(old: list[Path], state: Path, before: float) -> list[str]:
-    from cellwright.sessions.catalog.catalog import Catalog  # SQLite: most processes delete nothing
-    from cellwright.sessions.catalog.deletion import delete_leftovers, delete_session
+    from cellwright.sessions.catalog.catalog import (  # SQLite: most delete nothing
+        Catalog,
+        delete_leftovers,
+        delete_session,
+    )
 
     gone: list[str] = []
     for path in old:

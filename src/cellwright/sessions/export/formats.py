@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.redaction.redaction import JsonRedaction, redaction_of
+from cellwright.sessions.export.documents import KeepFile, json_pieces, markdown_pieces, notebook_pieces
 from cellwright.sessions.export.exchanges import each_exchange
-from cellwright.sessions.export.markdown import KeepFile, markdown_pieces
-from cellwright.sessions.export.notebook import json_pieces, notebook_pieces
 from cellwright.sessions.turns import begins_turn
 
 FORMAT = 1
