@@ -22,7 +22,7 @@ from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.agents.agents import AgentMemory
 from cellwright.config.kept_search import KeptSearch
-from cellwright.config.memory import Memory, MemoryFile, memory_places, read_memory
+from cellwright.config.memory import Memory, MemoryFile, memory_for_files, memory_places, read_memory, rule_matches
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.errors import log_fault
@@ -79,7 +79,6 @@ async def _fire_loaded(
     hooks = as_hooks(agent.hooks)
     if file.scope not in _MEMORY_TYPES or not hooks.listens_to("InstructionsLoaded"):
         return []
-    from cellwright.config.memory import rule_matches
 
     fields: dict[str, Any] = {
         **session_fields("InstructionsLoaded", session, agent.policy.mode),
@@ -154,8 +153,6 @@ class MemoryContext(Feature):
             return []
 
     async def _for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextItem]:
-        from cellwright.config.memory import memory_for_files  # only when files are touched
-
         place = self._in_force.memory_place
         files = await asyncio.to_thread(memory_for_files, paths, place, self._memory)
         if not files:

@@ -29,7 +29,15 @@ from cellwright.config.memory import matches_globs
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.option_table import environment_of
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.config.skills.skills import SHELL_COMMAND, SKILL_FILE, Skill, find_skills, search_skills, skill_places
+from cellwright.config.skills.skills import (
+    SHELL_COMMAND,
+    SKILL_FILE,
+    Arguments,
+    Skill,
+    find_skills,
+    search_skills,
+    skill_places,
+)
 from cellwright.config.trust.trust import HOW_TO_TRUST
 from cellwright.conversation.feature import Feature, PromptCall, RunInfo, read_ahead
 from cellwright.conversation.prompts.mentions import mentioned_files
@@ -275,7 +283,6 @@ class Skills(Feature):
     async def text(self, call: SkillCall, prompt_context: PromptContext) -> str:
         """The skill's text with everything in its place. Raises ToolError where a command of its may not run or fails."""
         skill = call.skill
-        from cellwright.config.skills.skills import Arguments  # most prompts call no skill
 
         arguments = Arguments(call.arguments, skill.argument_names, self._variables(skill, prompt_context))
         parts, at = [], 0

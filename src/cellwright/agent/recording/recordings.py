@@ -31,24 +31,12 @@ from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, rea
 from cellwright.sessions.transcripts.transcript_file import encode_json
 from cellwright.text import lazy_pattern, map_strings
 
-REPLAY_MODES = ("auto", "strict", "off")
-"""`auto` plays what is recorded and runs the rest live, `strict` plays or fails, also on drift, `off` runs all live."""
-
 FORMAT = 1
 FORMAT_KEY = "cellwright_recording"
 PROJECT_MARK = "⟦project⟧"
 
 FileState = Sequence[str | None]
 """A path, and the file's state (`file_states`)."""
-
-
-def process_replay_mode(environ: Mapping[str, str]) -> str | None:
-    """The mode that CELLWRIGHT_REPLAY names, None where it names none. Raises CellwrightError CONFIG_INVALID."""
-    mode = environ.get("CELLWRIGHT_REPLAY") or None
-    if mode is not None and mode not in REPLAY_MODES:
-        message = f"CELLWRIGHT_REPLAY is {mode!r}; it can be {', '.join(REPLAY_MODES)}. Nothing was sent."
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
-    return mode
 
 
 class RecordedMessage(Struct, frozen=True):

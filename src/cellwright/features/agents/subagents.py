@@ -51,7 +51,7 @@ from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, RunEnd, ToolEnd
 from cellwright.features.agents.feature import Agents
 from cellwright.features.mcp.feature import McpServers
-from cellwright.features.memory import MemoryContext
+from cellwright.features.memory import MemoryContext, memory_folder, notes_text, read_notes
 from cellwright.features.skills import Skills
 from cellwright.model.models import canonical
 from cellwright.permissions.modes import Mode, parse_mode, stricter
@@ -522,11 +522,6 @@ class Subagents(Feature):
         place = self._in_force.memory_place
         if definition.memory is None or (definition.memory != "user" and not place.trusted):
             return []
-        from cellwright.features.memory import (
-            memory_folder,
-            notes_text,
-            read_notes,
-        )  # few agents keep notes
 
         folder = memory_folder(definition.memory, definition.name, users=place.users, project=place.project)
         text = await asyncio.to_thread(read_notes, folder, place.project)

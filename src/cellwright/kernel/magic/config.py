@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
-from cellwright.agent.recording.recordings import REPLAY_MODES
+from cellwright.agent.recording.replay_modes import REPLAY_MODES
 from cellwright.config.settings.option_table import BY_NAME, COUNT, FORMATS, Option, nested
 from cellwright.config.settings.option_table import OPTIONS as TABLE
 from cellwright.kernel.magic.option_parser import DEFAULT_FILE

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellwright.agent.recording.recordings import REPLAY_MODES, process_replay_mode, prompt_key
+from cellwright.agent.recording.recordings import prompt_key
+from cellwright.agent.recording.replay_modes import REPLAY_MODES, process_replay_mode
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import TurnCount

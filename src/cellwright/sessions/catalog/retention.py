@@ -18,7 +18,7 @@ from typing import Any
 
 from cellwright.errors import CellwrightError
 from cellwright.sessions.session import Session
-from cellwright.sessions.state_dir import PRIVATE_FILE, state_folder
+from cellwright.sessions.state_dir import PRIVATE_FILE, state_folder, write_atomic
 from cellwright.sessions.transcripts import transcript_lock as lease
 
 SECONDS_PER_DAY = 86_400
@@ -161,6 +161,4 @@ def _known(state: Path) -> dict[str, Any]:
 
 
 def _note(state: Path, known: dict[str, Any]) -> None:
-    from cellwright.sessions.state_dir import write_atomic
-
     write_atomic(state / "cleanup.json", json.dumps(known).encode(), PRIVATE_FILE)
