@@ -52,7 +52,7 @@ from cellwright.commands.registry import answer_of, command_of
 from cellwright.features.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run_options import RunOptions
 def kill(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -14,9 +14,9 @@ from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.commands.usage import BAR_CHARS, usd
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.features.conversation import Conversation
 from cellwright.sessions.session import Session
 from cellwright.testing import say

@@ -22,7 +22,7 @@ HEAVY = ("anthropic", "mcp", "httpx2", "ipywidgets", "anywidget", "pydantic", "r
 
 LATER = (
     "cellwright.agent.recording.replay_drift",
-    "cellwright.commands.status",
+    "cellwright.commands.usage",
     "cellwright.kernel.cells.compare_outputs",
     "cellwright.kernel.cells.fresh_kernel",
     "cellwright.kernel.cells.run_cells",

@@ -29,6 +29,7 @@ from cellwright.commands.sessions.conversation import (
     btw_page,
     compact_page,
     goal_page,
+    user_command_page,
 )
 from cellwright.commands.sessions.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.sessions.folders import ADD_DIR, add_dir_page
@@ -49,16 +50,13 @@ from cellwright.commands.sessions.sessions import (
 )
 from cellwright.commands.sessions.stability import STABILITY, stability_page
 from cellwright.commands.settings_pages import config_page, permissions_page
-from cellwright.commands.status import status_page
 from cellwright.commands.support.aliases import INSTEAD, OTHER_NAMES
-from cellwright.commands.support.bug import BUG, bug_page
-from cellwright.commands.support.doctor import DOCTOR, doctor_page
+from cellwright.commands.support.doctor import BUG, DOCTOR, bug_page, doctor_page
 from cellwright.commands.support.index import INDEX, index_page
 from cellwright.commands.support.upgrade import upgrade_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
-from cellwright.commands.usage import context_page, cost_page
-from cellwright.commands.user_command import user_command_page
+from cellwright.commands.usage import context_page, cost_page, status_page
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.skills import Skills
 from cellwright.tools.shell.user_commands import user_command

@@ -30,9 +30,9 @@ from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.trust.trust import refusal_text
 from cellwright.conversation.resolve_options import model_of
 from cellwright.conversation.runs import kinds
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, ignore_run
 from cellwright.conversation.runs.run_options import RunOptions, options_of
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
 from cellwright.features.conversation import Conversation

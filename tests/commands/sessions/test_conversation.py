@@ -13,9 +13,9 @@ from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.completion import commands
 from cellwright.commands.registry import COMMANDS, answer_of, command_of, is_answered_here
 from cellwright.commands.support.aliases import INSTEAD, OTHER_NAMES
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.testing import MessagesServer, say, use
 from talk import Talk

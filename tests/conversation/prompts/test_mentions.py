@@ -22,9 +22,9 @@ from cellwright.agent.prompt import ContextItems, ContextProvider, FullPrompt, P
 from cellwright.conversation.core import Host
 from cellwright.conversation.feature import gather_context
 from cellwright.conversation.prompts.mentions import find_mentions
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
 from cellwright.features.conversation import Conversation
 from cellwright.markdown.code_ranges import without_code

@@ -1,6 +1,8 @@
-"""`/btw`, `/goal`, `/compact`, `/autocompact`: a question beside the conversation, its goal, and its summary."""
+"""`/btw`, `/goal`, `/compact`, `/autocompact` and `!command`: what users say to a conversation besides prompts."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from cellwright.agent.agent_setup import CompactionSettings
 from cellwright.agent.context.summary import compacted_line
@@ -8,7 +10,7 @@ from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.commands.model_and_mode import choose
 from cellwright.commands.sessions.sessions import price
 from cellwright.conversation.resolve_options import compaction_settings
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
 
 BTW = "QUESTION"
 GOAL = "[GOAL | clear]"
@@ -82,3 +84,20 @@ def _sentence(now: CompactionSettings) -> str:
         return "The conversation is not summarised automatically: when it fills the window, Claude stops."
     window = "the model's window" if now.window is None else f"{now.window:,} tokens, or of the model's window if less"
     return f"The conversation is summarised automatically when it fills {now.share:.0%} of {window}."
+
+
+async def user_command_page(call: CommandCall) -> CommandPage:
+    """Run the command that `call.text` is, and show how it ended. Raises CellwrightError."""
+    if not call.text:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "Write the command after the `!`. Nothing was run.")
+    try:
+        result = await call.conversation.features.user_commands.run(call.text, _not_shown_live)
+    except ToolError as error:
+        raise CellwrightError(error.code, error.message) from error
+    ending = f" · {result.ending}" if result.ending else ""
+    told = "Claude learns of it with your next prompt."
+    return CommandPage([Section(f"{result.title}{ending}", code=result.text.rstrip("\n") or "(no output)", text=told)])
+
+
+def _not_shown_live(**_news: Any) -> None:
+    """The page comes when it has ended."""

@@ -13,9 +13,16 @@ from cellwright.config.trust.repository import project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.markdown.escaping import escaped
 from cellwright.redaction.redaction import JsonRedaction, redaction_of, replaced_in_words
-from cellwright.sessions.export.documents import changed_files, code_cell, code_cells, markdown_cell, notebook_text
 from cellwright.sessions.export.exchanges import Exchange, exchanges_of
-from cellwright.sessions.export.formats import FORMATS, Export
+from cellwright.sessions.export.formats import (
+    FORMATS,
+    Export,
+    changed_files,
+    code_cell,
+    code_cells,
+    markdown_cell,
+    notebook_text,
+)
 from cellwright.sessions.project_writes import write_file
 from cellwright.sessions.provenance import PROMPT, provenance_of
 from cellwright.sessions.session import Session

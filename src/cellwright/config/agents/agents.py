@@ -16,9 +16,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.tool import GROUPS
-from cellwright.config.folder_files import crowded, files_in
 from cellwright.config.front_matter import model_choice, read_front_matter, texts
-from cellwright.config.kept_search import places_below
+from cellwright.config.kept_search import crowded, files_in, places_below
 from cellwright.config.plugins.plugin import Plugin, put_in
 from cellwright.config.skills.skills import SkillPlace, hooks_of, project_folders
 from cellwright.errors import CellwrightError

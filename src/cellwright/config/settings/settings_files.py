@@ -14,8 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.config.agents.agents import project_agent_files
-from cellwright.config.folder_files import files_in
-from cellwright.config.kept_search import TIME_STEP_NS, KeptSearch, places_below
+from cellwright.config.kept_search import TIME_STEP_NS, KeptSearch, files_in, places_below
 from cellwright.config.memory import INSTRUCTION_NAMES, outside_files, project_instructions
 from cellwright.config.output_styles.output_style import project_style_files
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry, entries_of

@@ -21,8 +21,8 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.config.settings.option_table import CONTEXTS, OPTIONS, How, Option
 from cellwright.conversation.feature import without_secrets
 from cellwright.conversation.prompts.mentions import Mention, find_mentions, together
+from cellwright.conversation.runs.kinds import CellAction
 from cellwright.conversation.runs.run_options import RunOptions, options_of
-from cellwright.conversation.runs.run_request import CellAction
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.chat.cell_actions import action_context, read_action, title_of
 from cellwright.kernel.context.mentions import attached_cell, mentioned_cells

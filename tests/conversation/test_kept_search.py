@@ -12,9 +12,9 @@ from cellwright.config.memory import MAX_RULES
 from cellwright.config.output_styles.output_style import MAX_STYLES
 from cellwright.config.skills.skills import MAX_SKILLS
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import Event, Notice
 from cellwright.features.conversation import Conversation
 from cellwright.permissions.judges.patch import MAX_FILES_JUDGED
