@@ -283,7 +283,10 @@ def library_checks() -> list[Check]:
 
 def libraries(base: Iterable[str], extras: Mapping[str, Iterable[str]], seconds: float = SECONDS) -> Finding:
     """Import the modules of `base`, and those of `extras` that are there, for at most `seconds`."""
-    there = {extra: [module for module in modules if _is_installed(module)] for extra, modules in extras.items()}
+    there = {
+        extra: [module for module in modules if importlib.util.find_spec(module) is not None]
+        for extra, modules in extras.items()
+    }
     try:
         failed = _failures([*base, *(module for modules in there.values() for module in modules)], seconds)
     except subprocess.TimeoutExpired:
@@ -300,10 +303,6 @@ def libraries(base: Iterable[str], extras: Mapping[str, Iterable[str]], seconds:
         return Finding(LIBRARIES_OF_TOOLS, "ok", "all can be imported")
     advice = "; ".join(f"{WITHOUT[extra]}: pip install 'cellwright[{extra}]'" for extra in missing)
     return Finding(LIBRARIES_OF_TOOLS, "ok", f"all can be imported; without the extras {', '.join(missing)}", advice)
-
-
-def _is_installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
 
 
 def _failures(modules: list[str], seconds: float) -> dict[str, str]:

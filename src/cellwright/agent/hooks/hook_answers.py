@@ -277,10 +277,6 @@ def _is_yes(value: Any) -> bool:
     return isinstance(value, str) and value.strip().casefold() in _YES
 
 
-def _interrupts(decision: Any) -> bool:
-    return isinstance(decision, Mapping) and decision.get("interrupt") is True
-
-
 def _refusal(values: Mapping[str, Any], event: str, inside: str = "") -> str:
     """Find something in an answer that can only have been meant as a no, and return it as it stands there; else ""."""
     for key, value in values.items():
@@ -425,7 +421,12 @@ class _Reader(Struct):
         if result.behavior == "deny" or behavior != "allow":
             text = self._text(decision, "message") if isinstance(decision, Mapping) else ""
             reason = text or result.reason or f"{self.source} denied it"
-            return replace(result, behavior="deny", reason=reason, interrupt=_interrupts(decision))
+            return replace(
+                result,
+                behavior="deny",
+                reason=reason,
+                interrupt=isinstance(decision, Mapping) and decision.get("interrupt") is True,
+            )
         updates = read_updates(decision.get("updatedPermissions") or ())
         for problem in updates.problems:
             self._problem(problem)

@@ -184,7 +184,11 @@ class Program:
             from mcp_types import CallToolResult, ListToolsResult
 
         tools = [
-            {"name": wire_name(tool["name"]).removeprefix(f"mcp__{SERVER}__"), **_described(tool)}
+            {
+                "name": wire_name(tool["name"]).removeprefix(f"mcp__{SERVER}__"),
+                "description": tool.get("description") or "",
+                "inputSchema": tool["input_schema"],
+            }
             for tool in tool_definitions(self.head.tools)
         ]
 
@@ -368,10 +372,6 @@ class Program:
             waiting.cancel()
         if self._folder is not None:
             remove(self._folder)
-
-
-def _described(tool: Mapping[str, Any]) -> dict[str, Any]:
-    return {"description": tool.get("description") or "", "inputSchema": tool["input_schema"]}
 
 
 def _moment(seconds: float | None) -> str:
