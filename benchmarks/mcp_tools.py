@@ -20,8 +20,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import CHARS_PER_TOKEN, Event, TextDelta
 from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say

@@ -29,8 +29,7 @@ from msgspec import Struct
 from benchmarks.code.tables import Table
 from cellwright.agent.tool import ToolContext
 from cellwright.codebase.index_reader import reading, status_of
-from cellwright.codebase.index_request import IndexRequest
-from cellwright.codebase.store import index_path
+from cellwright.codebase.store import IndexRequest, index_path
 from cellwright.tools.code.navigation.find_definitions import find_definitions_tool
 from cellwright.tools.code.navigation.find_references import find_references_tool
 from cellwright.tools.code.navigation.project_code import LISTING, ProjectCode

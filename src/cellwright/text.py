@@ -101,7 +101,6 @@ def look_alike_words(there: str, sought: str, name: str) -> str:
 def _character_name(character: str) -> str:
     if character == "\0":
         return "a null byte (\\u0000)"
-    import unicodedata  # only for an error
 
     name = unicodedata.name(character, "a character").lower()
     return name if character.isascii() else f"{name} (\\u{ord(character):04x})"

@@ -17,7 +17,7 @@ from pathlib import Path
 from cellwright.features.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run_options import RunOptions
 real = os.replace
 def killing(source, target, **named):

@@ -13,9 +13,9 @@ import pytest
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import Event, RunEnd, TextDelta, ToolStart
 from cellwright.features.conversation import Conversation
 from cellwright.testing import Gate, hold, say, turn, use

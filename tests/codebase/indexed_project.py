@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cellwright.codebase.index_request import IndexRequest
-from cellwright.codebase.store import index_path
+from cellwright.codebase.store import IndexRequest, index_path
 from cellwright.tools.code.navigation.project_code import LISTING
 from cellwright.tools.search.ripgrep import search_program
 

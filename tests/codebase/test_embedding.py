@@ -20,9 +20,8 @@ import pytest
 from indexed_project import build_index
 
 from cellwright.agent.tool import ToolContext
-from cellwright.codebase.embedding.load_model import load_embed
+from cellwright.codebase.embedding.load_model import WordPiece, load_embed
 from cellwright.codebase.embedding.provider import EmbeddingProblem, EmbeddingSettings
-from cellwright.codebase.embedding.static_model import WordPiece
 from cellwright.codebase.embedding.vectors import QdrantVectors, SqliteVectors
 from cellwright.codebase.store import index_path, open_to_write
 from cellwright.config.settings.settings import load_settings

@@ -10,9 +10,8 @@ import pytest
 from indexed_project import FILES, build_index, start_indexer
 
 from cellwright.codebase.index_reader import MIN_SCORE, IndexJob, IndexStatus, reading, status_of
-from cellwright.codebase.index_request import BUSY
 from cellwright.codebase.indexer import HELPED_FILES
-from cellwright.codebase.store import index_path, lock_path
+from cellwright.codebase.store import BUSY, index_path, lock_path
 from cellwright.sessions.transcripts.transcript_lock import acquire, is_held
 from eventual import eventually
 

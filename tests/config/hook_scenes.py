@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.hooks.hook_result import HookResult
-from cellwright.agent.hooks.protocol import HookRun, Hooks
+from cellwright.agent.hooks.protocol import HookResult, HookRun, Hooks
 from cellwright.agent.tool import Tool
 from cellwright.config.hooks.hooks import hooks_from
 from cellwright.config.settings.settings import HooksSource

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from cellwright.config.agents.find_agents import agent_places, find_agents
+from cellwright.config.agents.agents import agent_places, find_agents
 from cellwright.config.kept_search import MAX_PLACES, TIME_STEP_NS, KeptSearch, facts_of, seen_once
-from cellwright.config.memory.find_memory_files import (
+from cellwright.config.memory import (
     MemoryPlace,
     memory_places,
     read_memory,
 )
 from cellwright.config.settings.settings_files import WatchedFiles, watched_files
-from cellwright.config.skills.find_skills import SkillPlace, find_skills, skill_places
+from cellwright.config.skills.skills import SkillPlace, find_skills, skill_places
 
 PROJECT_NAMES = (
     "CLAUDE.md",

@@ -14,9 +14,9 @@ from cellwright.commands.registry import answer_of, command_of
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import compaction_settings
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError
 from cellwright.events import ContextCompacted, Event, Notice, RunEnd
 from cellwright.features.conversation import Conversation

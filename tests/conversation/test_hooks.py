@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import ErrorCode
 from cellwright.events import Event, Notice, RunEnd, ToolEnd
 from cellwright.features.conversation import Conversation
@@ -286,7 +286,7 @@ from pathlib import Path
 from cellwright.features.conversation import Conversation
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run import RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.testing import MessagesServer, say
 
 with MessagesServer([say("ok")]) as server:

@@ -13,8 +13,8 @@ from cellwright.agent.calls.approval import Allow, keep_rules
 from cellwright.agent.recording.recorded_edits import apply_edit, edits_of
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.errors import CellwrightError, ToolError
-from cellwright.features.agents.agent_memory import memory_folder, read_notes
 from cellwright.features.agents.worktree import make_worktree
+from cellwright.features.memory import memory_folder, read_notes
 from cellwright.python_api.prompt_map.answer_store import AnswerStore
 from cellwright.terminal.subcommands.mcp import mcp
 from cellwright.testing import say

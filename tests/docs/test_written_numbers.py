@@ -19,7 +19,7 @@ from cellwright.conversation.resolve_options import ALIASES, DEFAULT_MODEL, SMAL
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.features.mcp.connections import FIRST_WAIT_SECONDS
 from cellwright.model.retry import RetryPolicy
-from cellwright.sessions.transcripts.transcript_line import encode_json
+from cellwright.sessions.transcripts.transcript_file import encode_json
 from cellwright.tools.files.read import TOKENS
 from cellwright.tools.search.tool_search import with_tool_search
 from cellwright.tools.shell.bash import DEFAULT_MS, MAX_MS

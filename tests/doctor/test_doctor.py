@@ -36,14 +36,16 @@ from cellwright.doctor.environment_checks import (
 )
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.doctor.installation_checks import (
+    BASE,
+    EXTRAS,
     is_at_least,
     lab_extension,
+    libraries,
     required,
     server_extension,
     subshells,
     widget,
 )
-from cellwright.doctor.library_checks import BASE, EXTRAS, libraries
 from cellwright.permissions.sandboxing import SandboxAbilities
 from cellwright.sandbox.setup_advice import advice_on
 from cellwright.testing import MessagesServer

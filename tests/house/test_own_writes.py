@@ -29,17 +29,17 @@ commands/extensions/manage_changes.py
 
 JUDGED = """
 checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patching/patched_files.py
-tools/files/writing/content_backup.py tools/files/writing/open_folder.py tools/files/writing/staged_file.py
-tools/notebook/file_notebook.py agent/recording/replayed_tools.py sandbox/mounts/placeholders.py
-sandbox/mounts/staged_changes.py sessions/project_writes.py features/preview/changes.py
+tools/files/writing/recovery.py tools/files/writing/open_folder.py tools/files/writing/staged_file.py
+tools/notebook/file_notebook.py agent/recording/replayed_tools.py sandbox/mounts/bubblewrap.py
+sandbox/mounts/staging.py sessions/project_writes.py features/preview/changes.py
 """
 """What calls do at the real place that was judged, or undo there; folders are opened without following links."""
 
 OUR_STATE = """
 agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journal.py
-codebase/embedding/model_files.py codebase/indexer.py codebase/store.py commands/support/bug.py
+codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/support/doctor.py
 config/credentials/stored_key.py config/plugins/files.py config/plugins/install.py
-config/plugins/installed_plugins.py config/plugins/options.py config/plugins/source.py
+config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
 config/trust/trust_store.py features/agents/subagents.py
 server/admin/administration.py server/proxy/spending_ledger.py server/proxy/usage.py
 sessions/catalog/database.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py

@@ -22,7 +22,7 @@ HEAVY = ("anthropic", "mcp", "httpx2", "ipywidgets", "anywidget", "pydantic", "r
 
 LATER = (
     "cellwright.agent.recording.replay_drift",
-    "cellwright.commands.status",
+    "cellwright.commands.usage",
     "cellwright.kernel.cells.compare_outputs",
     "cellwright.kernel.cells.fresh_kernel",
     "cellwright.kernel.cells.run_cells",
@@ -30,11 +30,11 @@ LATER = (
     "cellwright.kernel.execute.code_run",
     "cellwright.kernel.execute.display_text",
     "cellwright.kernel.namespace.types.table_columns",
-    "cellwright.sessions.claude_code.import_session",
+    "cellwright.sessions.claude_code",
     "cellwright.tools.files.formats.text_pages",
     "cellwright.tools.mcp.connection",
     "cellwright.tools.mcp.tools",
-    "cellwright.tools.planning.tasks.session_tasks",
+    "cellwright.tools.planning.tasks.tasks",
 )
 """What a prompt without servers, commands, calls and runs of cells has no use for."""
 

@@ -8,9 +8,8 @@ import mistune
 import pytest
 from markdown_it import MarkdownIt
 
-from cellwright.markdown.active_content import active_parts, active_tokens
+from cellwright.markdown.active_content import active_parts, active_tokens, destination
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded
-from cellwright.markdown.links import destination
 from cellwright.markdown.safe_markdown import safe_markdown
 from markdown_payloads import PAYLOADS, cuts
 

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from markdown_it import MarkdownIt
 from tests.markdown.test_active_content import active_in
 
-from cellwright.markdown.active_content import active_parts
+from cellwright.markdown.active_content import active_parts, destination
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
-from cellwright.markdown.links import destination
 from cellwright.markdown.safe_markdown import safe_markdown
 from eventual import growth
 from row_tables import for_each_row

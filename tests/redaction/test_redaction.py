@@ -33,9 +33,9 @@ from cellwright.codebase.embedding.provider import EmbeddingSettings
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import Call, Event, Notice, TextDelta, ToolEnd, ToolStart, UserPrompt
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.namespace.variables_tool import variables_tool

@@ -14,9 +14,9 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import ContextCompacted, Event
 from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say, think, turn, use

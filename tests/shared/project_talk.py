@@ -7,9 +7,9 @@ from typing import Any
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import Event, RunEnd, ToolEnd
 from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say

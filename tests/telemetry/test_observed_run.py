@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.features.conversation import Conversation
 from cellwright.telemetry.log_file import RunLog, last_lines, log_to_file
 from cellwright.testing import fault, say, use

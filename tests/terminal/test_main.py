@@ -489,8 +489,8 @@ def test_start_imports_no_heavy_library(messages_server: Server, command_for: Fo
     program = (
         "import sys\nfrom cellwright.terminal.main import main\ncode = main(['--quiet', 'hi'])\n"
         "heavy = ['anthropic', 'rich', 'IPython', 'nbformat', 'jsonschema', 'sqlite3', 'yaml']\n"
-        "heavy += ['cellwright.commands.registry', 'cellwright.commands.status', 'cellwright.tools.mcp.connection']\n"
-        "heavy += ['cellwright.sessions.claude_code.import_session']\n"
+        "heavy += ['cellwright.commands.registry', 'cellwright.commands.usage', 'cellwright.tools.mcp.connection']\n"
+        "heavy += ['cellwright.sessions.claude_code']\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run(

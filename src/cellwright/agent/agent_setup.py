@@ -15,7 +15,7 @@ from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.prompt import ContextItem
 from cellwright.agent.spending.run_spending import USUAL_LIMITS, RunLimits
-from cellwright.agent.structured_output.typed_answer import AnswerType
+from cellwright.agent.structured_output import AnswerType
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecords
 from cellwright.events import Event

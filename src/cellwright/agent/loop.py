@@ -31,12 +31,12 @@ from cellwright.agent.prompt import FullPrompt, Prompt, full_prompt
 from cellwright.agent.spending.run_model import RunModel
 from cellwright.agent.spending.run_spending import Spending
 from cellwright.agent.steering import ReadySteering, Steering, Submit
-from cellwright.agent.structured_output.run_answer import RunAnswer
+from cellwright.agent.structured_output import RunAnswer
 from cellwright.agent.subagent import Nesting, Subagent
 from cellwright.agent.tool import TOOL_SEARCH, Progress, ToolContext
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import ContextAttached, Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
-from cellwright.model.images.api_images import admitted, takes_time
+from cellwright.model.images import admitted, takes_time
 from cellwright.model.models import limits
 from cellwright.model.provider import BlockEnd, MessageStart, Request, request_sent
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.agent.spending.partial_usage import PartialUsage
+from cellwright.agent.spending.run_spending import PartialUsage
 from cellwright.agent.tool import ToolContext
 from cellwright.events import Emit, Retrying, TurnEnd
 from cellwright.model.provider import MessageStart, Provider, Request

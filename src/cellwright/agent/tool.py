@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.calls.inputs.offered_schema import offered_examples, offered_schema
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
 from cellwright.text import lazy_pattern

@@ -12,10 +12,9 @@ from weakref import WeakKeyDictionary
 
 from cellwright.agent.prompt import ContextItems, PromptContext, text_context
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
-from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
+from cellwright.checkpoints.journal import Journal, describe_undos, drop_journals_older_than, journal_of
 from cellwright.checkpoints.notebooks import RecordedNotebook, RecordedNotebooks
 from cellwright.checkpoints.turn_recorder import TurnRecorder
-from cellwright.checkpoints.undo_notes import describe_undos
 from cellwright.sessions.file_changes import drop_outcomes_older_than, untold_changes
 from cellwright.sessions.session import Session
 from cellwright.text import visible_line
@@ -54,7 +53,7 @@ class Checkpoints:
         if session not in self._journals:
             journal = self._journals[session] = journal_of(session)
             if journal.history.cut_off() is not None:
-                from cellwright.checkpoints.cut_off_undo import end_cut_off_undo  # few are
+                from cellwright.checkpoints.undo import end_cut_off_undo  # few are
 
                 if ended := end_cut_off_undo(journal, session):
                     self._ended.append(ended)

@@ -23,18 +23,53 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.agent.tool import Tool
-from cellwright.checkpoints.irreversible_calls import effect_of
 from cellwright.checkpoints.journal import Journal
 from cellwright.checkpoints.records import UNKNOWN, CellChange, CheckpointTurn, FileChange, FileContent, Json
 from cellwright.events import Changed, TurnChanged
+from cellwright.permissions.policy import PermissionPolicy
+from cellwright.text import visible_line
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.formats.encodings import NotText, decode
 from cellwright.tools.files.originals import KEPT_FILE_BYTES, UpcomingChange, keep_original, original, sha256
 from cellwright.tools.notebook.open_notebook import cell_name
 from cellwright.tools.paths import shown_path
 
+_TAKEN_BACK = ("files", "notebooks", "search", "planning")
+"""Categories whose tools have no effects but changed files and cells, unless one says that it has."""
+
 COUNTED_BYTES = 2**20
 """Lines of larger files are not counted: the user waits for it."""
+
+
+def effect_of(tool: Tool, tool_input: Mapping[str, Any], roots: Sequence[Path]) -> str:
+    """The title of a call that has effects besides changed files and cells; empty for one that has none.
+
+    A command counts unless it only reads. What is not known counts.
+    """
+    said = tool.has_effects() if callable(tool.has_effects) else tool.has_effects
+    if not (tool.category not in _TAKEN_BACK if said is None else said):
+        return ""
+    if tool.read_only and tool.category != "web":
+        return ""
+    if tool.access.kind == "shell" and _only_reads(tool, tool_input, roots):
+        return ""
+    return visible_line(f"{tool.name}: {_title(tool, tool_input)}".removesuffix(": "), 200)
+
+
+def _title(tool: Tool, tool_input: Mapping[str, Any]) -> str:
+    if isinstance(command := tool_input.get("command"), str):
+        return command
+    try:
+        return tool.title(tool_input) if tool.title is not None else ""
+    except Exception:  # noqa: BLE001  a title is the tool's own code, which may fail as it likes
+        return ""
+
+
+def _only_reads(tool: Tool, tool_input: Mapping[str, Any], roots: Sequence[Path]) -> bool:
+    facts = tool.facts(tool_input) if tool.facts is not None else {}
+    # without a rule, what is allowed is what changes nothing
+    decision = PermissionPolicy(roots=tuple(roots), cwd=roots[0]).decide(tool, {**tool_input, **facts})
+    return decision.behavior == "allow"
 
 
 def changed_file(file: FileChange, cwd: Path) -> Changed:

@@ -10,14 +10,24 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.checkpoints.journal import Journal
-from cellwright.checkpoints.plan_cells import CellUndo, cell_undos, changes_of, redone_cells, undone_cells
-from cellwright.checkpoints.plan_files import FileUndo, What, file_redos, file_undos
+from cellwright.checkpoints.journal import Journal, name_of
+from cellwright.checkpoints.plan import (
+    CellUndo,
+    FileUndo,
+    What,
+    cell_undos,
+    changes_of,
+    file_redos,
+    file_undos,
+    redone_cells,
+    undone_cells,
+)
 from cellwright.checkpoints.records import CheckpointTurn, FileStep, Undone
-from cellwright.checkpoints.undo_notes import name_of
+from cellwright.checkpoints.turn_recorder import at
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.sessions.file_changes import CallId, changing_call
 from cellwright.sessions.session import Session
+from cellwright.text import counted
 from cellwright.tools.files.atomic_write import FileWrite, write_together
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import keep_original, original, sha256
@@ -255,3 +265,28 @@ class Undo(Struct, frozen=True, kw_only=True):
         if self.file_state.is_unsaved(path):
             return "it is open in an editor with changes that are not saved"
         return self.notebooks.refusal(path) if path.suffix.lower() == ".ipynb" else ""
+
+
+def end_cut_off_undo(journal: Journal, session: Session) -> str:
+    """End the undo that was cut off, but for its cells (`Undo.finish_cut_off`); gives what the user must know, or "".
+
+    Where none of its files was changed it has not happened. Raises OSError when the journal cannot be written.
+    """
+    undo = journal.history.cut_off()
+    if undo is None or journal.inherited:  # a fork has begun none of its own
+        return ""
+    recover_changes()
+    left = [step for step in undo.files if at(step.path).sha256 != (None if step.now is None else step.now.sha256)]
+    name = name_of(undo, journal.history)
+    if undo.files and len(left) == len(undo.files):
+        journal.append({"failed": undo.number})
+        verb = "/undo" if undo.redo_of is None else "/redo"
+        return f"{name} was cut off when its process was killed, and has changed nothing. {verb} starts it again."
+    if undo.as_after is not None and session.next_seq == undo.was_after:
+        session.return_to(undo.as_after)
+        session.flush()
+    undo.left = (*undo.left, *(str(step.path) for step in left))
+    if not undo.cells:
+        journal.append({"done": undo.number, "left": list(undo.left)})
+    files = f": {counted(len(undo.files) - len(left), 'file')} changed back" if undo.files else ""
+    return f"{name} was cut off when its process was killed. It is finished now{files}."

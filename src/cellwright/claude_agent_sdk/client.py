@@ -41,6 +41,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, TurnChanged
 from cellwright.features.conversation import Conversation
 from cellwright.python_api.agent import Agent, agents_request, conversation_of
+from cellwright.python_api.ask_options import given_servers
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.telemetry.claude_messages import ClaudeMessages, page_result
@@ -198,8 +199,6 @@ class ClaudeSDKClient:
                 sessions.use(Session.create(conversation.cwd, sessions_folder(conversation.cwd), new_id))
 
     def _add_servers(self, conversation: Conversation) -> None:
-        from cellwright.python_api.ask_options import given_servers  # few programs have servers
-
         strict, entries = bool(self._given.get("strict_mcp_config")), servers(self._given)
         if strict or entries:
             read = given_servers(entries, conversation.cwd, conversation.in_force.environment) if entries else {}

@@ -382,7 +382,8 @@ class IndexReader:
         ).fetchall()
         best = rows[0][2] if rows else -1.0
         hits = [
-            Hit(line, end, _score(rank, best), _file(file), name, kind) for line, end, rank, name, kind, *file in rows
+            Hit(line, end, round(rank / best, 4) if best and math.isfinite(best) else 1.0, _file(file), name, kind)
+            for line, end, rank, name, kind, *file in rows
         ]
         return [hit for hit in hits if hit.score >= MIN_SCORE]
 
@@ -435,10 +436,6 @@ def fused(lexical: Sequence[Hit], semantic: Sequence[Hit], weight: float = SEMAN
             scores[key] = scores.get(key, 0.0) + share / (RANK_CONSTANT + rank)
     order = sorted(scores, key=lambda key: (-scores[key], key))
     return [replace(hits[key], score=round(scores[key] / scores[order[0]], 4)) for key in order]
-
-
-def _score(rank: float, best: float) -> float:
-    return round(rank / best, 4) if best and math.isfinite(best) else 1.0
 
 
 def _quoted(word: str) -> str:

@@ -23,7 +23,6 @@ from pathlib import Path, PurePosixPath
 import msgspec
 from msgspec import Struct
 
-from cellwright.codebase.index_request import BUSY, IndexRequest
 from cellwright.codebase.parsing.facts import FileFacts, Symbol
 from cellwright.codebase.parsing.source_file import (
     SourceText,
@@ -34,7 +33,7 @@ from cellwright.codebase.parsing.source_file import (
 )
 from cellwright.codebase.reading_files import FileContent, SecondReader, WantedFile, read_content, words_of
 from cellwright.codebase.search_units import searchable, units_of
-from cellwright.codebase.store import lock_path, open_to_write, remove, transaction
+from cellwright.codebase.store import BUSY, IndexRequest, lock_path, open_to_write, remove, transaction
 from cellwright.sessions.state_dir import make_private_folder
 from cellwright.sessions.transcripts.transcript_lock import acquire
 from cellwright.text import lazy_pattern

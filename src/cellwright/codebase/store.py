@@ -1,5 +1,7 @@
 """The index of one project on disk: an SQLite file in the cache folder, written by one process and read by many.
 
+An `IndexRequest` is the task of the process that writes it.
+
 A file's rows are replaced in one transaction, so a reader sees it old or new. Words and texts are in FTS5 tables without
 content, in which nothing can be deleted: each version of a file has an id of its own, and what is dead is left out by
 joining with the living. It is a cache: what is damaged or of another version is thrown away and made anew.
@@ -11,14 +13,19 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cellwright.sessions.state_dir import make_private_folder
 
 if TYPE_CHECKING:
     import sqlite3
+
+BUSY = 3
+"""The answer of an indexer that found another one at work, for longer than it was to wait."""
 
 VERSION = 3
 """Of the tables, and of what is put into them."""
@@ -57,6 +64,24 @@ CREATE VIRTUAL TABLE word USING fts5 (
 CREATE VIRTUAL TABLE unit_text USING fts5 (name, body, content='', tokenize="porter unicode61");
 PRAGMA user_version = {VERSION};
 """
+
+
+class IndexRequest(Struct, frozen=True):
+    """The task of an indexer. `listing` is the command that lists the project's files, each with a NUL byte behind it.
+
+    `restrictions` are the deny and ask rules in force, each with what its `/x` paths start from: files that one of them
+    keeps from being read are left out. `wait_seconds`: for another indexer to end. `check`: look for damage first;
+    `rebuild`: begin anew. `keep_seconds`: the process ends when no other request has come for so long after this one.
+    """
+
+    root: str
+    database: str
+    listing: Sequence[str]
+    restrictions: Sequence[tuple[str, str]] = ()
+    wait_seconds: float = 5.0
+    check: bool = False
+    rebuild: bool = False
+    keep_seconds: float = 60.0
 
 
 def index_folder() -> Path:

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 from cellwright.conversation.prompts.mentions import find_mentions
 from cellwright.errors import ToolError
 from cellwright.features.agents.feature import MENTION
-from cellwright.tools.search.ripgrep import run_ripgrep, search_program
-from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relative_path
+from cellwright.tools.search.ripgrep import NO_VERSION_CONTROL, relative_path, run_ripgrep, search_program
 
 if TYPE_CHECKING:
-    from cellwright.config.skills.skill import Skill
+    from cellwright.config.skills.skills import Skill
     from cellwright.features.agents.feature import Agents
     from cellwright.tools.mcp.connection import ServerPrompt
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section, SlashCommand
-from cellwright.commands.cost import usd
+from cellwright.commands.usage import usd
 from cellwright.config.settings.admin_allow_lists import origin_of
 from cellwright.conversation.resolve_options import (
     ALIASES,
@@ -25,7 +25,7 @@ from cellwright.conversation.runs.user_choices import leave_other_modes
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.model.models import EFFORTS, accepted_effort, canonical, limits
-from cellwright.model.pricing import PRICES_DATE, Price, price_of
+from cellwright.model.pricing import PRICES_DATE, price_of
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, parse_mode
 from cellwright.text import dollars
 from cellwright.tools.paths import shown_path
@@ -105,7 +105,11 @@ def _models(call: CommandCall) -> Section:
     rows: list[Row] = [("model", "", "short", "input", "output", "cached", "context")]
     for name, aliases in short.items():
         price, size = price_of(name), limits(name)
-        prices = ("?", "?", "?") if price is None else _prices(price)
+        prices = (
+            ("?", "?", "?")
+            if price is None
+            else (dollars(price.input), dollars(price.output), dollars(price.cache_read))
+        )
         window = _short(size.context_window) if size.known else "?"
         state = IN_FORCE if name == now else "in plan mode" if name == planner else ""
         rows.append((name, state, ", ".join(dict.fromkeys(aliases)), *prices, window))
@@ -122,10 +126,6 @@ def _models(call: CommandCall) -> Section:
 def _short(tokens: int) -> str:
     """A window's size as it fits into a narrow panel, where the end of a longer one would be cut off."""
     return f"{tokens / 1_000_000:g}M" if tokens >= 1_000_000 else f"{tokens / 1_000:g}k"
-
-
-def _prices(price: Price) -> tuple[str, str, str]:
-    return dollars(price.input), dollars(price.output), dollars(price.cache_read)
 
 
 def _model(call: CommandCall) -> str:

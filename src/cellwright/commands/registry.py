@@ -14,20 +14,24 @@ from cellwright.commands.command import (
     SlashCommand,
     command_name,
 )
-from cellwright.commands.context import context_page
-from cellwright.commands.cost import cost_page
 from cellwright.commands.diff import DIFF, diff_page
-from cellwright.commands.extensions.agents import agents_page
-from cellwright.commands.extensions.hooks import hooks_page
 from cellwright.commands.extensions.mcp import MCP, mcp_page
-from cellwright.commands.extensions.memory import memory_page
+from cellwright.commands.extensions.pages import agents_page, hooks_page, memory_page, skills_page
 from cellwright.commands.extensions.plugins import PLUGIN, plugin_page
-from cellwright.commands.extensions.skills import skills_page
 from cellwright.commands.model_and_mode import CHOOSING
 from cellwright.commands.sandbox import sandbox_page
 from cellwright.commands.sessions.branches import BRANCHES, branches_page
-from cellwright.commands.sessions.btw_and_goal import BTW, GOAL, btw_page, goal_page
-from cellwright.commands.sessions.compact import AUTOCOMPACT, COMPACT, autocompact_page, compact_page
+from cellwright.commands.sessions.conversation import (
+    AUTOCOMPACT,
+    BTW,
+    COMPACT,
+    GOAL,
+    autocompact_page,
+    btw_page,
+    compact_page,
+    goal_page,
+    user_command_page,
+)
 from cellwright.commands.sessions.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.sessions.folders import ADD_DIR, add_dir_page
 from cellwright.commands.sessions.numbers import numbers_page
@@ -47,15 +51,13 @@ from cellwright.commands.sessions.sessions import (
 )
 from cellwright.commands.sessions.stability import STABILITY, stability_page
 from cellwright.commands.settings_pages import config_page, permissions_page
-from cellwright.commands.status import status_page
 from cellwright.commands.support.aliases import INSTEAD, OTHER_NAMES
-from cellwright.commands.support.bug import BUG, bug_page
-from cellwright.commands.support.doctor import DOCTOR, doctor_page
+from cellwright.commands.support.doctor import BUG, DOCTOR, bug_page, doctor_page
 from cellwright.commands.support.index import INDEX, index_page
 from cellwright.commands.support.upgrade import upgrade_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
-from cellwright.commands.user_command import user_command_page
+from cellwright.commands.usage import context_page, cost_page, status_page
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.skills import Skills
 from cellwright.tools.shell.user_commands import user_command

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Generic, TypeVar
 
 Asked = TypeVar("Asked")
@@ -115,3 +116,18 @@ def _facts(path: str) -> Facts | None:
         return (0, facts.st_ino, facts.st_mode, *sorted(os.listdir(path)))  # noqa: PTH208
     except (OSError, ValueError):  # none is there, it may not be read, or none can be of that name
         return None
+
+
+def crowded(folder: Path, there: int, most: int, what: str) -> list[str]:
+    """Say that of the `what` in a folder only the first are taken, where there are more."""
+    return [f"{folder}: of {there:,} {what} only the first {most:,} are taken."] if there > most else []
+
+
+def files_in(folder: Path, pattern: str) -> list[Path]:
+    """The files of `folder` that fit a pattern of `Path.glob`, sorted; none where it is missing or may not be read."""
+    if not os.path.isdir(folder):  # noqa: PTH112  most are not there, and every prompt asks: a glob is dear
+        return []
+    try:
+        return sorted(folder.glob(pattern))
+    except OSError:
+        return []

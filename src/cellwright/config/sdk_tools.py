@@ -174,7 +174,7 @@ async def _result(given: Any) -> ToolResult:
     """The dict that a handler returns, as a result. Raises ToolError for anything else."""
     if not isinstance(given, Mapping) or not isinstance(given.get("content", []), Sequence):
         raise ToolError(f"The tool returned {type(given).__name__} in place of a dict with `content`.")
-    from cellwright.tools.mcp.results import image_or_words  # few tools give images
+    from cellwright.tools.mcp.tools import image_or_words  # few tools give images
 
     blocks: list[dict[str, Any]] = []
     for part in given.get("content", []):
@@ -237,7 +237,7 @@ def _served_tool(server: Any, definition: Any, prefix: str, run: Run) -> Tool:
             return await client.call_tool(definition.name, dict(values))
 
     async def call(values: dict[str, Any], _context: ToolContext) -> ToolResult | Content:
-        from cellwright.tools.mcp.results import result_of
+        from cellwright.tools.mcp.tools import result_of
 
         return await result_of(await run(ask, values))
 

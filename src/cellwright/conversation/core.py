@@ -24,8 +24,7 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import SCOPES, Scope
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.features.context import mode_blocks, place_blocks
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo, mode_blocks, place_blocks
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompts.after_compaction import after_summary
@@ -54,9 +53,9 @@ if TYPE_CHECKING:
     from cellwright.config.hooks.mcp import CallMcpTool
     from cellwright.conversation.kernel_copies import KernelParts
     from cellwright.doctor.check import Check
-    from cellwright.tools.agents.agent import StartAgent
+    from cellwright.tools.agent import StartAgent
     from cellwright.tools.shell.task_stop import StopAgent
-    from cellwright.tools.skills.skill import LoadSkill
+    from cellwright.tools.skill import LoadSkill
 
 
 class Host(Struct, frozen=True, kw_only=True):

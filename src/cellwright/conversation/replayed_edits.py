@@ -126,7 +126,9 @@ class _Recorded:
         if state != self.before:
             raise _drift(self.display_path, self.cell_id, _what(now, self.before))
         if mode == "insert":
-            return self._insert(ids)
+            place = self._anchor("cell_id", ids)
+            kind: Literal["code", "markdown", "raw"] = self.input["cell_type"]
+            return Insert(place=place, cell_type=kind, source=str(self.input["new_source"]), cell_id=self.cell_id)
         assert state is not None, "a cell that was there before has a source"
         if mode == "delete":
             return Delete(cell_id=self.cell_id, expect=state)
@@ -140,11 +142,6 @@ class _Recorded:
     def _has_other_type(self, now: Cell | None) -> bool:
         target = self.input.get("cell_type")
         return now is not None and target is not None and now.cell_type != target and now.sha256 == self.before
-
-    def _insert(self, ids: list[str]) -> Insert:
-        place = self._anchor("cell_id", ids)
-        kind: Literal["code", "markdown", "raw"] = self.input["cell_type"]
-        return Insert(place=place, cell_type=kind, source=str(self.input["new_source"]), cell_id=self.cell_id)
 
     def _move(self, ids: list[str]) -> Move | None:
         place = self._anchor("target_id", ids)

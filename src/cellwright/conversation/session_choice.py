@@ -123,7 +123,7 @@ class ConversationSessions:
             return None
         found = _named(sessions_folder(self._cwd), session_id) if session_id else []
         if not found:
-            from cellwright.sessions.claude_code.import_session import (  # few sessions are brought along
+            from cellwright.sessions.claude_code import (  # few sessions are brought along
                 import_session,
                 named,
             )

@@ -14,8 +14,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from cellwright.config.credentials.api_key_helper import with_helpers_key
-from cellwright.config.credentials.stored_key import kept_source, with_key
+from cellwright.config.credentials.stored_key import kept_source, with_helpers_key, with_key
 from cellwright.config.settings.settings import Settings
 from cellwright.doctor.check import Check, Finding, Status
 from cellwright.errors import CellwrightError, ErrorCode

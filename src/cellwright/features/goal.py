@@ -10,12 +10,11 @@ from msgspec.structs import replace as variant
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.context.summary import shortened
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.make_hooks import as_hooks, together
-from cellwright.agent.hooks.protocol import AwaitedHooks, HookRun
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, AwaitedHooks, HookResult, HookRun
 from cellwright.agent.side_request import small_model
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.features.feature import Feature
+from cellwright.conversation.feature import Feature
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.sessions.session import Session
 

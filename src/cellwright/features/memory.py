@@ -11,6 +11,7 @@ import asyncio
 import functools
 import hashlib
 import logging
+import re
 import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,19 +20,21 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
+from cellwright.config.agents.agents import AgentMemory
 from cellwright.config.kept_search import KeptSearch
-from cellwright.config.memory.find_memory_files import Memory, memory_places, read_memory
-from cellwright.config.memory.memory_file import MemoryFile
+from cellwright.config.memory import Memory, MemoryFile, memory_for_files, memory_places, read_memory, rule_matches
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN
+from cellwright.sessions.project_writes import check_way
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
 from cellwright.tools.paths import shown_path
 
 if TYPE_CHECKING:
     from cellwright.agent.agent_setup import AgentSetup
+
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +63,11 @@ reasons, commands that work, pitfalls. Correct wrong notes. No secrets, nothing 
 _MEMORY_TYPES = {"managed": "Managed", "user": "User", "project": "Project", "local": "Local"}
 """Claude Code's names for whose instructions they are."""
 
+NOTES = "MEMORY.md"
+MAX_LINES = 200
+MAX_BYTES = 25_000
+"""The part of the notes that is told, as in Claude Code."""
+
 
 async def _fire_loaded(
     file: MemoryFile, reason: str, session: Session, agent: AgentSetup, paths: Sequence[Path] = ()
@@ -71,7 +79,6 @@ async def _fire_loaded(
     hooks = as_hooks(agent.hooks)
     if file.scope not in _MEMORY_TYPES or not hooks.listens_to("InstructionsLoaded"):
         return []
-    from cellwright.config.memory.nested_memory import rule_matches
 
     fields: dict[str, Any] = {
         **session_fields("InstructionsLoaded", session, agent.policy.mode),
@@ -146,8 +153,6 @@ class MemoryContext(Feature):
             return []
 
     async def _for_files(self, paths: Sequence[Path], session: Session, agent: AgentSetup) -> list[ContextItem]:
-        from cellwright.config.memory.nested_memory import memory_for_files  # only when files are touched
-
         place = self._in_force.memory_place
         files = await asyncio.to_thread(memory_for_files, paths, place, self._memory)
         if not files:
@@ -242,3 +247,41 @@ def _name(path: Path) -> str:
 def _is_denied(path: Path, agent: AgentSetup) -> bool:
     read = next((tool for tool in agent.tools if tool.access.kind == "read"), None)
     return read is not None and agent.policy.decide(read, {read.access.field: str(path)}).behavior == "deny"
+
+
+def memory_folder(memory: AgentMemory, name: str, *, users: Path, project: Path) -> Path:
+    """The folder of the notes of the agent `name`.
+
+    >>> memory_folder("project", "reviewer", users=Path("/home/a/.claude"), project=Path("/p")).as_posix()
+    '/p/.claude/agent-memory/reviewer'
+    """
+    folder = re.sub(r"[^\w-]+", "-", name).strip("-") or "agent"
+    match memory:
+        case "user":
+            return users / "agent-memory" / folder
+        case "project":
+            return project / ".claude" / "agent-memory" / folder
+        case "local":
+            return project / ".claude" / "agent-memory-local" / folder
+
+
+def read_notes(folder: Path, project: Path) -> str:
+    """The beginning of the notes in `folder`; "" if absent, or behind a link that `project` brings."""
+    try:
+        check_way(project, folder / NOTES)
+        if not (folder / NOTES).is_file():
+            return ""
+        with (folder / NOTES).open("rb") as opened:
+            text = opened.read(MAX_BYTES).decode("utf-8", "ignore")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[:MAX_LINES])
+
+
+def notes_text(folder: Path, notes: str) -> str:
+    """Word what an agent is told of its notes."""
+    return (
+        f'<notes folder="{folder}">\nYou keep notes in this folder from one task to the next. The beginning of {NOTES} is '
+        "below; other files there you read when you need them. Before you end, put down what will help with later tasks, "
+        f"in {NOTES} as briefly as you can.\n\n{notes or '(none yet)'}\n</notes>"
+    )

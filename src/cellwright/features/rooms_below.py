@@ -13,8 +13,9 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.model.credentials import server_address
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
 from cellwright.telemetry.spans import RunSpans
@@ -109,8 +110,6 @@ class Spans(Feature):
         self.observer = RunSpans(self._server_address)
 
     def _server_address(self) -> str:
-        from cellwright.model.credentials import server_address  # for those who look on alone
-
         return server_address(self._in_force.environ)
 
 

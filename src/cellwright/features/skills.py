@@ -25,15 +25,21 @@ from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, 
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.kept_search import KeptSearch
-from cellwright.config.memory.nested_memory import matches_globs
+from cellwright.config.memory import matches_globs
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.option_table import environment_of
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.config.skills.find_skills import find_skills, search_skills, skill_places
-from cellwright.config.skills.skill import SHELL_COMMAND, SKILL_FILE, Skill
+from cellwright.config.skills.skills import (
+    SHELL_COMMAND,
+    SKILL_FILE,
+    Arguments,
+    Skill,
+    find_skills,
+    search_skills,
+    skill_places,
+)
 from cellwright.config.trust.trust import HOW_TO_TRUST
-from cellwright.conversation.features.context import read_ahead
-from cellwright.conversation.features.feature import Feature, PromptCall, RunInfo
+from cellwright.conversation.feature import Feature, PromptCall, RunInfo, read_ahead
 from cellwright.conversation.prompts.mentions import mentioned_files
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.conversation.runs.run_options import RunOptions
@@ -42,8 +48,8 @@ from cellwright.events import NotLoaded
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
-from cellwright.tools.agents.agent import AgentInput
-from cellwright.tools.skills.skill import LoadedSkill
+from cellwright.tools.agent import AgentInput
+from cellwright.tools.skill import LoadedSkill
 
 LISTING_CHARS = 16_000
 """The most that the list of skills may take of a conversation: about 4,000 tokens."""
@@ -277,7 +283,6 @@ class Skills(Feature):
     async def text(self, call: SkillCall, prompt_context: PromptContext) -> str:
         """The skill's text with everything in its place. Raises ToolError where a command of its may not run or fails."""
         skill = call.skill
-        from cellwright.config.skills.arguments import Arguments  # most prompts call no skill
 
         arguments = Arguments(call.arguments, skill.argument_names, self._variables(skill, prompt_context))
         parts, at = [], 0

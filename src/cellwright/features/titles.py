@@ -14,7 +14,7 @@ from cellwright.agent.side_request import SideRequest, small_model, text_of
 from cellwright.agent.spending.spending_file import SpendingFile
 from cellwright.agent.tool import ToolContext
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.features.feature import Feature
+from cellwright.conversation.feature import Feature
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.redaction.redaction import LONGEST_SECRET, Redaction

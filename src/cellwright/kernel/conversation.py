@@ -20,10 +20,9 @@ from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.core import Host
 from cellwright.conversation.kernel_copies import KernelParts
-from cellwright.conversation.runs.kinds import Recorded, TrustCheck
+from cellwright.conversation.runs.kinds import Recorded, RunRequest, TrustCheck
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions, result_of
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.features.conversation import END_TIMEOUT_SECONDS, Conversation

@@ -108,7 +108,8 @@ def _code_spans(text: str) -> Iterator[tuple[int, int]]:
 def _formulas(text: str) -> Iterator[tuple[int, int]]:
     at = 0
     while at < len(text):
-        start = _first_of(text, at)
+        found = _OPENINGS.search(text, at)
+        start = found.start() if found else -1
         if start < 0:
             return
         if text.startswith("\\", start):
@@ -132,11 +133,6 @@ def _formulas(text: str) -> Iterator[tuple[int, int]]:
 
 
 _OPENINGS = lazy_pattern(r"\$|\\[(\[]")
-
-
-def _first_of(text: str, at: int) -> int:
-    found = _OPENINGS.search(text, at)
-    return found.start() if found else -1
 
 
 def _without_link_targets(text: str) -> str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from cellwright.markdown.active_content import destination, split_at_addresses
 from cellwright.markdown.escaping import escape_words, fenced, inline_code, opening_apart, visible_controls
-from cellwright.markdown.links import destination, split_at_addresses
 from cellwright.markdown.mathematics import formula
 from cellwright.text import lazy_pattern
 

@@ -1,5 +1,10 @@
 """The Messages API as a `Provider`: requests out, events in, failures tried again.
 
+The API writes cache entries at breakpoints only, and looks for them at most 20 blocks before a breakpoint. An answer with
+ten calls and their results is longer than that, and the whole conversation would be written anew. So besides the end of
+the request, the end of the one before it is marked: there its entry stands. Of the four breakpoints that a request may
+have, `system` (with the tools) has one, the request's end one, and these at most two.
+
 `connect()` is what most want; tests and embedders put an `AnthropicProvider` together from a transport.
 """
 
@@ -18,14 +23,13 @@ from msgspec.structs import replace
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying
-from cellwright.model.cache_breakpoints import cache_control, system_with_ttl, with_request_ends
 from cellwright.model.context_management import betas_of, fields_of, may_compact, with_summary_as_text
 from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
 from cellwright.model.message_stream import MAX_EVENT_BYTES, ErrorEvent, MessageBuilder, SseParser, joined_deltas
 from cellwright.model.models import ModelLimits, limits, may_think_now, refined
 from cellwright.model.pricing import MAX_COUNT
-from cellwright.model.provider import ProviderEvent, Request
+from cellwright.model.provider import CacheTtl, ProviderEvent, Request
 from cellwright.model.retry import (
     Clock,
     RequestFailed,
@@ -40,6 +44,11 @@ from cellwright.model.transports.transport import MESSAGES_PATH, KeyTransport, T
 if TYPE_CHECKING:
     from cellwright.model.message_batches import MessageBatches
 
+
+_SYSTEM_END = b'"cache_control":{"type":"ephemeral","ttl":"1h"}}]'
+_ASSISTANT, _USER = b'{"role":"assistant"', b'{"role":"user"'
+_NEVER_CACHED = ("thinking", "redacted_thinking")
+
 LIMITS_SECONDS = 5.0
 """The time the question for a model's limits may take; it is asked beside the work and never holds it up."""
 
@@ -50,6 +59,57 @@ COUNT_PATH = f"{MESSAGES_PATH}/count_tokens"
 
 END_SECONDS = 1.0
 """The time the end of the body may take after `message_stop`."""
+
+
+def cache_control(ttl: CacheTtl | None) -> dict[str, str]:
+    """The breakpoint of a conversation; its entries live five minutes unless `ttl` says otherwise."""
+    return {"type": "ephemeral", "ttl": ttl} if ttl == "1h" else {"type": "ephemeral"}
+
+
+def system_with_ttl(system: bytes, ttl: CacheTtl | None) -> bytes:
+    """A session's system prompt, whose own breakpoint is one of an hour, with `ttl` where five minutes are asked for."""
+    if ttl != "5m" or not system.endswith(_SYSTEM_END):
+        return system
+    return system.removesuffix(_SYSTEM_END) + b'"cache_control":{"type":"ephemeral"}}]'
+
+
+def with_request_ends(messages: Sequence[bytes], ttl: CacheTtl | None = None) -> Sequence[bytes]:
+    """The messages with a breakpoint where the request before this one ended; those given stay as they are.
+
+    That was before the newest answer. Where that request's answer was not kept (a refusal, an interruption), it was
+    before the newest prompt.
+    """
+    answers = (at for at in range(len(messages) - 1, 0, -1) if _is_answer(messages[at]))
+    ends = {next(answers, 0) - 1}
+    if len(messages) > 1 and not _is_answer(messages[-1]) and not _is_answer(messages[-2]):
+        ends.add(len(messages) - 2)
+    marked = list(messages)
+    for at in ends - {-1}:
+        marked[at] = _marked(messages[at], ttl)
+    return marked
+
+
+def _is_answer(message: bytes) -> bool:
+    if message.startswith((_ASSISTANT, _USER)):
+        return message.startswith(_ASSISTANT)
+    return bool(json.loads(message)["role"] == "assistant")
+
+
+def _marked(message: bytes, ttl: CacheTtl | None) -> bytes:
+    """The message with a breakpoint on the last of its blocks that can have one, if any."""
+    # most of what is sent are results: a large one is not decoded for a mark at its end
+    if message.startswith(_USER) and message.endswith(b"}]}") and b'"cache_control"' not in message:
+        control = json.dumps(cache_control(ttl), separators=(",", ":")).encode()
+        return b'%b,"cache_control":%b}]}' % (message.removesuffix(b"}]}"), control)
+    decoded: dict[str, Any] = json.loads(message)
+    content = decoded["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    for at in reversed(range(len(blocks))):
+        block = blocks[at]
+        if block["type"] not in _NEVER_CACHED and block.get("text", "x").strip():
+            blocks[at] = {**block, "cache_control": cache_control(ttl)}
+            return json.dumps({**decoded, "content": blocks}, ensure_ascii=False, separators=(",", ":")).encode()
+    return message
 
 
 def connect(environ: Mapping[str, str] | None = None) -> AnthropicProvider:

@@ -51,7 +51,7 @@ class SandboxRules(Struct, frozen=True, kw_only=True):
 
     `enabled`: every command is confined, not only what runs unasked; `auto_allow`: such a command needs no question.
     `excluded`: rules for Bash whose commands are never confined. `allow_unsandboxed`: a question may offer to run without.
-    `allowed_hosts`, `denied_hosts` and `asked_hosts` are read by `rules/host_pattern.py`; what is asked about is not
+    `allowed_hosts`, `denied_hosts` and `asked_hosts` are read by `rules/domain_pattern.py`; what is asked about is not
     allowed by another list. `ask_hosts`: the user is asked about those and about all that no list names.
     `container`: what is confined runs in there (None: in none). `in_container`: what holds instead for the commands of Bash
     and RunTests, and for fresh kernels (None: nothing else).

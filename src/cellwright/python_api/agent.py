@@ -19,8 +19,8 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.context.context_usage import NAMES, ContextContents, context_parts, context_tokens
 from cellwright.agent.prompt import Prompt
 from cellwright.agent.steering import SteeringText
-from cellwright.agent.structured_output.typed_answer import AnswerType
-from cellwright.checkpoints.plan_files import What
+from cellwright.agent.structured_output import AnswerType
+from cellwright.checkpoints.plan import What
 from cellwright.commands.command import CommandCall, CommandPage, SlashCommand, command_name
 from cellwright.commands.registry import COMMANDS, answer_of, command_of, is_command
 from cellwright.commands.undo import rewind_turns
@@ -29,9 +29,9 @@ from cellwright.config.settings.option_table import CHOSEN
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import full_name, model_of
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run_options import Result, RunOptions, existing_folder
 from cellwright.conversation.runs.run_queue import refuse_agent_code
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event
 from cellwright.features.conversation import Conversation

@@ -22,13 +22,12 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import Prompt
-from cellwright.agent.structured_output.typed_answer import AnswerType
+from cellwright.agent.structured_output import AnswerType
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.core import Host
-from cellwright.conversation.runs.kinds import TrustCheck
+from cellwright.conversation.runs.kinds import RunRequest, TrustCheck
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import Result, result_of
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event
 from cellwright.features.conversation import Conversation

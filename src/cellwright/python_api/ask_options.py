@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec.structs import replace
 
 from cellwright.agent.calls.permission_callback import permission_callback
-from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
+from cellwright.agent.structured_output import AnswerType, answer_type
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.option_table import BY_NAME, COUNT, OPTIONS, TEXT, Option
 from cellwright.conversation.runs.run_options import RunOptions, given_agents, options_of

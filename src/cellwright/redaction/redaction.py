@@ -35,7 +35,7 @@ LONGEST_SECRET = 4_000
 INLINE_CHARS = 20_000
 """As much is searched on the loop; more on a thread."""
 
-KINDS = "cellwright.redaction.command_secrets"
+KINDS = "cellwright.redaction.named_secrets"
 """The module that is imported with the first search, on a thread."""
 
 _CELL_OUTPUT = lazy_pattern(r"(?ms)^<output[ >].*?(?:^</output>|\Z)")
@@ -202,8 +202,7 @@ def removed(kind: str) -> str:
 @functools.cache
 def all_kinds() -> tuple[SecretKind, ...]:
     """The table: every kind of secret that is looked for. The first call imports it."""
-    from cellwright.redaction.command_secrets import COMMANDS
-    from cellwright.redaction.named_secrets import NAMED
+    from cellwright.redaction.named_secrets import COMMANDS, NAMED
     from cellwright.redaction.secret_kinds import LOOKS
 
     return (*LOOKS, *COMMANDS, *NAMED)

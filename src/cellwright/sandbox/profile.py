@@ -18,9 +18,8 @@ from msgspec import Struct
 
 from cellwright.permissions.confined.git_links import linked_git_data
 from cellwright.permissions.confined.secret_paths import SECRET_PLACES
-from cellwright.sandbox.paths import Places, exists, outermost
+from cellwright.sandbox.paths import Places, exists, holds, led_out, outermost, steered
 from cellwright.sandbox.programs import git_configuration, interpreters
-from cellwright.sandbox.programs.given_paths import holds, led_out, steered
 from cellwright.sessions.state_dir import state_folder
 from cellwright.text import lazy_pattern
 

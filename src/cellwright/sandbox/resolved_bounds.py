@@ -14,9 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox.paths import Places, below, exists, outermost
+from cellwright.sandbox.paths import Places, below, exists, led_out, outermost, unmoved
 from cellwright.sandbox.profile import NO_NEEDS, git_folders, needed_by_programs, secret_places
-from cellwright.sandbox.programs.given_paths import led_out, unmoved
 from cellwright.sandbox.seccomp import Network
 
 MOST_ENTRIES = 20_000

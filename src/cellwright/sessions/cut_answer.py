@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from cellwright.model.pricing import cost_usd
 from cellwright.sessions.history import cut_content
 from cellwright.sessions.transcripts.transcript import ASIDE, Fault
-from cellwright.sessions.transcripts.transcript_line import Line
+from cellwright.sessions.transcripts.transcript_file import Line
 
 MIN_CHARS_PER_TOKEN = 3
 """Fewer than in most text: what was spent is rather taken too high than too low."""

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.pricing import context_tokens
-from cellwright.sessions.calls.call_times import CallTimes
-from cellwright.sessions.calls.rate_limit import CallRate
+from cellwright.sessions.calls import CallRate, CallTimes
 from cellwright.sessions.cut_answer import CutAnswer, faults_text, recovered_answer, recovered_results
 from cellwright.sessions.file_changes import forget_outcomes, outcomes
 from cellwright.sessions.history import IMPORTED_NOTE, ended_note, is_server_call, open_server_calls, valid_history
@@ -28,8 +27,7 @@ from cellwright.sessions.transcripts import transcript
 from cellwright.sessions.transcripts import transcript_lock as lease
 from cellwright.sessions.transcripts.fork_point import ForkPoint, without_thinking
 from cellwright.sessions.transcripts.transcript import Header, Transcript
-from cellwright.sessions.transcripts.transcript_file import TranscriptFile, create_file, unwritable
-from cellwright.sessions.transcripts.transcript_line import Line, encode_json
+from cellwright.sessions.transcripts.transcript_file import Line, TranscriptFile, create_file, encode_json, unwritable
 from cellwright.sessions.turns import begins_turn_encoded
 
 EVENTS_NOT_WRITTEN = 1_000_000

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from cellwright.model.pricing import Total
 from cellwright.sessions.transcripts import transcript
-from cellwright.sessions.transcripts.transcript_line import Line
+from cellwright.sessions.transcripts.transcript_file import Line
 
 _NOTHING = Total({}, 0.0)
 

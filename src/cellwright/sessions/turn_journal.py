@@ -31,7 +31,7 @@ from cellwright.events import (
     TurnChanged,
     TurnEnd,
 )
-from cellwright.model.images.api_images import admitted, takes_time
+from cellwright.model.images import admitted, takes_time
 from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.model.retry import is_refusal
 from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer

@@ -9,7 +9,7 @@ from typing import Any
 
 from cellwright.sessions.history import is_after_boundary, is_note
 from cellwright.sessions.transcripts.transcript import is_said
-from cellwright.sessions.transcripts.transcript_line import Line
+from cellwright.sessions.transcripts.transcript_file import Line
 from cellwright.text import lazy_pattern
 
 GO_ON = "Your answer was cut off at the output limit. Continue exactly where it stopped."

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
-from cellwright.agent.structured_output.typed_answer import AnswerProblem, AnswerType
+from cellwright.agent.structured_output import AnswerProblem, AnswerType
 from cellwright.errors import ErrorCode
 from cellwright.events import (
     ContextCompacted,

@@ -11,9 +11,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cellwright.events import (
     Answered,
@@ -166,7 +166,13 @@ class RunLog:
                 logger.info(words, run.id, *about)
             case ToolEnd():
                 level = logging.INFO if event.status == "success" else logging.WARNING
-                logger.log(level, "%s: %s %s", run.id, _call(event), _code(event.error))
+                logger.log(
+                    level,
+                    "%s: %s %s",
+                    run.id,
+                    _call(event),
+                    "" if event.error is None else str(event.error.get("code", "")),
+                )
             case Asked():
                 logger.info("%s: asks (%s) about %s", run.id, event.kind, event.tool_use["name"])
             case Answered():
@@ -204,10 +210,6 @@ class RunLog:
 
 def _call(end: ToolEnd) -> str:
     return f"{end.name} {end.tool_use_id} {end.status} after {end.duration_ms:.0f} ms"
-
-
-def _code(error: Mapping[str, Any] | None) -> str:
-    return "" if error is None else str(error.get("code", ""))
 
 
 def _usd(cost: float | None) -> str:

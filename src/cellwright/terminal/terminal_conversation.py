@@ -22,7 +22,7 @@ from cellwright.agent.recording.replay_checks import describe_unchecked
 from cellwright.agent.recording.replay_drift import check_drift, describe_drift
 from cellwright.agent.recording.replay_modes import process_replay_mode
 from cellwright.agent.steering import SteeringText
-from cellwright.agent.structured_output.typed_answer import AnswerType, answer_type
+from cellwright.agent.structured_output import AnswerType, answer_type
 from cellwright.commands.command import OWN_COMMAND, CommandCall, CommandPage, command_name
 from cellwright.config.settings.layers import SCOPES, Layer, Scope
 from cellwright.config.settings.option_table import OPTIONS, nested
@@ -30,9 +30,9 @@ from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.trust.trust import refusal_text
 from cellwright.conversation.resolve_options import model_of
 from cellwright.conversation.runs import kinds
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, ignore_run
 from cellwright.conversation.runs.run_options import RunOptions, options_of
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
 from cellwright.features.conversation import Conversation

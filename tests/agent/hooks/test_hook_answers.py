@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from cellwright.agent.calls.tool_results import updated_content
 from cellwright.agent.hooks.hook_answers import LONGEST_TEXT, merged, read_answer
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
-from cellwright.agent.hooks.protocol import EVENTS
+from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, HookResult
 from row_tables import for_each_row
 
 WORDS = st.sampled_from(["deny", "ask", "block", "defer", "addRules", "setMode", "dontAsk", "", "x", "\ud83d", *EVENTS])

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.agents.agent_definition import AgentDefinition, NoAgent, read_definition
-from cellwright.config.agents.find_agents import BUILT_IN, find_agents
+from cellwright.config.agents.agents import BUILT_IN, AgentDefinition, NoAgent, find_agents, read_definition
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.config.skills.find_skills import SkillPlace
+from cellwright.config.skills.skills import SkillPlace
 
 
 @pytest.fixture

@@ -21,8 +21,7 @@ from hook_scenes import (
 )
 
 from cellwright.agent.hooks.hook_answers import BLOCKABLE, GUARDED
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT
-from cellwright.agent.hooks.protocol import EVENTS
+from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT
 from cellwright.config.hooks.entries import NEVER_BLOCKED_BY_FAILURE
 from cellwright.config.hooks.hooks import hooks_from
 from eventual import eventually

@@ -10,8 +10,7 @@ from hook_scenes import call_fields, command, fire, group, hooks_of, source
 from msgspec.structs import replace
 
 from cellwright.agent.hooks.callbacks import matcher_problem, matches
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT
-from cellwright.agent.hooks.protocol import EVENTS, NO_HOOKS
+from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, NO_HOOKS
 from cellwright.config.hooks.hooks import hook_problems, hooks_from, settings_hooks
 from cellwright.config.hooks.mcp import filled_in
 from cellwright.config.settings.settings import load_settings

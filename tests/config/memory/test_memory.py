@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.memory.find_memory_files import Memory, MemoryPlace, read_memory
-from cellwright.config.memory.memory_file import MAX_BYTES, MAX_CHARS, MemoryFile, without_comments
-from cellwright.config.memory.nested_memory import memory_for_files
+from cellwright.config.memory import (
+    MAX_BYTES,
+    MAX_CHARS,
+    Memory,
+    MemoryFile,
+    MemoryPlace,
+    memory_for_files,
+    read_memory,
+    without_comments,
+)
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from row_tables import for_each_row
 

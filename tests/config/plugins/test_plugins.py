@@ -18,9 +18,9 @@ from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.plugins import installed_plugins as store
 from cellwright.config.plugins.files import copy_files, digest_of
 from cellwright.config.plugins.install import PluginInstaller, PluginOffer, PluginRules, what_it_brings
+from cellwright.config.plugins.marketplace import parse_source, read_source
 from cellwright.config.plugins.plugin import Plugin, read_plugin
 from cellwright.config.plugins.plugins_in_force import find_plugins
-from cellwright.config.plugins.source import parse_source, read_source
 from cellwright.errors import CellwrightError
 from row_tables import for_each_row
 

@@ -20,11 +20,11 @@ from PIL import Image
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.prompt import ContextItems, ContextProvider, FullPrompt, PromptContext
 from cellwright.conversation.core import Host
-from cellwright.conversation.features.context import gather_context
+from cellwright.conversation.feature import gather_context
 from cellwright.conversation.prompts.mentions import find_mentions
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
 from cellwright.features.conversation import Conversation
 from cellwright.markdown.code_ranges import without_code

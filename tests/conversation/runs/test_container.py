@@ -11,8 +11,8 @@ import pytest
 
 from cellwright.agent.calls.approval import Allow, ToolUse
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, ToolEnd

@@ -12,9 +12,9 @@ import pytest
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.config.settings.layers import Layer
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound, look_for_sandbox
 from cellwright.events import Decided, Event, ModeChanged, ToolEnd
 from cellwright.features.conversation import Conversation

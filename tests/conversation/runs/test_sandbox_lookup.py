@@ -13,9 +13,9 @@ from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import sandbox_rules
 from cellwright.conversation.runs import sandbox_lookup
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound, look_for_sandbox
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice

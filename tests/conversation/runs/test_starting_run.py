@@ -14,9 +14,9 @@ import pytest
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.tool import tool
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd, TextDelta, ToolEnd
 from cellwright.features.conversation import Conversation

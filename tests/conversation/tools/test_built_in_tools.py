@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.agent.tool import is_chosen
-from cellwright.config.agents.agent_definition import read_definition
-from cellwright.config.agents.find_agents import BUILT_IN
+from cellwright.config.agents.agents import BUILT_IN, read_definition
 from cellwright.conversation.tools.toolset import builtin_tools
 from cellwright.errors import CellwrightError
 from cellwright.features.agents.subagents import given_tools

@@ -26,7 +26,7 @@ from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.rule import parse_rule
 from cellwright.sessions.session import Session
-from cellwright.sessions.transcripts.transcript_line import encode_json
+from cellwright.sessions.transcripts.transcript_file import encode_json
 from cellwright.testing import MessagesServer, say, think, turn, use
 from cellwright.tools.search.tool_search import with_tool_search
 from declared_tools import declared

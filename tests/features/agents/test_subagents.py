@@ -13,12 +13,12 @@ import pytest
 
 from cellwright.agent.calls.approval import Allow
 from cellwright.commands.command import CommandCall
-from cellwright.commands.extensions.agents import agents_page
+from cellwright.commands.extensions.pages import agents_page
 from cellwright.commands.tasks import tasks_page
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.events import Answered, Asked, Event, Notice, RunEnd, SubagentEvent, ToolEnd, ToolStart, TurnEnd
-from cellwright.sessions.catalog.deletion import delete_session
+from cellwright.sessions.catalog.catalog import delete_session
 from cellwright.telemetry.json_lines import JsonLines
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 from project_talk import ProjectTalk

@@ -23,9 +23,9 @@ from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.mcp.find_servers import McpPlace, find_servers, refusal
 from cellwright.config.settings.settings import McpSettings
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError
 from cellwright.events import Asked, Event, Notice, RunEnd, ToolEnd, ToolProgress
 from cellwright.features.conversation import Conversation

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.approval import Allow, ToolUse
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import Asked, Notice
 from cellwright.terminal.subcommands.mcp import mcp
 from cellwright.testing import MessagesServer, say, use

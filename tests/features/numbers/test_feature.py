@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.structured_output.typed_answer import answer_type
+from cellwright.agent.structured_output import answer_type
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import Result, RunOptions, result_of
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import ContextAttached, Event, NumbersTraced, RunEnd, UserPrompt
 from cellwright.features.conversation import Conversation
 from cellwright.features.numbers.checks import check_instructions, checked_numbers

@@ -10,7 +10,7 @@ import pytest
 
 import cellwright
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext
-from cellwright.checkpoints.irreversible_calls import effect_of
+from cellwright.checkpoints.turn_recorder import effect_of
 from cellwright.errors import ToolError
 from cellwright.features.preview.staged_calls import PreviewPolicy, Stage, staged_tool
 from cellwright.features.preview.staged_tree import StagedTree

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import ContextAttached, Event, Notice
 from cellwright.features.conversation import Conversation
 from cellwright.features.prompt_context.code_context import FILE_LINES, TAG

@@ -12,8 +12,8 @@ import pytest
 
 from cellwright.agent.tool import Tool, tool
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import Event, Notice, ToolEnd
 from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say, think, turn, use

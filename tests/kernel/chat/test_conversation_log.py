@@ -12,8 +12,8 @@ from chat_comms import Panels
 from counted_drawing import CountedDrawing
 
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.events import Event, TextDelta
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.connections import PanelConnection

@@ -16,8 +16,8 @@ from PIL import Image
 from plain_shell import plain_shell, run
 
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError
 from cellwright.events import ContextAttached, Event, Notice, UserPrompt
 from cellwright.features.conversation import Conversation

@@ -18,7 +18,7 @@ from cellwright.kernel.execute.captured_output import (
     display_of,
 )
 from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
-from cellwright.model.images.api_images import DISPLAY_LIMITS, MAX_SIDE, image_block
+from cellwright.model.images import DISPLAY_LIMITS, MAX_SIDE, image_block
 from row_tables import for_each_row
 
 

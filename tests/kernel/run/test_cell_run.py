@@ -17,8 +17,8 @@ import pytest
 from cellwright.agent.prompt import ContextItems, PromptContext
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.output.cell_output import ViewOutput
 from cellwright.kernel.run.cell_run import CellWait

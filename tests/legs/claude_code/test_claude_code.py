@@ -12,9 +12,9 @@ import pytest
 from notebook_kernel import NotebookKernel, started_kernel
 
 from cellwright.agent.calls.approval import Deny
-from cellwright.agent.structured_output.typed_answer import answer_type
+from cellwright.agent.structured_output import answer_type
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.errors import ErrorCode
 from cellwright.events import TextDelta, TurnEnd

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.config.memory.nested_memory import matches_globs
+from cellwright.config.memory import matches_globs
 from cellwright.config.settings.settings import load_settings
 from cellwright.errors import CellwrightError
 from cellwright.permissions.paths import folded

@@ -16,8 +16,7 @@ import pytest
 import trustme
 
 from cellwright.permissions.public_addresses import Address
-from cellwright.permissions.rules.domain_pattern import AddressProblem
-from cellwright.permissions.rules.host_pattern import read_host
+from cellwright.permissions.rules.domain_pattern import AddressProblem, read_host
 from cellwright.sandbox.network.network_proxy import HostBounds, NetworkProxy, ProxyAccess
 from row_tables import for_each_row
 

@@ -10,7 +10,7 @@ from cellwright.server.routes.sessions import SessionFiles
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.sessions.transcripts.transcript import encode_line
-from cellwright.sessions.transcripts.transcript_line import Line
+from cellwright.sessions.transcripts.transcript_file import Line
 
 
 def _session_of(cwd: Path) -> str:

@@ -20,7 +20,7 @@ from cellwright.sessions.catalog.index import catch_up
 from cellwright.sessions.catalog.metadata import about_path, read_about, write_tags, write_title
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import encode_line
-from cellwright.sessions.transcripts.transcript_line import Line
+from cellwright.sessions.transcripts.transcript_file import Line
 from row_tables import for_each_row
 
 

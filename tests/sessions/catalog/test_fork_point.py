@@ -19,7 +19,7 @@ from cellwright.sessions.transcripts.transcript import (
     read_messages,
     read_transcript,
 )
-from cellwright.sessions.transcripts.transcript_line import Line
+from cellwright.sessions.transcripts.transcript_file import Line
 
 
 def in_file(path: Path) -> list[str]:

@@ -12,8 +12,7 @@ import pytest
 from tests.sessions.catalog.conftest import Held, begun, say
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.catalog.catalog import Catalog
-from cellwright.sessions.catalog.deletion import delete_session
+from cellwright.sessions.catalog.catalog import Catalog, delete_session
 from cellwright.sessions.catalog.metadata import about_path, write_tags, write_title
 from cellwright.sessions.catalog.retention import Retention, clean_up
 from cellwright.sessions.session import Session

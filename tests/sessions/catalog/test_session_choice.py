@@ -10,9 +10,9 @@ import pytest
 from tests.sessions.catalog.conftest import Held
 
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.features.conversation import Conversation
 from cellwright.testing import MessagesServer, say
 

@@ -17,13 +17,13 @@ from cellwright.agent.tool import ToolResult, tool
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.sessions.export.exchanges import exchanges_of
-from cellwright.sessions.export.notebook import code_cells
+from cellwright.sessions.export.formats import code_cells
 from cellwright.sessions.provenance import provenance
 from cellwright.testing import MessagesServer, say, think, turn, use
 from cellwright.tools.notebook.file_notebook import FileNotebook

@@ -17,7 +17,7 @@ from cellwright.sessions.transcripts.transcript import (
     read_messages,
     read_transcript,
 )
-from cellwright.sessions.transcripts.transcript_line import Line, encode_json
+from cellwright.sessions.transcripts.transcript_file import Line, encode_json
 
 texts = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
 json_values = st.recursive(

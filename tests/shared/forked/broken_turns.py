@@ -66,9 +66,9 @@ def in_ipython() -> Any:
 def play(case: dict[str, Any], report: int) -> None:
     """Run the case's prompt in the newest session of its project; write each event to its file as it is shown."""
     from cellwright.conversation.core import Host
+    from cellwright.conversation.runs.kinds import RunRequest
     from cellwright.conversation.runs.run import RunSurface
     from cellwright.conversation.runs.run_options import RunOptions
-    from cellwright.conversation.runs.run_request import RunRequest
     from cellwright.events import Event
     from cellwright.features.conversation import Conversation
 

@@ -8,8 +8,7 @@ import json
 import pytest
 
 from cellwright.testing import fault, say, turn, use
-from cellwright.testing.server.aws_event_stream import aws_frame, encode_message
-from cellwright.testing.server.message_stream import StreamEvent
+from cellwright.testing.server.message_stream import StreamEvent, aws_frame, encode_message
 
 SCRIPT = [turn(say("Reading."), use("Read", path="x")), turn(say("Reading."), use("Read", path="x"))]
 

@@ -12,8 +12,7 @@ import pytest
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.code.lint import lint_tool
-from cellwright.tools.code.linters import linters_of, read_flake8
+from cellwright.tools.code.lint import lint_tool, linters_of, read_flake8
 from row_tables import for_each_row
 
 REAL_HOME = Path.home()

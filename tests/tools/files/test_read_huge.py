@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pictures import picture
 
-from cellwright.model.images.api_images import FILE_LIMITS
+from cellwright.model.images import FILE_LIMITS
 
 SCRIPT = """
 import asyncio, json, pathlib, resource, sys, time

@@ -25,7 +25,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.public_addresses import Address
 from cellwright.testing import MessagesServer, fault, say
 from cellwright.tools.process.child_processes import child_processes
-from cellwright.tools.process.own_module import own_module_environment
+from cellwright.tools.process.environment import own_module_environment
 from cellwright.tools.web.client import FetchedPage, Network, read_address
 from cellwright.tools.web.page_reader import read_page
 from cellwright.tools.web.page_text import WebPage, kind_of, page_of

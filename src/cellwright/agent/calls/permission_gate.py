@@ -1,4 +1,6 @@
-"""The way of a call to its permission: the hooks are asked, then the policy, then perhaps the user.
+"""The way of a call, or of a connection to a host, to its permission: the hooks, then the policy, then perhaps the user.
+
+So the same rules speak of both, and a yes "for this session" or "always" is a rule `WebFetch(domain:…)`.
 
 Each of their words is an event of the run.
 """
@@ -17,12 +19,11 @@ from msgspec.structs import replace
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, describe_rules
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.agent.calls.host_connection import REACH, reach_input
 from cellwright.agent.calls.tool_results import input_lines
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.permission_updates import offered_updates
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.run_hooks import RunHooks
-from cellwright.agent.tool import CannotBeDone, Tool
+from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolContext
 from cellwright.errors import CellwrightError, ToolError, described, log_fault
 from cellwright.events import (
     ALLOWED_WITH_ANOTHER,
@@ -35,9 +36,13 @@ from cellwright.events import (
     Notice,
     Preview,
 )
+from cellwright.text import visible_line
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session
+
+
+_HTTPS = 443
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +54,33 @@ NOBODY_ANSWERS: Mapping[str, str] = {
     "plan": "Nobody can approve a plan here. Nothing may be changed: give the plan as your answer, and end there.",
     "trust": "Nobody can trust it here.",
 }
+
+
+def reach_input(host: str, port: int) -> dict[str, Any]:
+    """The input of a call that would connect to `host` at `port`."""
+    return {"url": f"https://{host}/" if port == _HTTPS else f"https://{host}:{port}/"}
+
+
+async def _preview(tool_input: Mapping[str, Any]) -> Preview:
+    place = str(tool_input["url"]).removeprefix("https://").removesuffix("/")
+    return Preview(
+        f"Let the running command connect to {visible_line(place)}",
+        "It can send there all it can read. Allowing it for the session also covers pages Claude fetches from there.",
+    )
+
+
+async def _never(_tool_input: dict[str, Any], _ctx: ToolContext) -> str:
+    raise AssertionError("a connection is judged and asked about; nobody calls it as a tool")
+
+
+REACH = Tool(
+    name="WebFetch",
+    description="",
+    input_schema={"type": "object"},
+    call=_never,
+    access=ToolAccess("fetch", "url"),
+    preview=_preview,
+)
 
 
 class Verdict(Struct, frozen=True):

@@ -39,7 +39,7 @@ from cellwright.events import (
     ToolStart,
     ToolStatus,
 )
-from cellwright.model.images.api_images import admitted, takes_time
+from cellwright.model.images import admitted, takes_time
 from cellwright.sessions.file_changes import CallId, changing_call, forget_outcomes
 from cellwright.text import replace_surrogates, replace_surrogates_in, visible, visible_line, without_traceback
 

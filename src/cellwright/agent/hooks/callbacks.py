@@ -21,8 +21,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.agent.hooks.hook_answers import blocked, gather_results, read_answer, unread
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
-from cellwright.agent.hooks.protocol import EVENTS, NO_HOOKS, AwaitedHooks, HookRun, Hooks
+from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, NO_HOOKS, AwaitedHooks, HookResult, HookRun, Hooks
 from cellwright.agent.tool import own_tool_name
 from cellwright.errors import CellwrightError, ErrorCode, described, log_fault
 from cellwright.text import lazy_pattern

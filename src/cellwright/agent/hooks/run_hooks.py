@@ -10,8 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_results import response_of, updated_content
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
-from cellwright.agent.hooks.protocol import NO_HOOKS, HookRun, Hooks
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice
 from cellwright.model.models import canonical

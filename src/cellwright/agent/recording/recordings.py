@@ -28,7 +28,7 @@ from msgspec import Struct, field, to_builtins
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, read_key, signing_key, state_folder
-from cellwright.sessions.transcripts.transcript_line import encode_json
+from cellwright.sessions.transcripts.transcript_file import encode_json
 from cellwright.text import lazy_pattern, map_strings
 
 FORMAT = 1

@@ -21,10 +21,9 @@ from msgspec import Struct
 from cellwright.codebase.embedding.load_model import load_embed
 from cellwright.codebase.embedding.provider import Embed, EmbeddingProblem, EmbeddingSettings
 from cellwright.codebase.embedding.vectors import VectorStore, vector_store
-from cellwright.codebase.index_request import BUSY
 from cellwright.codebase.indexer import NICENESS
 from cellwright.codebase.parsing.source_file import source_text
-from cellwright.codebase.store import open_to_read, transaction, vectors_lock_path
+from cellwright.codebase.store import BUSY, open_to_read, transaction, vectors_lock_path
 from cellwright.redaction.redaction import LONGEST_SECRET, Redaction
 from cellwright.sessions.transcripts.transcript_lock import acquire
 

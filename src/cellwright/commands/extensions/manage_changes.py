@@ -20,7 +20,7 @@ from cellwright.commands.extensions.manage_report import (
     switched_off,
 )
 from cellwright.commands.extensions.plugins import PluginCommands
-from cellwright.config.agents.agent_definition import NoAgent, definition_of
+from cellwright.config.agents.agents import NoAgent, definition_of
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.mcp.written_servers import (
     SCOPES,
@@ -32,8 +32,8 @@ from cellwright.config.mcp.written_servers import (
     unmasked_entry,
     write_server,
 )
-from cellwright.config.settings.checked_value import checked_value, parsed_value, rule_problem
 from cellwright.config.settings.edit import change_rules, set_value
+from cellwright.config.settings.known_settings import checked_value, parsed_value, rule_problem
 from cellwright.config.strict_json import SettingsProblem, parse_settings
 from cellwright.conversation.runs.policy_in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions

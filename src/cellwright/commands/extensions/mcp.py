@@ -7,7 +7,7 @@ from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.features.mcp.feature import McpServers
-from cellwright.sessions.transcripts.transcript_line import encode_json
+from cellwright.sessions.transcripts.transcript_file import encode_json
 from cellwright.text import counted, visible_line
 from cellwright.version import documented
 

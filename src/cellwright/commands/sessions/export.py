@@ -14,13 +14,20 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.markdown.escaping import escaped
 from cellwright.redaction.redaction import JsonRedaction, redaction_of, replaced_in_words
 from cellwright.sessions.export.exchanges import Exchange, exchanges_of
-from cellwright.sessions.export.formats import FORMATS, Export
-from cellwright.sessions.export.notebook import changed_files, code_cell, code_cells, markdown_cell, notebook_text
+from cellwright.sessions.export.formats import (
+    FORMATS,
+    Export,
+    changed_files,
+    code_cell,
+    code_cells,
+    markdown_cell,
+    notebook_text,
+)
 from cellwright.sessions.project_writes import write_file
 from cellwright.sessions.provenance import PROMPT, provenance_of
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import each_message, is_said
-from cellwright.sessions.transcripts.transcript_line import Line
+from cellwright.sessions.transcripts.transcript_file import Line
 from cellwright.tools.notebook.open_notebook import CellPosition, Insert, OpenNotebook
 
 EXPORT = "[markdown|notebook|json|cells] [FILE]"

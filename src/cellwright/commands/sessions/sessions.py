@@ -12,9 +12,8 @@ from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
-from cellwright.sessions.catalog.metadata import shown_tags, write_tags, write_title
-from cellwright.sessions.catalog.titles import title_of
-from cellwright.sessions.claude_code.import_session import ClaudeCodeSession, named
+from cellwright.sessions.catalog.metadata import shown_tags, title_of, write_tags, write_title
+from cellwright.sessions.claude_code import ClaudeCodeSession, named
 from cellwright.sessions.session import Session
 from cellwright.text import dollars
 

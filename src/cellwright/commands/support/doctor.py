@@ -1,17 +1,43 @@
-"""`/doctor`: what keeps Cellwright from working here, and what to do about it."""
+"""`/doctor` and `/bug`: what keeps Cellwright from working here, and a report on it.
+
+Its user reads the report before sending it; nothing is sent from here.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
+import os
+import platform
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlencode
 
 from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.doctor.check import Finding
 from cellwright.doctor.examination import Examination, ExaminedEnvironment, examine
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.version import documented
+from cellwright.features.conversation import Conversation
+from cellwright.redaction.redaction import Redaction
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
+from cellwright.telemetry.log_file import last_lines
+from cellwright.text import code_fence
+from cellwright.version import VERSION, documented
 
 DOCTOR = "[--offline]"
 _SIGNS = {"ok": "✓", "warning": "!", "problem": "✗"}
+
+BUG = "[with-messages] [TITLE]"
+WITH_MESSAGES = "with-messages"
+
+LOG_LINES = 400
+MAX_ERRORS = 60
+MAX_MESSAGES = 6
+MESSAGE_CHARS = 4_000
+_LEVELS = ("WARNING", "ERROR", "CRITICAL")
+_ISSUES = ("issues", "bug tracker", "bug reports", "tracker")
 
 
 async def doctor_page(call: CommandCall) -> CommandPage:
@@ -54,3 +80,86 @@ def _finding_text(finding: Finding) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}" if number else f"no {what}s"
+
+
+async def bug_page(call: CommandCall) -> CommandPage:
+    """Write the report, and show where it is and what is in it. Raises CellwrightError FILE_ACCESS_ERROR."""
+    first, _, rest = call.text.strip().partition(" ")
+    with_messages = first == WITH_MESSAGES
+    title = rest.strip() if with_messages else call.text.strip()
+    text = await asyncio.to_thread(_report, call.conversation, title, with_messages=with_messages)
+    file = await asyncio.to_thread(_kept, text)
+    lines = ["Read it, remove anything private, then attach it. Nothing was sent."]
+    if address := issue_address(call.conversation.redaction.clean(title).text):
+        lines.append(f"Open an issue: {address}")
+    else:
+        lines.append("This package names no page for issues: give the file to whoever gave you Cellwright.")
+    if not with_messages:
+        lines.append(f"It contains nothing of the conversation; /bug {WITH_MESSAGES} adds the last messages.")
+    return CommandPage([Section(f"The report is in {file}", text="\n".join(lines), code=text)])
+
+
+def issue_address(title: str) -> str:
+    """The address of a new issue with `title`, on the page that our package names; "" where it names none."""
+    try:
+        named = importlib.metadata.metadata("cellwright").get_all("Project-URL") or []
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    pages = {label.strip().lower(): url.strip() for label, _, url in (each.partition(",") for each in named)}
+    page = next((pages[label] for label in _ISSUES if label in pages), "")
+    body = f"Cellwright {VERSION}, Python {platform.python_version()}, {platform.system()}\n\n(attach the report)"
+    return f"{page.rstrip('/')}/new?{urlencode({'title': title, 'body': body})}" if page.startswith("https://") else ""
+
+
+def _report(conversation: Conversation, title: str, *, with_messages: bool) -> str:
+    in_force = conversation.in_force
+    examined = ExaminedEnvironment(conversation.cwd, in_force.environ, in_force.settings)
+    findings = examine(examined, offline=True, more=tuple(conversation.checks())).findings
+    errors = [line for line in last_lines(LOG_LINES) if any(f" {level} " in line for level in _LEVELS)]
+    parts = [
+        f"# {title or 'A report about Cellwright'}",
+        f"Cellwright {VERSION}, Python {platform.python_version()}, {platform.platform()}",
+        "## The doctor",
+        "\n".join(f"- {each.status}: {each.name}: {' '.join(each.found.split())}" for each in findings),
+        "## The last warnings and errors of the log",
+        _fenced(errors[-MAX_ERRORS:]) or "None.",
+    ]
+    if with_messages:
+        parts += ["## The last messages", *_messages(conversation)]
+    return _without_secrets("\n\n".join(parts) + "\n", conversation.redaction, in_force.environ.get("HOME", ""))
+
+
+def _messages(conversation: Conversation) -> list[str]:
+    found: list[str] = []
+    for message in conversation.sessions.current.messages[-MAX_MESSAGES:]:
+        content = message["content"]
+        texts = [content] if isinstance(content, str) else [str(each.get("text") or each) for each in content]
+        # cut when it has no secrets any more: half of one is not known
+        texts = [conversation.redaction.clean(text).text[:MESSAGE_CHARS] for text in texts]
+        found.append(f"**{message['role']}**\n\n{_fenced(texts)}")
+    return found or ["None."]
+
+
+def _without_secrets(text: str, redaction: Redaction, home: str) -> str:
+    """`text` without secrets, and without the name of its user as far as folders tell it."""
+    cleaned = redaction.clean(text).text
+    for folder in {home, str(Path.home()), os.path.realpath(home or "/nowhere")} - {"", "/"}:
+        cleaned = cleaned.replace(folder, "~")
+    return cleaned
+
+
+def _fenced(lines: Sequence[str]) -> str:
+    text = "\n".join(lines)
+    fence = code_fence(text)
+    return f"{fence}\n{text}\n{fence}" if lines else ""
+
+
+def _kept(text: str) -> Path:
+    folder = state_folder() / "bug-reports"
+    file = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}.md"
+    try:
+        make_private_folder(folder)
+        write_atomic(file, text.encode("utf-8", "replace"), PRIVATE_FILE)
+    except OSError as error:
+        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"{file} could not be written: {error}.") from error
+    return file

@@ -30,15 +30,16 @@ from cellwright.agent.calls.confinement import Confinement, also_writing, withou
 from cellwright.agent.hooks.hook_answers import (
     GUARDED,
     REFUSABLE,
+    Printed,
     blocked,
     capped,
     merged,
     only_no,
     read_answer,
+    read_printed,
     unread,
 )
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
-from cellwright.agent.hooks.printed_answers import Printed, read_printed
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.config.plugins.plugin import put_in
 from cellwright.config.settings.option_table import environment_of

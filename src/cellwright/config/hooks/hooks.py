@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.hooks.callbacks import matches
 from cellwright.agent.hooks.hook_answers import gather_results, merged
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
-from cellwright.agent.hooks.protocol import NO_HOOKS, HookRun, Hooks
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
 from cellwright.agent.side_request import small_model
 from cellwright.agent.tool import Tool
 from cellwright.config.hooks.command import HookEnvironment, failed, run_command

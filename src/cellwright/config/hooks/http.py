@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.hooks.hook_answers import merged, only_no
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
-from cellwright.agent.hooks.printed_answers import read_printed
+from cellwright.agent.hooks.hook_answers import merged, only_no, read_printed
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.config.hooks.command import failed, read_output, short
 from cellwright.config.hooks.entries import HttpHook
 from cellwright.redaction.redaction import is_secret

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from cellwright.agent.hooks.hook_result import HookResult
+from cellwright.agent.hooks.protocol import HookResult
 from cellwright.config.hooks.command import failed, read_output
 from cellwright.config.hooks.entries import McpToolHook
 from cellwright.text import lazy_pattern

@@ -13,10 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cellwright.agent.hooks.hook_answers import blocked, capped, unread
-from cellwright.agent.hooks.hook_result import NO_HOOK_RESULT, HookResult
-from cellwright.agent.hooks.printed_answers import objects_in
-from cellwright.agent.hooks.protocol import NO_HOOKS, HookRun
+from cellwright.agent.hooks.hook_answers import blocked, capped, objects_in, unread
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun
 from cellwright.agent.loop import run_agent
 from cellwright.agent.side_request import MAX_TOKENS, SideRequest, text_of
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS

@@ -14,10 +14,10 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.folder_files import crowded, files_in
 from cellwright.config.front_matter import read_front_matter
+from cellwright.config.kept_search import crowded, files_in
 from cellwright.config.plugins.plugin import put_in
-from cellwright.config.skills.find_skills import SkillPlace, project_folders
+from cellwright.config.skills.skills import SkillPlace, project_folders
 
 StyleScope = Literal["managed", "user", "project", "plugin", "built-in"]
 

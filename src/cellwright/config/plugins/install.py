@@ -18,11 +18,19 @@ from cellwright.config.hooks.http import variables_of
 from cellwright.config.mcp.entries import described_entry
 from cellwright.config.plugins import installed_plugins as store
 from cellwright.config.plugins.files import copy_files, digest_of
-from cellwright.config.plugins.marketplace import Marketplace, marketplace_folder, read_marketplace, refusal
+from cellwright.config.plugins.marketplace import (
+    Marketplace,
+    PluginSource,
+    fetch_files,
+    marketplace_folder,
+    parse_source,
+    read_marketplace,
+    read_source,
+    refusal,
+)
 from cellwright.config.plugins.options import CONFIGS, PluginOption, forget_secrets, keep_secret
 from cellwright.config.plugins.plugin import NAME, ROOT_VARIABLE, Plugin, read_plugin
 from cellwright.config.plugins.plugins_in_force import is_as_accepted
-from cellwright.config.plugins.source import PluginSource, fetch_files, parse_source, read_source
 from cellwright.config.settings.edit import set_value
 from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.exact_text import block, exact

@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.agents.find_agents import crowded_agents
+from cellwright.config.agents.agents import crowded_agents
 from cellwright.config.kept_search import facts_of
-from cellwright.config.memory.find_memory_files import MemoryPlace, crowded_rules
+from cellwright.config.memory import MemoryPlace, crowded_rules
 from cellwright.config.output_styles.output_style import crowded_styles
 from cellwright.config.plugins.plugins_in_force import PluginsInForce, find_plugins
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
@@ -36,7 +36,7 @@ from cellwright.config.settings.settings_files import (
     read_all,
     watched_variables,
 )
-from cellwright.config.skills.find_skills import SkillPlace, crowded_skills
+from cellwright.config.skills.skills import SkillPlace, crowded_skills
 from cellwright.config.trust.exact_text import bulleted, exact
 from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens, trusted_as_it_is

@@ -27,6 +27,7 @@ from cellwright.config.settings.known_settings import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
 from cellwright.config.settings.sandbox import CONTAINER, base_of
 from cellwright.config.settings.settings_files import SettingsSources, home_folder
+from cellwright.config.skills.skills import SHELL_COMMAND
 from cellwright.config.trust.exact_text import block, exact, exact_json
 from cellwright.config.trust.ownership import not_own, others_can_write
 from cellwright.config.trust.repository import main_checkout
@@ -449,7 +450,6 @@ def rights_of(content: bytes, environ: Mapping[str, str], *, from_project: bool 
     """Describe what a skill's or an agent's front matter gives or runs, in lines; then the command lines among it."""
     from cellwright.config.hooks.described import described_hooks
     from cellwright.config.hooks.entries import HooksOrigin
-    from cellwright.config.skills.skill import SHELL_COMMAND
 
     front_matter = read_front_matter(content.decode("utf-8", "replace"))
     values = front_matter.values
@@ -485,7 +485,6 @@ def _runs_commands(content: bytes) -> bool:
     """Return whether the text of a skill holds commands that run when it is called."""
     if b"!`" not in content and b"```!" not in content:
         return False
-    from cellwright.config.skills.skill import SHELL_COMMAND
 
     body = read_front_matter(content.decode("utf-8", "replace")).body
     return SHELL_COMMAND.search(body) is not None

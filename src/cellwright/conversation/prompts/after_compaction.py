@@ -15,7 +15,7 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.written_tools import access_of, name_with
 from cellwright.agent.prompt import ContextItem, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import Tool
-from cellwright.conversation.features.context import Surroundings, provided
+from cellwright.conversation.feature import Surroundings, provided
 from cellwright.conversation.prompts.mentions import AttachedMention, Mention, attachment, read_for
 from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN
@@ -107,7 +107,7 @@ def _plan(said: Sequence[Json]) -> Iterator[ContextItem]:
 
 def _todos(said: Sequence[Json]) -> Iterator[ContextItem]:
     """The list of what is to be done, where something of it is open."""
-    from cellwright.tools.planning.tasks.session_tasks import tasks_in  # few conversations come to a summary
+    from cellwright.tools.planning.tasks.session_tasks import tasks_in
 
     todos: Sequence[Json] = tasks_in(said).todos()
     calls = (block for message in reversed(said) for block in _blocks(message, "tool_use"))

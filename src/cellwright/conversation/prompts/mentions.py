@@ -26,8 +26,7 @@ from cellwright.agent.prompt import (
     text_context,
 )
 from cellwright.agent.tool import Content, ToolContext, ToolResult
-from cellwright.conversation.features.context import refusal
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo, refusal
 from cellwright.errors import ToolError
 from cellwright.events import AttachedKind
 from cellwright.markdown.code_ranges import without_code

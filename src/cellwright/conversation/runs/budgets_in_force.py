@@ -15,7 +15,7 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.spending.run_spending import Budget, CountedFile, SharedBudgets
 from cellwright.agent.spending.spending_file import SpendingFile, day_spending
 from cellwright.config.settings.settings import Settings
-from cellwright.conversation.features.feature import Feature
+from cellwright.conversation.feature import Feature
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.sessions.state_dir import state_folder
 

@@ -1,4 +1,4 @@
-"""The kinds of run: `Live` asks the model, `DryRun` shows what would be sent, `Replay` plays a recording.
+"""The kinds of run, and the request that starts a run of a conversation.
 
 A kind says which features take part, who answers, and what is kept. A run asks its kind; nothing else tells them apart.
 """
@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from cellwright.agent.agent_setup import AgentSetup, CompactionSettings, OtherTools
-from cellwright.agent.prompt import FullPrompt
+from cellwright.agent.prompt import ContextProvider, FullPrompt, Prompt
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.steering import Steering
 from cellwright.agent.turn_record import NO_CHECKPOINTS
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import TurnEnd
 from cellwright.model.provider import Provider, ProviderEvent, Request
 from cellwright.sessions.session import Session
@@ -22,11 +25,14 @@ from cellwright.sessions.session import Session
 if TYPE_CHECKING:
     from cellwright.agent.recording.replay import ReplayedTurn
     from cellwright.agent.recording.replayed_tools import EditTarget
-    from cellwright.agent.structured_output.typed_answer import AnswerType
+    from cellwright.agent.structured_output import AnswerType
     from cellwright.config.settings.settings_in_force import TrustQuestion
+
 
 BYTES_PER_TOKEN = 3.5
 """Of the request's JSON, on average; the exact count is the API's, and asking for it would send the request."""
+
+CellActionName = Literal["fix", "edit", "explain", "document"]
 
 
 class TrustCheck(Protocol):
@@ -212,3 +218,41 @@ def shown(summary: dict[str, Any]) -> str:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         lines += [block["text"] if block["type"] == "text" else json.dumps(block) for block in blocks]
     return "\n".join(lines)
+
+
+class CellAction(Struct, frozen=True, kw_only=True):
+    """An action on the cell `id` of the notebook that its page knows as `path`; `words` are what the user said besides.
+
+    `label` is the cell in words (`cell [3]`), `error` the kind of error that its output shows.
+    """
+
+    name: CellActionName
+    path: str
+    id: str
+    label: str
+    error: str = ""
+    words: str = ""
+
+
+class RunRequest(Struct, frozen=True, kw_only=True):
+    """A question to Claude, and how it is to be answered.
+
+    `context` finds what Claude is told besides the prompt and what it mentions. `origin` says in words where it was
+    asked for; `background`: no thread waits for its end. What it needs of the session is looked at when its turn has
+    come: then it goes on with a new one (`new_session`), or with the one of the id `resume`. `session` stands in for the
+    conversation's own for this run; `kind` says whether it is a live one, a dry run or a replay. Each of
+    `trust_checks` may have a question about trust before it, besides the settings. `cell_action` is the action on a
+    cell that `prompt` is the title of.
+    """
+
+    prompt: Prompt
+    options: RunOptions = field(default_factory=RunOptions)
+    context: tuple[ContextProvider, ...] = ()
+    origin: str = "Python"
+    background: bool = False
+    new_session: bool = False
+    resume: str | None = None
+    session: Session | None = None
+    kind: RunKind = LIVE
+    trust_checks: tuple[TrustCheck, ...] = ()
+    cell_action: CellAction | None = None

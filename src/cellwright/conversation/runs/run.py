@@ -14,7 +14,7 @@ from msgspec import Struct
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.steering import Steering
 from cellwright.agent.thread import AgentTask
-from cellwright.conversation.runs.run_request import CellAction
+from cellwright.conversation.runs.kinds import CellAction
 from cellwright.errors import CellwrightError
 from cellwright.events import Answered, Asked, Emit, Event, RunEnd, SubagentEvent, TurnEnd, UserPrompt
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cellwright.agent.structured_output.typed_answer import AnswerProblem, AnswerType
+from cellwright.agent.structured_output import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
+from cellwright.config.agents.agents import NoAgent, given_definition
 from cellwright.config.settings.option_table import BY_NAME, OnDenied
 from cellwright.config.settings.settings import CommonOptions
 from cellwright.errors import CellwrightError, ErrorCode
@@ -20,7 +21,7 @@ from cellwright.model.models import ProviderName
 
 if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import HookCallbacks
-    from cellwright.config.agents.agent_definition import AgentDefinition
+    from cellwright.config.agents.agents import AgentDefinition
 
 
 class RunOptions(CommonOptions, frozen=True, kw_only=True):
@@ -74,8 +75,6 @@ class RunOptions(CommonOptions, frozen=True, kw_only=True):
 
 def given_agents(given: Mapping[str, Any], bad: Callable[[str, str], Exception]) -> dict[str, AgentDefinition]:
     """The agents that are given as definitions; raises what `bad` makes of the name and the fault of one."""
-    from cellwright.config.agents.agent_definition import NoAgent, given_definition  # few runs bring agents along
-
     found: dict[str, AgentDefinition] = {}
     for name, each in given.items():
         try:

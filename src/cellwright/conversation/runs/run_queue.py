@@ -19,8 +19,8 @@ from typing import Any
 
 from cellwright.agent.steering import SteeringText
 from cellwright.agent.thread import AgentThread, is_agent_code
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
 

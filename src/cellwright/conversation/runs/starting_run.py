@@ -19,14 +19,12 @@ from cellwright.agent.prompt import FullPrompt, PromptContext
 from cellwright.config.kept_search import seen_once
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.core import Core
-from cellwright.conversation.features.context import gather_context, with_call, with_surroundings
-from cellwright.conversation.features.feature import RunInfo
+from cellwright.conversation.feature import RunInfo, gather_context, with_call, with_surroundings
 from cellwright.conversation.resolve_options import ask_all, unasked_text, unconfined_text
-from cellwright.conversation.runs.kinds import RunKind, TrustCheck
+from cellwright.conversation.runs.kinds import RunKind, RunRequest, TrustCheck
 from cellwright.conversation.runs.policy_in_force import CallsAtWork
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault
 from cellwright.events import EventLog, Notice, RunEnd
 from cellwright.permissions.rules.rule import grant_problem, parse_rule, restriction_problem

@@ -24,10 +24,10 @@ from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
 
 if TYPE_CHECKING:
     from cellwright.agent.side_request import SideRequest
-    from cellwright.tools.agents.agent import StartAgent
+    from cellwright.tools.agent import StartAgent
     from cellwright.tools.code.navigation.project_code import ProjectCode
     from cellwright.tools.shell.task_stop import StopAgent
-    from cellwright.tools.skills.skill import LoadSkill
+    from cellwright.tools.skill import LoadSkill
 
 
 def never_unsaved(_path: Path) -> bool:
@@ -70,7 +70,7 @@ class ToolEnvironment(Struct, frozen=True, kw_only=True):
 
 def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     """The tools that need no kernel, sharing one memory of what was read."""
-    from cellwright.tools.agents.agent import agent_tool
+    from cellwright.tools.agent import agent_tool
     from cellwright.tools.files.read import read_tool
     from cellwright.tools.planning.ask_user_question import ask_user_question_tool
     from cellwright.tools.planning.exit_plan_mode import exit_plan_mode_tool
@@ -78,7 +78,7 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     from cellwright.tools.shell.background import background_tasks
     from cellwright.tools.shell.bash import bash_tool
     from cellwright.tools.shell.task_stop import task_stop_tool
-    from cellwright.tools.skills.skill import skill_tool
+    from cellwright.tools.skill import skill_tool
     from cellwright.tools.web.web_fetch import web_fetch_tool
     from cellwright.tools.web.web_search import choose_engine, web_search_tool
 

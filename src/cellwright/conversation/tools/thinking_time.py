@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Policy
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import Tool
 from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
 
@@ -68,8 +69,6 @@ class ThinkingTime:
 
 def rehearse(tools: Sequence[Tool], policy: Policy) -> None:
     """Check and judge a call of each of the tools, and do none: what is only imported for that is there from now on."""
-    from cellwright.agent.calls.check_input import check_input
-
     for tool in tools:
         # an example need not fit where it is taken for a call, and nobody is told
         with suppress(Exception):

@@ -27,6 +27,7 @@ from cellwright.conversation.tools.built_in_tools import (
     no_live_definition,
 )
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.credentials import is_own_platform
 from cellwright.permissions.rules.rule import RULE_NAMES
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import BackupStore
@@ -34,9 +35,9 @@ from cellwright.tools.later_tool import whole_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
-    from cellwright.tools.agents.agent import StartAgent
+    from cellwright.tools.agent import StartAgent
     from cellwright.tools.shell.task_stop import StopAgent
-    from cellwright.tools.skills.skill import LoadSkill
+    from cellwright.tools.skill import LoadSkill
 
 ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]
 """Makes the tools that a process adds to the built-in ones."""
@@ -87,7 +88,6 @@ def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool,
 
 def tools_may_be_deferred(environ: Mapping[str, str]) -> bool:
     """Return whether definitions may be loaded on demand on the way to the model."""
-    from cellwright.model.credentials import is_own_platform
     from cellwright.model.deferred_tools import may_defer
 
     return may_defer(environ, is_own_platform=is_own_platform(environ))

@@ -8,13 +8,11 @@ from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
-from cellwright.config.agents.agent_definition import AgentDefinition
-from cellwright.config.agents.find_agents import FoundAgents, agent_places, find_agents
+from cellwright.config.agents.agents import AgentDefinition, FoundAgents, agent_places, find_agents
 from cellwright.config.kept_search import KeptSearch
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.trust.trust import HOW_TO_TRUST
-from cellwright.conversation.features.context import read_ahead
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo, read_ahead
 from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded

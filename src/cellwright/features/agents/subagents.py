@@ -32,12 +32,18 @@ from cellwright.agent.prompt import (
 )
 from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent, tokens_of
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext, ToolResult, is_chosen
-from cellwright.config.agents.agent_definition import AgentDefinition
+from cellwright.config.agents.agents import AgentDefinition
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.features.context import gather_context, mode_blocks, place_blocks, with_surroundings
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import (
+    Feature,
+    RunInfo,
+    gather_context,
+    mode_blocks,
+    place_blocks,
+    with_surroundings,
+)
 from cellwright.conversation.prompts.after_compaction import AfterSummary, after_summary
 from cellwright.conversation.resolve_options import ALIASES, check_allowed, full_name
 from cellwright.conversation.runs.run_options import RunOptions
@@ -45,7 +51,7 @@ from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, RunEnd, ToolEnd
 from cellwright.features.agents.feature import Agents
 from cellwright.features.mcp.feature import McpServers
-from cellwright.features.memory import MemoryContext
+from cellwright.features.memory import MemoryContext, memory_folder, notes_text, read_notes
 from cellwright.features.skills import Skills
 from cellwright.model.models import canonical
 from cellwright.permissions.modes import Mode, parse_mode, stricter
@@ -53,7 +59,7 @@ from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE, write_atomic
 from cellwright.text import lazy_pattern, visible_line
-from cellwright.tools.agents.agent import AgentInput, AgentOutput
+from cellwright.tools.agent import AgentInput, AgentOutput
 from cellwright.tools.mcp.server_entry import of_servers
 from cellwright.tools.shell.background import background_tasks
 
@@ -516,11 +522,6 @@ class Subagents(Feature):
         place = self._in_force.memory_place
         if definition.memory is None or (definition.memory != "user" and not place.trusted):
             return []
-        from cellwright.features.agents.agent_memory import (
-            memory_folder,
-            notes_text,
-            read_notes,
-        )  # few agents keep notes
 
         folder = memory_folder(definition.memory, definition.name, users=place.users, project=place.project)
         text = await asyncio.to_thread(read_notes, folder, place.project)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from cellwright.agent.calls.written_tools import access_of
 from cellwright.config.settings.option_table import BRANCHES
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.kernel_copies import (
     NO_BRANCH_LEFT,
     BranchInUse,

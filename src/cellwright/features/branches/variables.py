@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.kernel_copies import STAY, KernelVariables, VariablesPlan
 from cellwright.sessions.session import Session
 

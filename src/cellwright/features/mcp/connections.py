@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from cellwright.agent.calls.confinement import Confinement, without_hosts
 from cellwright.agent.tool import Tool, ToolContext
-from cellwright.config.agents.agent_definition import AgentDefinition
+from cellwright.config.agents.agents import AgentDefinition
 from cellwright.config.settings.admin_allow_lists import tool_is_allowed
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
@@ -268,7 +268,7 @@ class ServerConnections(ServerDiscovery):
         connection = self._connections.get(server)
         if connection is None:
             raise LookupError(f"there is no MCP server {server}")
-        from cellwright.tools.mcp.results import result_of
+        from cellwright.tools.mcp.tools import result_of
 
         result = await result_of(await connection.call_tool(name, values, ToolContext("hook", _unheard)))
         if not isinstance(result.content, str) or result.is_error:

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.config.agents.agent_definition import AgentDefinition
-from cellwright.config.mcp.approvals import approve, approved_digests, approved_scripts
+from cellwright.config.agents.agents import AgentDefinition
 from cellwright.config.mcp.entries import ServerOrigin, described_entry, read_entries, secrets_named
 from cellwright.config.mcp.find_servers import (
     FoundServers,
     GivenServers,
     McpPlace,
+    approve,
+    approved_digests,
+    approved_scripts,
     find_servers,
     read_json,
     watched_mcp_files,

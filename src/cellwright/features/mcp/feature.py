@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import TOOL_SEARCH, Tool
-from cellwright.conversation.features.feature import Feature, PromptCall, RunInfo
+from cellwright.conversation.feature import Feature, PromptCall, RunInfo
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.conversation.runs.kinds import TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions
@@ -172,8 +172,7 @@ class McpServers(ServerConnections, Feature):
         """Get what a server says to the call of one of its prompts. Raises CellwrightError; then nothing is sent."""
         match = _CALL.fullmatch(call)
         assert match is not None
-        from cellwright.tools.mcp.results import blocks_of
-        from cellwright.tools.mcp.tools import number_in
+        from cellwright.tools.mcp.tools import blocks_of, number_in
 
         await asyncio.to_thread(self.refresh)
         await self.connect()

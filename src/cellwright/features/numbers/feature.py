@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, TitledPrompt
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import ToolError
 from cellwright.events import Event, NumbersTraced

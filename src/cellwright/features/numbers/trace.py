@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -10,10 +10,14 @@ from cellwright.events import Number, Verdict
 from cellwright.features.numbers.derive import Derivation, ShortLines, Term, derive, short_lines
 from cellwright.features.numbers.match import FEW_NUMBERS, Match, look_up
 from cellwright.features.numbers.sources import Source, place, words
-from cellwright.features.numbers.typed import numbers_of_json, path_words
-from cellwright.features.numbers.written import WrittenNumber, written_numbers
+from cellwright.features.numbers.written import MOST_NUMBERS, WrittenNumber, number_of, written_numbers
 from cellwright.markdown.prose import prose_of
 from cellwright.text import lazy_pattern
+
+_TOKEN = lazy_pattern(
+    r'"(?P<text>(?:[^"\\]|\\.)*)"|(?P<number>-?\d{1,40}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,3})?)|(?P<sign>[{}\[\],:])'
+)
+_WORD_ENDS = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z]{1,80}")
 
 MARKED_DIGITS = 3
 """A shorter number that was not found is not marked: too often it is right."""
@@ -25,6 +29,53 @@ MOST_DERIVED = 60
 """Numbers for which operations are tried; one beyond that has no source is not checked, and so not listed."""
 _SENTENCE_END = lazy_pattern(r"[.!?:;](?:\s|$)|\n")
 _UNIT_WORD = lazy_pattern(r"\s?([A-Za-zµ]{1,12})")
+
+
+def numbers_of_json(text: str) -> Iterator[tuple[WrittenNumber, str]]:
+    """Yield the numbers of `text`, which is JSON, each with its path, at most MOST_NUMBERS.
+
+    >>> [(number.text, path) for number, path in numbers_of_json('{"towns": [{"tide_m": 2.4}, {"tide_m": 3}]}')]
+    [('2.4', 'towns[0].tide_m'), ('3', 'towns[1].tide_m')]
+    """
+    path: list[str | int] = []
+    key = ""
+    many = 0
+    for token in _TOKEN.finditer(text):
+        if token["text"] is not None:
+            key = token["text"]
+        elif token["sign"] is not None:
+            _follow(path, token["sign"], key)
+        elif many < MOST_NUMBERS:
+            digits = token["number"].lstrip("-")
+            number = number_of(digits, token.end() - len(digits))
+            if number is not None:
+                many += 1
+                yield number, _written_path(path)
+
+
+def _follow(path: list[str | int], sign: str, key: str) -> None:
+    """Change `path` to where the value behind `sign` is; a number is the place in a list."""
+    if sign in ("{", "["):
+        path.append("" if sign == "{" else 0)
+    elif path and sign in ("}", "]"):
+        path.pop()
+    elif path and sign == ":":
+        path[-1] = key
+    elif path and isinstance(path[-1], int):
+        path[-1] += 1
+
+
+def _written_path(path: list[str | int]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+
+
+def path_words(path: str) -> str:
+    """Return the words of a path, `tide_m` and `tideM` taken apart.
+
+    >>> path_words("towns[0].highestTide_m")
+    'towns highest Tide m'
+    """
+    return " ".join(part for part in _WORD_ENDS.split(path) if part)
 
 
 def trace(answer: str, sources: Sequence[Source], *, typed: bool = False) -> tuple[Number, ...]:

@@ -290,7 +290,7 @@ class PreviewPolicy(Struct, frozen=True):
             return Decision(
                 "deny", "A preview runs commands only where the system confines them, and here it does not."
             )
-        confined = _writing(bounds, str(tree.root))
+        confined = dataclasses.replace(bounds, write=(str(tree.root),), hosts=None)
         if judged.firm:
             return replace(judged, confinement=confined, trial=False)
         return Decision("allow", CONFINED, confinement=confined)
@@ -302,7 +302,3 @@ class PreviewPolicy(Struct, frozen=True):
 
 def _refused(why: str) -> Decision:
     return Decision("deny", f"Not in a preview: {why}. {WAY_ON}")
-
-
-def _writing(bounds: Confinement, folder: str) -> Confinement:
-    return dataclasses.replace(bounds, write=(folder,), hosts=None)

@@ -9,7 +9,7 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.file_blocks import FileProposals
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import Tool
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.text import visible_line
 

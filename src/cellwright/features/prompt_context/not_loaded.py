@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.events import ExtensionsLoaded, NotLoaded
 from cellwright.features.agents.feature import Agents

@@ -14,7 +14,7 @@ from typing import Any
 
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import Tool
-from cellwright.conversation.features.feature import Feature, RunInfo
+from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.prompts.tagged_list import is_in_history, listing
 from cellwright.tools.mcp.server_entry import of_servers
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 
 from cellwright.agent.prompt import ContextItems, PromptContext, TitledPrompt
 from cellwright.agent.thread import CallerJobs
-from cellwright.conversation.runs.run_request import CellAction, CellActionName
+from cellwright.conversation.runs.kinds import CellAction, CellActionName
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.context.notebook_context import describe_lines
 from cellwright.kernel.magic.fix import Fix, FixContext, FixRequest, fix_title

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, found_by, text_context
 from cellwright.agent.thread import CallerJobs
 from cellwright.config.settings.option_table import CONTEXTS, OPTIONS, How, Option
-from cellwright.conversation.features.context import without_secrets
+from cellwright.conversation.feature import without_secrets
 from cellwright.conversation.prompts.mentions import Mention, find_mentions, together
+from cellwright.conversation.runs.kinds import CellAction
 from cellwright.conversation.runs.run_options import RunOptions, options_of
-from cellwright.conversation.runs.run_request import CellAction
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.chat.cell_actions import action_context, read_action, title_of
 from cellwright.kernel.context.mentions import attached_cell, mentioned_cells
@@ -32,7 +32,7 @@ from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 if TYPE_CHECKING:
     from cellwright.kernel.context.notebook_context import KernelContext
     from cellwright.kernel.namespace.cell_log import CellLog
-    from cellwright.model.images.api_images import ModelImage
+    from cellwright.model.images import ModelImage
 
 PROMPT_CHARS = 1_000_000
 """More than a person types: a larger text belongs into a file."""
@@ -187,7 +187,7 @@ def _image(name: str, data: str) -> ContextItem:
 
 
 def _picture(name: str, data: str) -> ModelImage:
-    from cellwright.model.images.api_images import (  # few prompts have one
+    from cellwright.model.images import (  # few prompts have one
         UnusableImage,
         image_from_bytes,
         media_type,

@@ -17,9 +17,9 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from cellwright.agent.thread import AgentTask
+from cellwright.conversation.runs.kinds import CellAction, RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_request import CellAction, RunRequest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, TextDelta
 from cellwright.kernel.chat.conversation_log import LineLog, LoggedRun

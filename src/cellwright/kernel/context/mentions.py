@@ -7,7 +7,7 @@ from typing import Any
 
 from cellwright.agent.calls.written_tools import name_with
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
-from cellwright.conversation.features.context import without_secrets
+from cellwright.conversation.feature import without_secrets
 from cellwright.conversation.prompts.mentions import (
     AttachedMention,
     Mention,

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.settings.option_table import How
-from cellwright.conversation.features.context import without_secrets
+from cellwright.conversation.feature import without_secrets
 from cellwright.errors import ToolError
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.context_budget import Budget, ContextFacts, context_text, middle_cut

@@ -28,7 +28,7 @@ from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
 from cellwright.kernel.execute.traceback import short_traceback
 from cellwright.kernel.namespace.cell_files import cell_of_file
-from cellwright.model.images.api_images import image_block
+from cellwright.model.images import image_block
 from cellwright.sessions.provenance import FIELD
 from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.drawn_outputs import DRAWN_NOTE, display_key, is_drawn, missing_note

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cellwright.agent.prompt import ContextItem, ContextItems, PromptContext, TitledPrompt, text_context
-from cellwright.conversation.runs.run_request import CellAction
+from cellwright.conversation.runs.kinds import CellAction
 from cellwright.errors import CellwrightError
 from cellwright.kernel.context.mentions import Describe
 from cellwright.kernel.context.notebook_context import describe_lines

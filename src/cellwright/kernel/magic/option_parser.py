@@ -18,7 +18,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.this_process.late_imports import importing
 
 if TYPE_CHECKING:
-    from cellwright.agent.structured_output.typed_answer import AnswerType
+    from cellwright.agent.structured_output import AnswerType
     from cellwright.conversation.runs.run_options import Result
     from cellwright.kernel.magic.options import MagicOptions
 
@@ -211,7 +211,7 @@ def named_type(text: str, namespace: Mapping[str, Any]) -> AnswerType:
 
     Raises `CellwrightError` INVALID_PARAMETERS where a name is not there, or is nothing that an answer can be.
     """
-    from cellwright.agent.structured_output.typed_answer import answer_type  # most cells have no schema
+    from cellwright.agent.structured_output import answer_type  # most cells have no schema
 
     known = {**vars(builtins), **namespace}
     code = compile(text, "<--schema>", "eval")

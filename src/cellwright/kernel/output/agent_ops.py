@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from cellwright.events import Call, Event, RunEnd, SubagentEvent, ToolEnd, ToolStart, TurnEnd, UserPrompt
 from cellwright.kernel.output.protocol import Op
-from cellwright.telemetry.agent_cards import AgentCard, AgentLine, message_text, note_of
+from cellwright.telemetry.run_state import AgentCard, AgentLine, message_text, note_of
 
 AGENT_OPS = frozenset({"agent", "agent_line", "agent_state"})
 

@@ -122,7 +122,7 @@ def smaller_picture(kind: str, data: Any) -> Any:
         return data
     from PIL import Image  # heavy, and few pictures are large
 
-    from cellwright.model.images.api_images import plain, scaled_down
+    from cellwright.model.images import plain, scaled_down
 
     try:
         image = Image.open(io.BytesIO(base64.b64decode(data)))

@@ -18,8 +18,8 @@ from cellwright.kernel.output.agent_ops import agent_line_op, agent_op, agent_st
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.saved_markdown import RemainingChars, left_out
 from cellwright.kernel.output.transcript_ops import QUIET_OPS, call_op, ops_of, retry_op, turn_op
-from cellwright.telemetry.agent_cards import AgentCard
 from cellwright.telemetry.run_state import (
+    AgentCard,
     CallItem,
     CompactedItem,
     Item,

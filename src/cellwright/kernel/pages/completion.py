@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from cellwright.agent.side_request import small_model
-from cellwright.agent.spending.partial_usage import PartialUsage
+from cellwright.agent.spending.run_spending import PartialUsage
 from cellwright.agent.spending.spending_file import completion_spending
 from cellwright.conversation.resolve_options import check_allowed
 from cellwright.errors import ApiError, CellwrightError, ErrorCode

@@ -24,9 +24,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.thread import Awaited
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunError, RunOptions, options_of, result_of
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.events import Notice, RunEnd
 from cellwright.features.conversation import Conversation
@@ -40,7 +40,7 @@ from cellwright.kernel.widgets.bundle import why_no_widget
 
 if TYPE_CHECKING:
     from cellwright.agent.prompt import ContextProvider
-    from cellwright.agent.structured_output.typed_answer import AnswerType
+    from cellwright.agent.structured_output import AnswerType
 
 logger = logging.getLogger(__name__)
 

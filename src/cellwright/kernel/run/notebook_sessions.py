@@ -34,7 +34,7 @@ class NotebookSessions:
             return
         if session.path is None or self._noted == session.id or (notebook := self._notebook()) is None:
             return
-        from cellwright.sessions.catalog.titles import first_words  # a first request waits for no title
+        from cellwright.sessions.catalog.metadata import first_words  # a first request waits for no title
 
         self._noted = session.id
         try:

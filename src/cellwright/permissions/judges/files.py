@@ -46,7 +46,7 @@ from cellwright.text import lazy_pattern, unseen_characters, visible_line
 MAX_ENTRIES = 20_000
 """Names looked at; a larger folder counts as not known."""
 NOT_SEARCHED = frozenset({".git", ".hg", ".svn", ".jj"})
-"""Version control's own folders: Grep leaves them out (`tools/search/ripgrep_arguments.py`), a program may not."""
+"""Version control's own folders: Grep leaves them out (`tools/search/ripgrep.py`), a program may not."""
 
 
 class TooManyFiles(Exception):

@@ -23,6 +23,9 @@ _NUMERIC = lazy_pattern(r"(?:\d+|0x[0-9a-f]*)\Z")
 _MAX_HOST = 253
 _LABEL_PATTERN = lazy_pattern(r"[a-z0-9_*-]{1,63}")
 
+_HOST_AND_PORT = lazy_pattern(r"(?P<host>\[[^\]]*\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?")
+_LAST_PORT = 65_535
+
 
 class AddressProblem(Exception):
     """A URL or host that cannot be read for certain: why, as the end of a sentence."""
@@ -123,3 +126,39 @@ def read_domain(specifier: str) -> DomainPattern:
 
 def _label(label: str) -> str:
     return label.lower() if "*" in label or label.isascii() else _in_ascii(label)
+
+
+class HostPattern(Struct, frozen=True):
+    """A compiled entry: `port` None stands for every port.
+
+    `exact`: it names one machine so plainly (an IP address, `localhost`, a name with its port) that a private address can be
+    meant; a name alone is one of the public internet.
+    """
+
+    domain: DomainPattern
+    port: int | None
+    exact: bool
+
+    def matches(self, host: str, port: int) -> bool:
+        """Return whether the normal `host` at `port` falls under the pattern."""
+        return self.port in (None, port) and self.domain.matches(host)
+
+
+def read_host(text: str) -> HostPattern:
+    """Compile one entry. Raises AddressProblem."""
+    found = _HOST_AND_PORT.fullmatch(text.strip())
+    if found is None:
+        raise AddressProblem("is not of the form `example.com`, `*.example.com` or `example.com:443`")
+    port = None if found["port"] is None else int(found["port"])
+    if port is not None and not 0 < port <= _LAST_PORT:
+        raise AddressProblem("has a port that there is not")
+    host = found["host"]
+    domain = read_domain(f"domain:{host}")
+    wild = "*" in host
+    return HostPattern(domain, port, exact=not wild and (port is not None or names_itself(host)))
+
+
+def names_itself(host: str) -> bool:
+    """Return whether `host` says by itself which machine it is: an IP address, or this one."""
+    lowered = host.lower().removesuffix(".")
+    return lowered == "localhost" or lowered.startswith("[") or lowered.rpartition(".")[2].isdecimal()

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from cellwright.permissions.rules.domain_pattern import AddressProblem
-from cellwright.permissions.rules.host_pattern import read_host
+from cellwright.permissions.rules.domain_pattern import AddressProblem, read_host
 from cellwright.permissions.rules.path_pattern import ANY_DEPTH, PatternProblem, compile_pattern
 from cellwright.permissions.rules.rule import EDITORS, READERS, Rule
 from cellwright.permissions.sandboxing import SandboxRules

@@ -17,7 +17,7 @@ from typing import Any, Unpack
 from msgspec import Struct
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.structured_output.typed_answer import AnswerProblem, AnswerType
+from cellwright.agent.structured_output import AnswerProblem, AnswerType
 from cellwright.agent.thread import is_agent_code
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
@@ -30,8 +30,7 @@ from cellwright.python_api.ask_option_types import PromptOptions
 from cellwright.python_api.ask_options import CONCURRENCY, MAP_DEFAULTS, OF_ALL_PROMPTS, checked_options, spelled_out
 from cellwright.python_api.prompt_map.answer_store import Answer, AnswerStore, default_store
 from cellwright.python_api.prompt_map.ask_one import SYSTEM, MapOptions, ask_in_worker, ask_one, map_agent
-from cellwright.python_api.prompt_map.concurrency import Concurrency
-from cellwright.python_api.prompt_map.map_budget import MapBudget
+from cellwright.python_api.prompt_map.map_limits import Concurrency, MapBudget
 from cellwright.python_api.prompt_map.map_result import MapResult, MapRow, error_of
 from cellwright.python_api.prompt_map.progress import Progress, progress_for
 from cellwright.sessions.state_dir import state_folder

@@ -12,6 +12,7 @@ import hashlib
 import os
 import secrets
 import shlex
+import stat
 import subprocess
 import sys
 import threading
@@ -22,8 +23,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement, Container
+from cellwright.sandbox.confined_process import ConfinedProcess
 from cellwright.sandbox.containers import mounts as container_mounts
-from cellwright.sandbox.containers.contained_process import END, ContainedProcess
 from cellwright.sandbox.containers.engine import (
     LABEL,
     Engine,
@@ -35,11 +36,27 @@ from cellwright.sandbox.containers.engine import (
 )
 from cellwright.sandbox.containers.left_over import is_alive, labels_of, owner, remove_left_over
 from cellwright.sandbox.containers.making import Making, image_of
-from cellwright.sandbox.containers.mounts import ContainerMounts, mounts_of
-from cellwright.sandbox.containers.variables import inside_variables
+from cellwright.sandbox.containers.mounts import ContainerMounts, inside_variables, mounts_of
+from cellwright.sandbox.paths import exists
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.resolved_bounds import ConfinementError, bounds_of
 from cellwright.this_process.temporary_files import shared_folder
+
+# $1 is what the environment of all that is to end has in it; whoever asks has it among its arguments only
+END = """
+sign=TERM
+for again in 1 2 3 4 5 6 7 8; do
+  left=
+  for file in $(grep -laF "$1" /proc/[0-9]*/environ 2>/dev/null); do
+    pid=${file#/proc/}
+    kill -s $sign "${pid%/environ}" 2>/dev/null && left=1
+  done
+  [ -n "$left" ] || exit 0
+  sleep 0.1
+  sign=KILL
+done
+exit 1
+"""
 
 MOST_READING = 3
 """Containers for reading that are kept; the one that was not used for the longest time is removed."""
@@ -60,6 +77,60 @@ exit $code
 """
 
 Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.Popen[bytes]"]
+
+
+class ContainedProcess(ConfinedProcess):
+    """The client of a command that runs in a container. `report` is where the command's shell writes its exit code.
+
+    `end_inside` ends what runs there; `handed` are files that the command writes, each with the descriptor of ours that is
+    to get what is in it. `missing` is what is protected and was not there at its start: no mount covers that.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        report: Path,
+        end_inside: Callable[[], None],
+        handed: Mapping[Path, int],
+        missing: Sequence[str] = (),
+    ) -> None:
+        super().__init__(process)
+        self._report = report
+        self._end_inside = end_inside
+        self._handed = dict(handed)
+        self._missing = tuple(missing)
+
+    def wait(self) -> int:
+        """Wait for the command's end, and end it where its client is gone first; its exit code."""
+        code = self.process.wait()
+        try:
+            code = int(_written(self._report))
+        except (OSError, ValueError):  # it has not ended by itself
+            self._end_inside()
+        for file, descriptor in self._handed.items():
+            with contextlib.suppress(OSError):
+                os.write(descriptor, _written(file))
+            file.unlink(missing_ok=True)
+        self.made_protected = tuple(path for path in self._missing if exists(path))
+        self._give_back()
+        self._report.unlink(missing_ok=True)
+        return code
+
+    def close(self) -> None:
+        """Give back what it held."""
+        self._give_back()
+        super().close()
+
+    def _give_back(self) -> None:
+        while self._handed:
+            os.close(self._handed.popitem()[1])
+
+
+def _written(file: Path) -> bytes:
+    """Return what the command has written to a file of its own; b"" of anything else in its place. Raises OSError."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as opened:
+        return opened.read(64 * 1024) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
 
 
 class Running(Struct):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cellwright.agent.calls.confinement import Container
 from cellwright.sandbox.containers.image_files import ImageFiles, unpack
-from cellwright.sandbox.containers.variables import inside_variables
+from cellwright.sandbox.containers.mounts import inside_variables
 from cellwright.sandbox.paths import below
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.resolved_bounds import ConfinementError

@@ -22,8 +22,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.permissions.public_addresses import Address, is_public
-from cellwright.permissions.rules.domain_pattern import AddressProblem, normal_host
-from cellwright.permissions.rules.host_pattern import HostPattern, names_itself, read_host
+from cellwright.permissions.rules.domain_pattern import (
+    AddressProblem,
+    HostPattern,
+    names_itself,
+    normal_host,
+    read_host,
+)
 
 LOCALHOST = "127.0.0.1"
 MAX_HEAD_BYTES = 64_000

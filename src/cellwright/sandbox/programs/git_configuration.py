@@ -17,8 +17,7 @@ from msgspec import Struct
 from cellwright.permissions.confined.git_links import read_briefly
 from cellwright.redaction.redaction import is_secret
 from cellwright.redaction.secret_names import is_secret_name
-from cellwright.sandbox.paths import below
-from cellwright.sandbox.programs.given_paths import led_out, steered
+from cellwright.sandbox.paths import below, led_out, steered
 from cellwright.text import lazy_pattern
 
 VARIABLES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cellwright.permissions.confined.git_links import read_briefly
-from cellwright.sandbox.paths import below, exists
-from cellwright.sandbox.programs.given_paths import entries_of, holds, steered
+from cellwright.sandbox.paths import below, entries_of, exists, holds, steered
 from cellwright.text import lazy_pattern
 
 VARIABLES = {"UV_PYTHON_INSTALL_DIR": "*", "PYENV_ROOT": "versions/*", "XDG_DATA_HOME": "uv/python/*"}

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from cellwright.tools.notebook.notebook_source import joined
-from cellwright.tools.notebook.output_lists import added_outputs, joined_output
+from cellwright.tools.notebook.notebook_source import added_outputs, joined, joined_output
 
 Json = dict[str, Any]
 

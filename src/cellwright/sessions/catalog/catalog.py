@@ -7,6 +7,7 @@ SQLite) and belongs on a worker thread.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,15 +19,15 @@ from msgspec.structs import replace
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog import metadata as about
 from cellwright.sessions.catalog.database import empty, with_database
-from cellwright.sessions.catalog.deletion import delete_session
 from cellwright.sessions.catalog.extract import TITLE_CHARS
-from cellwright.sessions.catalog.index import catch_up
-from cellwright.sessions.catalog.search import HIT_BEGIN, HIT_END, shown, terms
+from cellwright.sessions.catalog.index import HIT_BEGIN, HIT_END, catch_up, shown, terms
+from cellwright.sessions.catalog.metadata import about_path
 from cellwright.sessions.session import Session
-from cellwright.sessions.state_dir import sessions_folder, state_folder
-from cellwright.sessions.transcripts.fork_point import parent_path
+from cellwright.sessions.state_dir import journal_path, sessions_folder, state_folder
+from cellwright.sessions.transcripts import transcript_lock as lease
+from cellwright.sessions.transcripts.fork_point import delete_transcript, parent_path
 from cellwright.sessions.transcripts.transcript import in_effect
-from cellwright.sessions.transcripts.transcript_line import Line
+from cellwright.sessions.transcripts.transcript_file import Line
 from cellwright.sessions.transcripts.transcript_lock import is_held, lease_path
 from cellwright.sessions.turns import until_turn_ended
 from cellwright.text import visible_line
@@ -42,6 +43,52 @@ _ENTRY = (
 )
 _SHOWN = "(turns > 0 OR damaged)"
 """A session whose only prompt was refused holds nothing to go on with."""
+
+
+def delete_session(transcript: Path) -> None:
+    """Delete the transcript with its title and tags, and the journal of what can be taken back.
+
+    Where forks go on from it, its lines stay for them, and are deleted with the last.
+    What files held before stays in `originals/`, where other sessions may need it, until it is too old. Raises
+    `CellwrightError` SESSION_NOT_FOUND, and EXECUTION_ERROR while a process (this one counts) has the session open.
+    """
+    if not transcript.exists():
+        message = f"Session {transcript.stem} was not found; nothing was deleted."
+        raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
+    try:
+        owned = lease.acquire(lease_path(transcript), 0)
+        if owned is None:
+            raise _in_use(transcript)
+        try:
+            # the transcript first: after a crash there is no session that lost its title, but leftovers to sweep
+            delete_transcript(transcript)
+            delete_leftovers(transcript)
+        finally:
+            owned.release()
+    except OSError as error:
+        message = (
+            f"The session {transcript.stem} cannot be deleted: {error}. Repair access to the folder, then try again."
+        )
+        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message, details={"path": str(transcript)}) from error
+
+
+def delete_leftovers(transcript: Path) -> None:
+    """Delete what belongs to a transcript that is gone; its lease last, which keeps others away meanwhile."""
+    journal = journal_path(transcript.stem)
+    for path in (about_path(transcript), journal, transcript.with_suffix(".new"), lease_path(transcript)):
+        with contextlib.suppress(PermissionError):  # Windows deletes no file that is open: the sweep comes again
+            path.unlink(missing_ok=True)
+    shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)  # its agents' sessions
+
+
+def _in_use(transcript: Path) -> CellwrightError:
+    holder = lease.read_holder(lease_path(transcript))
+    who = f"process {holder.pid} on {holder.host}" if holder else "a process"
+    message = (
+        f"The session {transcript.stem} is in use by {who}; nothing was deleted. "
+        "Close it there (/clear starts a new session), then try again."
+    )
+    return CellwrightError(ErrorCode.EXECUTION_ERROR, message, details={"path": str(transcript)}, recoverable=True)
 
 
 class CatalogEntry(Struct, frozen=True):

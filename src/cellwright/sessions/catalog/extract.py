@@ -28,7 +28,7 @@ from cellwright.sessions.transcripts.transcript import (
     read_file,
     read_transcript,
 )
-from cellwright.sessions.transcripts.transcript_line import Line
+from cellwright.sessions.transcripts.transcript_file import Line
 from cellwright.sessions.turns import GO_ON, begins_turn, split_attached
 
 MAX_CHARS = 50_000

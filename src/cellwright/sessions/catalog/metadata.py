@@ -22,7 +22,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.catalog.extract import first_line, users_words
+from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE
+from cellwright.sessions.turns import begins_turn_encoded
 from cellwright.text import lazy_pattern, visible_line
 
 TITLE_CHARS = 120
@@ -33,6 +36,8 @@ By = Literal["user", "model", "fork", "notebook"]
 """The maker of a title. The user's goes before all others, whenever it was given; "notebook": its name, the first words."""
 
 _TAG = lazy_pattern(r"[^\W_][\w./:+-]*")
+
+FIRST_WORDS_CHARS = 80
 
 
 class SessionMetadata(Struct, frozen=True):
@@ -142,3 +147,20 @@ def with_title_of_fork(transcript: Path, fork: Path, turn: int | None, title: st
 def shown_tags(tags: Sequence[str]) -> str:
     """Tags as people write them."""
     return " ".join(f"#{tag}" for tag in tags)
+
+
+def title_of(session: Session) -> str:
+    """Return the name of `session`, "" while nothing was said in it. Reads one small file."""
+    given = read_about(session.path).title if session.path is not None else ""
+    return given or first_words(session)
+
+
+def first_words(session: Session) -> str:
+    """The first line of the first prompt."""
+    first = next((json.loads(data) for data in session.story if begins_turn_encoded(data)), None)
+    return "" if first is None else visible_line(first_line(users_words(first)), FIRST_WORDS_CHARS)
+
+
+def has_title(transcript: Path) -> bool:
+    """Return whether somebody has named the session; its notebook and first words alone are no such name."""
+    return read_about(transcript).by not in ("", "notebook")

@@ -18,7 +18,7 @@ from typing import Any
 
 from cellwright.errors import CellwrightError
 from cellwright.sessions.session import Session
-from cellwright.sessions.state_dir import PRIVATE_FILE, state_folder
+from cellwright.sessions.state_dir import PRIVATE_FILE, state_folder, write_atomic
 from cellwright.sessions.transcripts import transcript_lock as lease
 
 SECONDS_PER_DAY = 86_400
@@ -89,8 +89,11 @@ def clean_up(state: Path, days: int, now: float) -> list[str]:
 
 
 def _deleted(old: list[Path], state: Path, before: float) -> list[str]:
-    from cellwright.sessions.catalog.catalog import Catalog  # SQLite: most processes delete nothing
-    from cellwright.sessions.catalog.deletion import delete_leftovers, delete_session
+    from cellwright.sessions.catalog.catalog import (  # SQLite: most delete nothing
+        Catalog,
+        delete_leftovers,
+        delete_session,
+    )
 
     gone: list[str] = []
     for path in old:
@@ -158,6 +161,4 @@ def _known(state: Path) -> dict[str, Any]:
 
 
 def _note(state: Path, known: dict[str, Any]) -> None:
-    from cellwright.sessions.state_dir import write_atomic
-
     write_atomic(state / "cleanup.json", json.dumps(known).encode(), PRIVATE_FILE)

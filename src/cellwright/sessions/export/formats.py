@@ -1,5 +1,8 @@
 """The formats a conversation is exported in, and the conversation written in one of them.
 
+`code_cells` gives what Claude ran, its Python and its commands, as ordinary cells: such a notebook works without
+Claude.
+
 As JSON it holds the API's messages as they were, for programs:
 
     {"cellwright_conversation": 1, "session": ID, "model": …, "messages": [{"role": …, "content": [block, …]}, …]}
@@ -7,19 +10,220 @@ As JSON it holds the API's messages as they were, for programs:
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import itertools
+import json
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.markdown.escaping import escaped, fenced, folded, visible_controls
+from cellwright.markdown.safe_markdown import safe_markdown
+from cellwright.markdown.writer import quoted
 from cellwright.redaction.redaction import JsonRedaction, redaction_of
-from cellwright.sessions.export.exchanges import each_exchange
-from cellwright.sessions.export.markdown import KeepFile, markdown_pieces
-from cellwright.sessions.export.notebook import json_pieces, notebook_pieces
+from cellwright.sessions.export.exchanges import AnswerText, Exchange, ToolExchange, each_exchange
 from cellwright.sessions.turns import begins_turn
+from cellwright.text import lazy_pattern
 
 FORMAT = 1
+
+
+Json = Mapping[str, Any]
+
+Place = Callable[[Json], str]
+"""Keeps an image (a `source` of the API's) and gives the link to it."""
+
+
+KeepFile = Callable[[str, bytes], object]
+"""Keeps a file that the text links to, by its path from the text's own folder."""
+
+
+def markdown_pieces(
+    exchanges: Iterable[Exchange], *, title: str, about: str, folder: str, keep_file: KeepFile
+) -> Iterator[str]:
+    """The whole conversation, a piece at a time; images go into `folder`, a name beside the file; "": into the text."""
+    images = itertools.count(1)
+
+    def place(source: Json) -> str:
+        if not folder:
+            return f"data:{source['media_type']};base64,{source['data']}"
+        kind = str(source["media_type"]).removeprefix("image/")
+        name = f"{folder}/image-{next(images)}.{kind}"
+        keep_file(name, base64.b64decode(source["data"]))
+        return name
+
+    yield f"# {escaped(title)}\n\n*{escaped(about)}*"
+    for exchange in exchanges:
+        for block in exchange_blocks(exchange, place):
+            yield f"\n\n{block}"
+    yield "\n"
+
+
+def exchange_blocks(exchange: Exchange, place: Place) -> Iterator[str]:
+    """One turn, block by block."""
+    yield f"## {exchange.number}. You"
+    yield quoted(safe_markdown(exchange.words))
+    yield from (f"![image {number}]({place(source)})" for number, source in enumerate(exchange.images, 1))
+    for context in exchange.context:
+        yield folded("Told besides", fenced(visible_controls(context)))
+    yield "### Claude"
+    for part in exchange.parts:
+        if isinstance(part, AnswerText):
+            yield safe_markdown(part.text)
+        else:
+            yield from call_blocks(part, place)
+
+
+def call_blocks(call: ToolExchange, place: Place) -> Iterator[str]:
+    """A call: a line to open, its input and result in it; its images after it."""
+    mark = "✓" if call.done else "✗"
+    given = _input_block(call)
+    result = fenced(visible_controls(call.text.rstrip("\n"))) if call.text.strip() else ""
+    yield folded(f"{mark} {call.title}", "\n\n".join(part for part in (given, result) if part))
+    yield from (f"![image {number}]({place(source)})" for number, source in enumerate(call.images, 1))
+
+
+def _input_block(call: ToolExchange) -> str:
+    for field, language in (("code", "python"), ("command", "bash"), ("patch", "diff")):
+        if isinstance(call.input.get(field), str):
+            return fenced(visible_controls(str(call.input[field]).strip("\n")), language)
+    return fenced(visible_controls(json.dumps(call.input, indent=2, ensure_ascii=False)), "json")
+
+
+def notebook_pieces(exchanges: Iterable[Exchange], *, title: str, about: str) -> Iterator[str]:
+    """The whole conversation as the text of an .ipynb file, a piece at a time."""
+
+    def cells() -> Iterator[Mapping[str, Any]]:
+        yield markdown_cell(f"# {escaped(title)}\n\n*{escaped(about)}*")
+        for exchange in exchanges:
+            yield from _cells(exchange)
+
+    return _text_pieces(cells())
+
+
+def notebook_text(cells: Iterable[Mapping[str, Any]]) -> str:
+    """The text of a notebook with these cells; ids are made where they have none."""
+    return "".join(_text_pieces(cells))
+
+
+def _text_pieces(cells: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    named = ({"id": _cell_id(number, cell), **cell} for number, cell in enumerate(cells))
+    return json_pieces({"cells": named, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}, "cells")
+
+
+def json_pieces(content: Mapping[str, Any], streamed: str) -> Iterator[str]:
+    """Write `content` as JSON, indented by 1, a piece at a time; the value of `streamed` is an iterable of objects."""
+    whole = json.dumps({**content, streamed: []}, indent=1, ensure_ascii=False)
+    before, mark, behind = whole.partition(f'\n "{streamed}": [')
+    yield before + mark
+    between = "\n"
+    for item in content[streamed]:
+        yield f"{between}{textwrap.indent(json.dumps(item, indent=1, ensure_ascii=False), '  ', lambda _: True)}"
+        between = ",\n"
+    yield ("" if between == "\n" else "\n ") + behind + "\n"
+
+
+def markdown_cell(source: str, attachments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    cell: dict[str, Any] = {"cell_type": "markdown", "metadata": {}, "source": _lines(source)}
+    return {**cell, "attachments": dict(attachments)} if attachments else cell
+
+
+def code_cell(source: str, outputs: Sequence[Json] = ()) -> dict[str, Any]:
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": list(outputs),
+        "source": _lines(source),
+    }
+
+
+def _cells(exchange: Exchange) -> Iterator[dict[str, Any]]:
+    prompt = _Attached()
+    blocks = [f"## {exchange.number}. You", quoted(safe_markdown(exchange.words)), *prompt.links(exchange.images)]
+    blocks += [folded("Told besides", fenced(visible_controls(context))) for context in exchange.context]
+    yield markdown_cell("\n\n".join(blocks), prompt.attachments)
+    for part in exchange.parts:
+        if isinstance(part, AnswerText):
+            yield markdown_cell(safe_markdown(part.text))
+        elif part.name == "Python" and isinstance(part.input.get("code"), str):
+            yield code_cell(str(part.input["code"]).strip("\n"), list(_outputs(part)))
+        else:
+            held = _Attached()
+            yield markdown_cell("\n\n".join(call_blocks(part, held.place)), held.attachments)
+
+
+def _outputs(call: ToolExchange) -> Iterator[Json]:
+    if call.text.strip():
+        name = "stdout" if call.done else "stderr"
+        yield {"output_type": "stream", "name": name, "text": _lines(f"{call.text.rstrip()}\n")}
+    for source in call.images:
+        data = {source["media_type"]: source["data"], "text/plain": ["<image>"]}
+        yield {"output_type": "display_data", "data": data, "metadata": {}}
+
+
+class _Attached:
+    """The images of one cell, as its attachments."""
+
+    def __init__(self) -> None:
+        self.attachments: dict[str, Any] = {}
+
+    def place(self, source: Json) -> str:
+        name = f"image-{len(self.attachments) + 1}.{str(source['media_type']).removeprefix('image/')}"
+        self.attachments[name] = {source["media_type"]: source["data"]}
+        return f"attachment:{name}"
+
+    def links(self, sources: Sequence[Json]) -> list[str]:
+        return [f"![image {number}]({self.place(source)})" for number, source in enumerate(sources, 1)]
+
+
+def _cell_id(number: int, cell: Mapping[str, Any]) -> str:
+    return hashlib.sha256(f"{number} {cell['source']}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)
+
+
+_PLAIN_COMMAND = lazy_pattern(r"[^\n$`{}!?\\%]{1,200}")
+"""A command that `!` runs as it is: IPython would put variables in for `$` and braces."""
+
+
+def code_cells(exchanges: Sequence[Exchange]) -> list[str]:
+    """The sources of the cells, in the order in which the calls were made; what failed is left out."""
+    return [source for exchange in exchanges for call in exchange.calls if (source := _source(call)) is not None]
+
+
+def changed_files(exchanges: Sequence[Exchange]) -> list[str]:
+    """The files that were edited by tools: the cells do not do that again."""
+    return list(dict.fromkeys(path for exchange in exchanges for call in exchange.calls for path in _edited(call)))
+
+
+def _source(call: ToolExchange) -> str | None:
+    if not call.done:
+        return None
+    if call.name == "Python":
+        return str(call.input.get("code", "")).strip("\n") or None
+    # what runs on in the background belongs to a session, not to a notebook
+    if call.name != "Bash" or call.input.get("run_in_background"):
+        return None
+    command = str(call.input.get("command", "")).strip("\n")
+    if not command.strip():
+        return None
+    return f"!{command}" if _PLAIN_COMMAND.fullmatch(command) else f"%%bash\n{command}"
+
+
+def _edited(call: ToolExchange) -> Iterator[str]:
+    if call.done and call.name in ("Write", "Edit", "MultiEdit", "EditSymbol"):
+        yield str(call.input.get("file_path", ""))
+    elif call.done and call.name == "ApplyPatch":
+        yield "the files of a patch"
 
 
 def _json_pieces(messages: Iterable[Mapping[str, Any]], session: str, model: str) -> Iterator[str]:
@@ -38,9 +242,6 @@ def _without_signatures(message: Mapping[str, Any]) -> dict[str, Any]:
         return dict(message)
     kept = [block for block in message["content"] if block["type"] != "redacted_thinking"]
     return {**message, "content": [{name: block[name] for name in block if name != "signature"} for block in kept]}
-
-
-Json = Mapping[str, Any]
 
 
 class Format(Struct, frozen=True):

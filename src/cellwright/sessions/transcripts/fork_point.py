@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.transcripts.transcript_line import Line, encode_json
+from cellwright.sessions.transcripts.transcript_file import Line, encode_json
 from cellwright.text import lazy_pattern
 
 ONLY_THINKING = "[Only thinking, which was left out.]"

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.file_changes import CallOutcome
 from cellwright.sessions.transcripts.fork_point import ForkPoint, parent_gone, parent_path
-from cellwright.sessions.transcripts.transcript_line import Line, OpenFile, StoredMessage, encode_json
+from cellwright.sessions.transcripts.transcript_file import Line, OpenFile, StoredMessage, encode_json
 
 FORMAT = 4
 """1 and 2 had no `after` and no asides, 3 no `compacted`; they are read, and written anew in this form by who goes on with

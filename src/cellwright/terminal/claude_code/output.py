@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from msgspec import Struct
 
-from cellwright.agent.structured_output.typed_answer import AnswerType
+from cellwright.agent.structured_output import AnswerType
 from cellwright.events import Event, RunEnd
 from cellwright.telemetry.claude_messages import ClaudeMessages, Message
 from cellwright.terminal.views.plain_view import Unseen

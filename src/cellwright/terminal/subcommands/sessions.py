@@ -19,8 +19,8 @@ from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.trust.repository import project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
+from cellwright.sessions.catalog.index import HIT_BEGIN, HIT_END
 from cellwright.sessions.catalog.metadata import shown_tags
-from cellwright.sessions.catalog.search import HIT_BEGIN, HIT_END
 from cellwright.sessions.export.exchanges import AnswerText, Exchange
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.views.terminal_text import columns_of
@@ -255,8 +255,7 @@ def _tag(catalog: Catalog, options: argparse.Namespace) -> int:
 
 
 def _import(_catalog: Catalog, options: argparse.Namespace) -> int:
-    from cellwright.sessions.claude_code.entries import read_entries
-    from cellwright.sessions.claude_code.import_session import claude_code_sessions, first_words, import_session, named
+    from cellwright.sessions.claude_code import claude_code_sessions, first_words, import_session, named, read_entries
 
     cwd = start_folder(os.environ)
     if options.id:

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.history.answer_memory import Memory
-from cellwright.testing.rules.history.compaction import check_compaction
-from cellwright.testing.rules.history.context_editing import check_edits, edited
+from cellwright.testing.rules.history.context_editing import check_compaction, check_edits, edited
 from cellwright.testing.rules.history.prefix import Prefix, blocks_of, chain, nested
-from cellwright.testing.rules.history.thinking_signatures import check_binding
+from cellwright.testing.rules.history.thinking_signatures import Memory, check_binding
 from cellwright.testing.rules.history.turn_order import (
     check_content,
     check_conversation,

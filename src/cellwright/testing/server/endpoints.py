@@ -12,19 +12,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from cellwright.testing.rules.api_error import ApiRejection, error_json
-from cellwright.testing.rules.history.answer_memory import Memory
 from cellwright.testing.rules.history.context_editing import edited
 from cellwright.testing.rules.history.prefix import CHARS_PER_TOKEN, Prefix
-from cellwright.testing.rules.history.thinking_signatures import signer
+from cellwright.testing.rules.history.thinking_signatures import Memory, signer
 from cellwright.testing.rules.invariants import check_request
 from cellwright.testing.rules.models import MODELS, ServedModel, model_info, model_list, served_model
 from cellwright.testing.rules.thinking import thinking_display
 from cellwright.testing.rules.usage import input_usage
-from cellwright.testing.server.aws_event_stream import CONTENT_TYPE as AWS_CONTENT_TYPE
-from cellwright.testing.server.aws_event_stream import aws_frame
 from cellwright.testing.server.batches import Batches, BatchRequest
 from cellwright.testing.server.http_connection import HttpRequest, HttpResponse
-from cellwright.testing.server.message_stream import MessageReply, MessageStream
+from cellwright.testing.server.message_stream import CONTENT_TYPE as AWS_CONTENT_TYPE
+from cellwright.testing.server.message_stream import MessageReply, MessageStream, aws_frame
 from cellwright.testing.server.playback import Playback, answer_whole, comes_before_head, sse_frame, strike_before_head
 from cellwright.testing.server.recorded_requests import RecordedRequest, RequestLog, last_user_text
 from cellwright.testing.server.routes import Route, betas_of, check_credentials, check_version, route

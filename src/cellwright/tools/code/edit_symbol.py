@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -443,8 +444,6 @@ def _several(symbol: str, found: Sequence[Definition], display_path: str, why: s
 
 
 def _no_such(symbol: str, names: tuple[str, ...], there: list[Definition], display_path: str) -> ToolError:
-    from difflib import get_close_matches  # only needed to help
-
     listed = list(dict.fromkeys(each.name for each in there))
     near = get_close_matches(".".join(names), listed, n=5, cutoff=0.6)
     if near:

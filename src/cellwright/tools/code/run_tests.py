@@ -19,11 +19,12 @@ from cellwright.events import Preview
 from cellwright.text import visible, visible_line
 from cellwright.this_process.temporary_files import scratch_folder
 from cellwright.tools.code.project_programs import ProgramExit, check_folder, run_program
-from cellwright.tools.code.test_reports import FailedTest, Report
 from cellwright.tools.code.test_runners import (
     FRAMEWORKS,
     MEANINGS,
     NONE_FOUND,
+    FailedTest,
+    Report,
     RunnerCall,
     TestSelection,
     frameworks_of,

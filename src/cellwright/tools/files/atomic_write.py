@@ -19,7 +19,6 @@ from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.sessions.file_changes import ChangeOutcome, ChangeRecord, FileToChange, begin_change
-from cellwright.tools.files.writing.content_backup import keep_copy, keep_file, put_back, write_into
 from cellwright.tools.files.writing.open_folder import (
     FileChanged,
     OpenFolder,
@@ -28,7 +27,7 @@ from cellwright.tools.files.writing.open_folder import (
     opened,
     sync,
 )
-from cellwright.tools.files.writing.recovery import recover_changes
+from cellwright.tools.files.writing.recovery import keep_copy, keep_file, put_back, recover_changes, write_into
 from cellwright.tools.files.writing.staged_file import Like, StagedFile, StagingPlace, stage
 
 UNNAMED_FILES = 64

@@ -7,6 +7,7 @@ import time
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from difflib import SequenceMatcher
 
 from cellwright.text import LOOK_ALIKES, look_alike_words
 from cellwright.tools.files.formats.text import numbered
@@ -68,8 +69,6 @@ def _by_equal_lines(lines: list[str], sought: list[str]) -> int | None:
 
 def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
     """The start that the longest line sought has by similarity, as far as the time allows."""
-    from difflib import SequenceMatcher  # only needed when an edit did not fit
-
     offset, longest = max(enumerate(sought), key=lambda pair: len(pair[1].strip()))
     matcher = SequenceMatcher(None, "", longest.strip()[:LINE_CHARS], autojunk=False)
     deadline = time.monotonic() + SEARCH_SECONDS
@@ -94,8 +93,6 @@ def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
 
 
 def _likeness(line: str, other: str) -> float:
-    from difflib import SequenceMatcher
-
     return SequenceMatcher(None, line.strip()[:LINE_CHARS], other.strip()[:LINE_CHARS], autojunk=False).ratio()
 
 

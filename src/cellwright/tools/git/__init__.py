@@ -1,4 +1,4 @@
 """The tool `Git`: git for reading, running nothing that a repository names.
 
-Start with `git.py`; `flags.py` is what it takes.
+Start with `git.py`.
 """

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from mcp_types import (
         CallToolRequestParams,
         CallToolResult,
-        ClientCapabilities,
         ContentBlock,
         ElicitResult,
         InputRequiredResult,
@@ -278,7 +277,11 @@ class _Question:
         with importing:
             from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-        self.can_ask = _shows_forms(context.session.client_capabilities)
+        elicitation = (
+            None if context.session.client_capabilities is None else context.session.client_capabilities.elicitation
+        )
+        # before there were two kinds, this one was not named
+        self.can_ask = elicitation is not None and (elicitation.form is not None or elicitation.url is None)
         self.to_be_answered: InputRequiredResult | None = None
         self._context, self._params, self._key = context, params, key
         self._answers_later = context.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -319,12 +322,6 @@ class _Question:
         request = ElicitRequest(params=form)
         self.to_be_answered = InputRequiredResult(input_requests={QUESTION: request}, request_state=state)
         return None
-
-
-def _shows_forms(capabilities: ClientCapabilities | None) -> bool:
-    elicitation = None if capabilities is None else capabilities.elicitation
-    # before there were two kinds, this one was not named
-    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 def definition_of(tool: Tool | KernelTool) -> ToolDefinition:

@@ -13,8 +13,8 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
 from cellwright.tools.mcp.connection import ServerConnection
-from cellwright.tools.mcp.results import MAX_BLOCKS, resource_block
 from cellwright.tools.mcp.schema import shown_text
+from cellwright.tools.mcp.tools import MAX_BLOCKS, resource_block
 
 MAX_LISTED = 500
 

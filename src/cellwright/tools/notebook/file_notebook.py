@@ -17,6 +17,7 @@ from cellwright.tools.files.originals import keep_original, sha256
 from cellwright.tools.files.writing.open_folder import FileChanged
 from cellwright.tools.notebook.cell_edits import as_utf_8, on_disk_bytes
 from cellwright.tools.notebook.notebook_json import InsertIndex, Notebook, parse_notebook
+from cellwright.tools.notebook.notebook_source import added_outputs, joined_output, written_outputs
 from cellwright.tools.notebook.notebook_spans import NotANotebook
 from cellwright.tools.notebook.open_notebook import (
     Cell,
@@ -33,7 +34,6 @@ from cellwright.tools.notebook.open_notebook import (
     Replace,
 )
 from cellwright.tools.notebook.open_notebook import CellPosition as Where
-from cellwright.tools.notebook.output_lists import added_outputs, joined_output, written_outputs
 from cellwright.tools.paths import file_errors, real_path
 
 NOTEBOOK_BYTES = 160 * 2**20

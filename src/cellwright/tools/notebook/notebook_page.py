@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from cellwright.model.images.api_images import UnusableImage, image_from_bytes
+from cellwright.model.images import UnusableImage, image_from_bytes
 from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.notebook_source import BROKEN, NotebookSource, joined
 from cellwright.tools.notebook.open_notebook import KernelRemarks

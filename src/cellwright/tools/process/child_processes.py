@@ -412,7 +412,7 @@ class ChildProcesses:
         from cellwright.sandbox.mechanisms import find_sandbox  # most processes confine nothing
 
         if confinement.container is not None:
-            from cellwright.sandbox.containers.variables import called_inside
+            from cellwright.sandbox.containers.mounts import called_inside
 
             command = replace(command, arguments=called_inside(command.arguments, confinement))
         if in_engine(confinement):

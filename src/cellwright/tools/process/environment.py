@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -74,3 +75,13 @@ def _git_configuration(environ: Mapping[str, str]) -> dict[str, str]:
     for number, (key, value) in enumerate([*pairs, ("diff.autoRefreshIndex", "false")]):
         variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return variables
+
+
+def own_module_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """`child_environment`, in which `python -m cellwright.…` imports this very package."""
+    child = child_environment(environ)
+    paths = [str(Path(path).absolute()) for path in child.get("PYTHONPATH", "").split(os.pathsep) if path]
+    own = str(Path(__file__).parents[3])  # the folder that the package is in
+    if own not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *paths):
+        paths.append(own)
+    return {**child, "PYTHONPATH": os.pathsep.join(paths)} if paths else child

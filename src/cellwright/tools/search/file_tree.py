@@ -20,12 +20,13 @@ from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, timed_limits, timeou
 from cellwright.tools.paths import existing_path, shown_path
 from cellwright.tools.search.glob_regex import any_matcher
 from cellwright.tools.search.grep_output import checked
-from cellwright.tools.search.ripgrep import run_ripgrep, search_program
-from cellwright.tools.search.ripgrep_arguments import (
+from cellwright.tools.search.ripgrep import (
     NO_VERSION_CONTROL,
     TEMPORARY_FILES,
     ignore_arguments,
     relative_path,
+    run_ripgrep,
+    search_program,
 )
 
 TREE_SECONDS = 20.0

@@ -22,8 +22,15 @@ from cellwright.tools.search.glob_readings import glob_readings, literal_globs
 from cellwright.tools.search.glob_regex import any_matcher
 from cellwright.tools.search.grep_output import SearchRoot, checked, search_root
 from cellwright.tools.search.links import FoundLinks, find_links
-from cellwright.tools.search.ripgrep import Output, milliseconds_since, run_ripgrep, search_program
-from cellwright.tools.search.ripgrep_arguments import glob_arguments, newest_first, relative_pattern
+from cellwright.tools.search.ripgrep import (
+    Output,
+    glob_arguments,
+    milliseconds_since,
+    newest_first,
+    relative_pattern,
+    run_ripgrep,
+    search_program,
+)
 
 GLOB_SECONDS = 20.0
 """The time rg may take unless the call or the environment says otherwise; what it found until then is the result."""

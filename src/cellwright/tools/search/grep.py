@@ -41,19 +41,17 @@ from cellwright.tools.search.grep_output import (
 from cellwright.tools.search.links import find_links
 from cellwright.tools.search.ripgrep import (
     MAX_RECORDS,
-    Output,
-    SearchProgram,
-    milliseconds_since,
-    run_ripgrep,
-    search_program,
-)
-from cellwright.tools.search.ripgrep_arguments import (
     NO_VERSION_CONTROL,
     Keep,
+    Output,
+    SearchProgram,
     checked_globs,
     ignore_arguments,
+    milliseconds_since,
     newest_first,
     only_matching,
+    run_ripgrep,
+    search_program,
 )
 
 GREP_SECONDS = 20.0

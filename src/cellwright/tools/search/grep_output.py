@@ -16,8 +16,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted, lazy_pattern, visible
 from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
 from cellwright.tools.search.glob_readings import GlobReadings
-from cellwright.tools.search.ripgrep import Output
-from cellwright.tools.search.ripgrep_arguments import relative_path
+from cellwright.tools.search.ripgrep import Output, relative_path
 
 LINE_CHARS = 500
 RESULT_CHARS = 80_000

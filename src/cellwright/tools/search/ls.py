@@ -21,7 +21,7 @@ from cellwright.text import visible
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs
 from cellwright.tools.paths import existing_path, file_errors, shown_name, shown_path
 from cellwright.tools.search.created_time import created_time
-from cellwright.tools.search.ripgrep_arguments import TEMPORARY_FILES
+from cellwright.tools.search.ripgrep import TEMPORARY_FILES
 
 DESCRIPTION = """\
 List a folder: mode, size, time of change and name of each entry, folders first. Use Glob to find files by name, in \

@@ -25,13 +25,13 @@ from cellwright.events import Notice, Preview
 from cellwright.text import lazy_pattern, purposeful, unseen_characters, visible, visible_line
 from cellwright.tools.process.child_processes import ChildProcesses, FolderId, child_processes, folder_id
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
-from cellwright.tools.process.network import network_access, new_proxy, refused_hosts
 from cellwright.tools.shell.background import BackgroundTask, BackgroundTasks, background_tasks
 from cellwright.tools.shell.output import MAX_BYTES, SHOWN_CHARS, answer, exit_code, meaning
 from cellwright.tools.shell.run_command import ShellCommand, ShellRun
 
 if TYPE_CHECKING:
     from cellwright.sandbox.network.network_proxy import NetworkProxy, ProxyAccess
+
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
@@ -41,6 +41,38 @@ SHARE_OF_MEMORY = 0.75
 _SIZE = lazy_pattern(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def new_proxy() -> NetworkProxy:
+    """A proxy that nobody uses yet."""
+    from cellwright.sandbox.network.network_proxy import NetworkProxy  # few commands need one
+
+    return NetworkProxy()
+
+
+async def network_access(proxy: Callable[[], NetworkProxy], ctx: ToolContext) -> ProxyAccess | None:
+    """Let the call's processes reach the hosts they may; None where there is nothing to bound. Raises OSError.
+
+    The process is started with the access's `environ` and `port`; whoever starts it closes the access.
+    """
+    confinement = ctx.confinement
+    if confinement is None or confinement.hosts is None or confinement.any_host:
+        return None
+    from cellwright.sandbox.network.network_proxy import HostBounds
+
+    ask = ctx.may_reach if confinement.asks_hosts else None
+    return await proxy().admit(HostBounds.of(confinement.hosts, confinement.denied_hosts, ask, confinement.asked_hosts))
+
+
+def refused_hosts(access: ProxyAccess | None) -> str:
+    """Tell the model where its processes were not let; "" where that did not happen."""
+    if access is None or not access.refused:
+        return ""
+    places = ", ".join(access.refused)
+    return (
+        f"[The sandbox did not let the command connect to {places}. A rule `WebFetch(domain:…)` or "
+        "`sandbox.network.allowedDomains` in the settings allows a host; the user can add one.]"
+    )
 
 
 class ShellLimits(Struct, frozen=True, kw_only=True):

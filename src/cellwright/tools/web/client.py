@@ -250,8 +250,6 @@ async def _answer(address: WebAddress, network: Network) -> AsyncIterator[httpx2
 
 
 async def _refuse_private_literal(address: WebAddress, network: Network) -> None:
-    import ipaddress
-
     with contextlib.suppress(ValueError):
         ipaddress.ip_address(address.host)
         await public_address(address, network.resolve, network.allowed)

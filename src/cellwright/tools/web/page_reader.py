@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.process.child_processes import Command
-from cellwright.tools.process.own_module import own_module_environment
+from cellwright.tools.process.environment import own_module_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 from cellwright.tools.web.client import FetchedPage, read_address
 from cellwright.tools.web.page_text import HTML, PDF, WebPage, kind_of, page_of

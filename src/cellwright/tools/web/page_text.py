@@ -6,6 +6,7 @@ says so. Other people wrote what is parsed here: `page_reader.py` does it in a p
 
 from __future__ import annotations
 
+import io
 import re
 import time
 
@@ -162,8 +163,6 @@ def _word(about: object, name: str) -> str:
 
 
 def _pdf_text(body: bytes, url: str) -> str:
-    import io
-
     pypdf = import_pypdf(url)
     try:
         reader = pypdf.PdfReader(io.BytesIO(body))

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from indexed_project import request_for
 
-from cellwright.codebase.index_request import BUSY
-from cellwright.codebase.store import index_path, lock_path
+from cellwright.codebase.store import BUSY, index_path, lock_path
 from cellwright.sessions.transcripts.transcript_lock import acquire
 from cellwright.tools.code.navigation.indexer_process import IndexerProcess
 from cellwright.tools.code.navigation.project_code import ProjectCode

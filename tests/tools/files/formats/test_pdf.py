@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pictures import pdf, picture
 
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
-from cellwright.conversation.runs.run_request import RunRequest
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.features.conversation import Conversation
 from cellwright.testing import say, turn, use

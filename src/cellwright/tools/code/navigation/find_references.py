@@ -30,8 +30,7 @@ from cellwright.tools.code.navigation.project_code import (
     where,
 )
 from cellwright.tools.inputs import HERE, SYMBOL_NAMES, in_folder
-from cellwright.tools.search.ripgrep import run_ripgrep, search_program
-from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relative_path
+from cellwright.tools.search.ripgrep import NO_VERSION_CONTROL, relative_path, run_ripgrep, search_program
 
 MAX_NAMED_FILES = 4_000
 """More files than this are not named to rg one by one: it looks through all there are."""

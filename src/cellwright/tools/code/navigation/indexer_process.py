@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.tools.process.child_processes import Command
-from cellwright.tools.process.own_module import own_module_environment
+from cellwright.tools.process.environment import own_module_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 

@@ -33,18 +33,16 @@ from cellwright.codebase.index_reader import (
     reading,
     status_of,
 )
-from cellwright.codebase.index_request import BUSY, IndexRequest
 from cellwright.codebase.parsing.facts import FileFacts
 from cellwright.codebase.parsing.source_file import SourceText, language_of, largest_of, place_in, source_text
-from cellwright.codebase.store import index_path
+from cellwright.codebase.store import BUSY, IndexRequest, index_path
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.sessions.state_dir import make_private_folder
 from cellwright.tools.code.navigation.indexer_process import IndexerProcess, Look
 from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding
 from cellwright.tools.paths import existing_path, shown_path
-from cellwright.tools.process.own_module import own_module_environment
-from cellwright.tools.search.ripgrep import run_ripgrep, search_program
-from cellwright.tools.search.ripgrep_arguments import NO_VERSION_CONTROL, relative_path
+from cellwright.tools.process.environment import own_module_environment
+from cellwright.tools.search.ripgrep import NO_VERSION_CONTROL, relative_path, run_ripgrep, search_program
 
 WAIT_SECONDS = 2.0
 """The time that an answer waits for the index to see what changed."""

@@ -28,7 +28,7 @@ from cellwright.tools.code.navigation.project_code import (
     where,
 )
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs
-from cellwright.tools.search.ripgrep_arguments import checked_globs
+from cellwright.tools.search.ripgrep import checked_globs
 
 SEMANTIC_SEARCH = "SemanticSearch"
 CANDIDATES = 1_000

@@ -1,0 +1,212 @@
+"""`/agents`, `/hooks`, `/memory` and `/skills`: what is available or in force, and where each comes from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.config.agents.agents import AgentDefinition
+from cellwright.config.hooks.entries import CommandHook, Entries, HookEntry, HttpHook, McpToolHook
+from cellwright.config.hooks.hooks import hook_problems, origin_of
+from cellwright.config.memory import MemoryFile, read_memory
+from cellwright.config.settings.settings import HooksSource
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.config.skills.skills import Skill
+from cellwright.events import CHARS_PER_TOKEN
+from cellwright.tools.paths import shown_path
+
+_WHOSE = {
+    "managed": "the administrator's",
+    "program": "the program's",
+    "user": "yours",
+    "plugin": "a plugin's",
+    "project": "the project's",
+}
+
+SCOPES = {
+    "managed": "the administrator's",
+    "user": "yours, for all projects",
+    "project": "the project's",
+    "local": "yours, for this project",
+    "auto": "Claude's own notes",
+}
+
+_WHOSE_SKILL = {
+    "managed": "the administrator's",
+    "user": "yours",
+    "plugin": "a plugin's",
+    "project": "the project's",
+    "built-in": "comes with Cellwright",
+}
+
+
+def agents_page(call: CommandCall) -> CommandPage:
+    """Show each agent, what was not understood, and what waits for trust."""
+    cwd = call.conversation.cwd
+    found = call.conversation.features.agents.found()
+    agents = [found.agents[name] for name in sorted(found.agents)]
+    text = "Claude hands them tasks by itself; @agent-NAME in a prompt has it use that one."
+    sections = [
+        Section("Agents", [("name", "what it is for"), *((each.name, each.description) for each in agents)], text),
+        Section("Tools they may use", [("name", "works with", "tools"), *(_may_use(each) for each in agents)]),
+    ]
+    if others := [each for each in agents if each.scope != "built-in"]:
+        rows: list[Row] = [("name", "whose"), *((each.name, _where(cwd, each)) for each in others)]
+        sections.append(Section("Those that do not come with Cellwright", rows))
+    problems = [(name, problem) for name, agent in found.agents.items() for problem in agent.problems]
+    problems += [(shown_path(cwd, file), f"left out: {why}") for file, why in found.skipped]
+    if problems:
+        sections.append(Section("Not understood", [("where", "problem"), *problems]))
+    waiting = [item.text for item in call.conversation.in_force.trust.waiting if "agent" in item.text]
+    if waiting:
+        rows = [("what", "why"), *((each, "waits until you trust the folder") for each in waiting)]
+        sections.append(Section("Not there yet", rows))
+    return CommandPage(sections)
+
+
+def _may_use(agent: AgentDefinition) -> Row:
+    tools = "all" if agent.tools is None else _tools(agent.tools)
+    if agent.disallowed_tools:
+        tools += f", but {_tools(agent.disallowed_tools)}"
+    works = ", ".join(filter(None, (*agent.said().values(), agent.mode and f"mode {agent.mode}")))
+    return agent.name, works or "as Claude does", tools
+
+
+def _tools(names: Sequence[str]) -> str:
+    """The names, those of each MCP server summed up."""
+    of_servers = Counter(name.split("__")[1] for name in names if name.count("__") > 1)
+    own = [name for name in names if name.count("__") <= 1]
+    return ", ".join([*own, *(f"{count} of the MCP server {name}" for name, count in of_servers.items())])
+
+
+def _where(cwd: Path, agent: AgentDefinition) -> str:
+    whose = _WHOSE[agent.scope]
+    return whose if agent.scope == "program" else f"{whose}, {shown_path(cwd, agent.file)}"
+
+
+def hooks_page(call: CommandCall) -> CommandPage:
+    """Show each hook, what was not understood, and what waits for trust."""
+    in_force = call.conversation.in_force
+    settings = in_force.settings
+    rows: list[Row] = [("event", "for", "what runs", "where from", "")]
+    problems = hook_problems(settings.hooks)
+    found: list[tuple[str, Row]] = []
+    for source in settings.hooks:
+        entries = Entries()
+        entries.add(source.label, source.events, origin_of(source))
+        state = _state(source, in_force)
+        found += [
+            (event, _hook_row(event, entry, source, state))
+            for event, each in entries.by_event.items()
+            for entry in each
+        ]
+    rows += [row for _, row in sorted(found, key=lambda pair: pair[0])]
+    text = "Configure them in settings files, under `hooks`."
+    if not found:
+        text = f"There are none. {text}"
+    sections = [Section("Hooks", rows, text)]
+    waiting = [item.text for item in in_force.trust.waiting if item.text.startswith("hook ")]
+    if waiting:
+        held: list[Row] = [("what", "why"), *((each, "waits until you trust the folder") for each in waiting)]
+        sections.append(Section("Not in force yet", held))
+    if problems:
+        sections.append(Section("Not understood", [("",), *((problem,) for problem in problems)]))
+    return CommandPage(sections)
+
+
+def _state(source: HooksSource, in_force: SettingsInForce) -> str:
+    """Tell what keeps the hooks of `source` from running; "" where nothing does."""
+    settings, trust = in_force.settings, in_force.trust
+    if source.scope == "managed":
+        return ""
+    if settings.disable_all_hooks:
+        return "off: disableAllHooks"
+    if settings.allow_managed_hooks_only:
+        return "off: allowManagedHooksOnly"
+    if not trust.trusted and any(item.gate == "trust" for item in trust.waiting):
+        return "waits: the folder is not trusted"
+    return "in force"
+
+
+def _hook_row(event: str, entry: HookEntry, source: HooksSource, state: str) -> Row:
+    matched = " ".join(filter(None, (entry.matcher or "all", entry.condition and f"if {entry.condition}")))
+    return event, matched, f"{_kind(entry)}: {entry.name}", source.label, state or "in force"
+
+
+def _kind(entry: HookEntry) -> str:
+    match entry:
+        case CommandHook():
+            return "command"
+        case HttpHook():
+            return "address"
+        case McpToolHook():
+            return "tool"
+        case _:
+            return "model"
+
+
+async def memory_page(call: CommandCall) -> CommandPage:
+    """Show what is told at the beginning, what comes with certain files, and what is not told."""
+    in_force = call.conversation.in_force
+    memory = await asyncio.to_thread(read_memory, in_force.memory_place)
+    cwd = in_force.cwd
+    head: Row = ("file", "whose", "tokens", "")
+    tokens = sum(_tokens(file) for file in memory.files)
+    text = (
+        f"About {tokens:,} tokens of each request. Write CLAUDE.md in the project, or ~/.claude/CLAUDE.md for all of "
+        "yours; /init has Claude write the first one."
+    )
+    sections = [
+        Section(
+            "Instructions sent with the first prompt", [head, *(_memory_row(cwd, file) for file in memory.files)], text
+        )
+    ]
+    if memory.rules:
+        sections.append(
+            Section("Rules that come with certain files", [head, *(_memory_row(cwd, file) for file in memory.rules)])
+        )
+    waiting = [item.text for item in in_force.trust.waiting if item.text.startswith("instructions to Claude")]
+    if waiting:
+        rows = [("what", "why"), *((each, "waits until you trust the folder") for each in waiting)]
+        sections.append(Section("Not sent", rows))
+    if memory.notices:
+        sections.append(Section("Left out", [("what", ""), *((notice, "") for notice in memory.notices)]))
+    return CommandPage(sections)
+
+
+def _memory_row(cwd: Path, file: MemoryFile) -> Row:
+    more = f"imported by {shown_path(cwd, file.imported_by)}" if file.imported_by is not None else ", ".join(file.paths)
+    return shown_path(cwd, file.path), SCOPES[file.scope], f"{_tokens(file):,}", more
+
+
+def _tokens(file: MemoryFile) -> int:
+    return round(len(file.text) / CHARS_PER_TOKEN)
+
+
+def skills_page(call: CommandCall) -> CommandPage:
+    """Show each skill, what was not understood of it, and what waits for trust."""
+    skills = call.conversation.features.skills.all()
+    rows: list[Row] = [("name", "what it is for", "called by", "where from")]
+    own_first = sorted(skills, key=lambda name: (skills[name].scope == "built-in", name))
+    rows += [_skill_row(call.conversation.cwd, name, skills[name]) for name in own_first]
+    text = "Call one with a slash: /name and its subject. Claude loads allowed skills by itself."
+    sections = [Section("Skills and commands", rows, text)]
+    problems = [(name, problem) for name, skill in skills.items() for problem in skill.problems]
+    if problems:
+        sections.append(Section("Not understood", [("name", "problem"), *problems]))
+    waiting = [item.text for item in call.conversation.in_force.trust.waiting if "skill" in item.text]
+    if waiting:
+        rows = [("what", "why"), *((each, "waits until you trust the folder") for each in waiting)]
+        sections.append(Section("Not there yet", rows))
+    return CommandPage(sections)
+
+
+def _skill_row(cwd: Path, name: str, skill: Skill) -> Row:
+    callers = [who for who, may in (("you", skill.by_user), ("Claude", skill.by_claude)) if may]
+    where = _WHOSE_SKILL[skill.scope]
+    if skill.scope != "built-in":
+        where += f", {shown_path(cwd, skill.file)}"
+    return f"/{name} {skill.argument_hint}".strip(), skill.description, " and ".join(callers) or "nobody", where
