@@ -84,7 +84,7 @@ HELD: frozenset[str] = frozenset(
 
 NO_WORSE: Mapping[str, int] = {
     "record types that carry one option": 7,
-    "files in which it stands": 17,
+    "files in which it stands": 18,
     "rooms without tests of their name": 3,
     "circles of modules, types counted": 2,
     "… of these with a body under 5 lines": 940,

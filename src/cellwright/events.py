@@ -95,6 +95,12 @@ _FINISHED = {
 _QUESTIONS = frozenset({"AskUserQuestion", "AcceptPreview"})
 """Tools whose title is a question or a sentence."""
 
+ANSWERED: Mapping[str, tuple[str, str]] = {
+    "ExitPlanMode": ("approved", "keep planning"),
+    "AskUserQuestion": ("", "dismissed"),
+}
+"""The words for a yes and a no to a call that asks for no permission."""
+
 
 def step_title(name: str, title: str, *, finished: bool = False) -> str:
     """The title of a call of the tool `name` in a list of steps; `finished`: it has succeeded.

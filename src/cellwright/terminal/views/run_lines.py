@@ -11,6 +11,7 @@ from msgspec import Struct
 from cellwright.agent.calls.written_tools import access_of
 from cellwright.agent.tool import AccessKind
 from cellwright.events import (
+    ANSWERED,
     Call,
     ContextAttached,
     ModeChanged,
@@ -206,7 +207,7 @@ def ended_call(end: ToolEnd, item: CallItem) -> EndedCall:
         case "success":
             facts = [_given(end, has_card=has_card) if item.call else "", took]
         case "denied":
-            facts = [": ".join(filter(None, (_DENIED.get(end.name, "denied"), _denial(end))))]
+            facts = [": ".join(filter(None, (ANSWERED.get(end.name, ("", "denied"))[1], _denial(end))))]
         case _:
             code = _exit_code(end)
             facts = [STATUS[end.status][0] if code is None else f"exit {code}", took]
@@ -235,8 +236,8 @@ def _drawn_title(call: Call, end: ToolEnd, *, has_card: bool) -> str:
 
 
 def _given(end: ToolEnd, *, has_card: bool) -> str:
-    if end.name == "ExitPlanMode":
-        return "approved"
+    if yes := ANSWERED.get(end.name, ("", ""))[0]:
+        return yes
     if has_card and (end.name == "AskUserQuestion" or _changed_lines(end)):
         return ""
     return found(end) or _answers(end) or _changed_lines(end)
@@ -261,9 +262,6 @@ def _exit_code(end: ToolEnd) -> int | None:
     code = result.get("exit_code") if isinstance(result, Mapping) else None
     return code if isinstance(code, int) and end.status == "error" and code else None
 
-
-_DENIED = {"ExitPlanMode": "keep planning", "AskUserQuestion": "dismissed"}
-"""The words for a no to what is no permission, as the answer is called."""
 
 _NO_REASONS = ("the user said no", "continue planning", "the question was dismissed")
 
