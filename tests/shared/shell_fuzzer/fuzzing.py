@@ -53,7 +53,9 @@ MODES = ("default", "acceptEdits", "default with deny rules", "acceptEdits with 
 
 def _is_own_device(path: str) -> bool:
     """Return whether, in a sandbox, it is one of its own: their folder, or what is not among the devices of this machine."""
-    return path == "/dev" or path.startswith("/dev/") and not path.startswith("/dev/shm/") and not os.path.lexists(path)
+    return path == "/dev" or (
+        path.startswith("/dev/") and not path.startswith("/dev/shm/") and not os.path.lexists(path)
+    )
 
 
 @dataclass(frozen=True, slots=True)
