@@ -52,7 +52,9 @@ _MAYBE_BLOB = lazy_pattern(r"[0-9a-fA-F]{4,64}(\^\{(blob|object)?\})?")
 _SPECIAL = lazy_pattern(r"[*?\[\\]|\A:")
 _IN_TREE = lazy_pattern(r"[\w./~^@-]*:(?:[0-3]:)?(?P<path>(?:[\w.][\w./ @+,-]*)?)")
 """`HEAD:path` or `:path`: that file alone, or the names in that folder."""
-_OF_ONE_OBJECT = lazy_pattern(r"-[pstewb]|--(format|pretty|(no-)?color|textconv|no-textconv|no-patch|patch|oneline)(=.*)?")
+_OF_ONE_OBJECT = lazy_pattern(
+    r"-[pstewb]|--(format|pretty|(no-)?color|textconv|no-textconv|no-patch|patch|oneline)(=.*)?"
+)
 """Flags that say how an object is shown. Others may add commits: `--all`, `--reflog`, `--branches=x`."""
 _TAKES_BLOBS = frozenset({"show", "diff", "cat-file", "grep", "difftool", "archive", "merge-file", "unpack-file"})
 _OTHER_SIDES = frozenset({"--cached", "--staged", "--merge-base", "--no-index", "--untracked", "--no-exclude-standard"})
