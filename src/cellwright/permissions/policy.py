@@ -16,7 +16,7 @@ from msgspec import structs
 from cellwright.agent.calls.approval import Decision, describe_rules
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import AccessKind, Tool, ToolAccess
-from cellwright.permissions.judges.files import judge_file, judge_path
+from cellwright.permissions.judges.files import covered_file, judge_file, judge_path
 from cellwright.permissions.judges.web_agents_mcp import (
     judge_agent,
     judge_fetch,
@@ -192,6 +192,26 @@ class PermissionPolicy:
         "ask" into "allow".
         """
         return self._decide(named_tool(tool) if isinstance(tool, str) else tool, tool_input)
+
+    def covers(self, tool: Tool | NamedTool, tool_input: Mapping[str, Any]) -> bool:
+        """Return whether the allow rules speak of all that a call does, also of what would need no rule.
+
+        >>> import cellwright
+        >>> [bash] = cellwright.builtin_tools("Bash")
+        >>> policy = PermissionPolicy(allow=["Bash(git *)"])
+        >>> [policy.covers(bash, {"command": text}) for text in ("git status; git log", "git status; ls", "git log > x")]
+        [True, False, False]
+        """
+        access = NOTHING_DECLARED if tool.name.startswith("mcp__") else tool.access
+        call = JudgedCall(subject_of(tool.name, access.kind), tool_input, access, tool.read_only)
+        if access.kind == "shell":
+            from cellwright.permissions.judges.bash import covered_command  # as below
+
+            return covered_command(self._book, {**tool_input, "command": call.touched})
+        if JUDGES[access.kind] is judge_file:
+            return covered_file(self._book, call)
+        decision = _judge(self._book, call)
+        return decision.behavior == "allow" and bool(decision.rule)
 
     def _decide(self, tool: Tool | NamedTool, tool_input: Mapping[str, Any]) -> Decision:
         # only what starts programs asks what the folders hold

@@ -252,6 +252,37 @@ def test_a_definition_can_only_tighten(talk: Talk) -> None:
     assert len(talk.asked) == 1
 
 
+def test_an_agent_does_no_more_than_the_rules_among_its_tools_say(talk: Talk) -> None:
+    talk.define("keeper", "tools: Bash(echo *), Write(./notes/**), Read, Python(x)", "You keep notes.")
+    talk.begin()
+    inside = [
+        use("Bash", command="echo one && echo two"),
+        use("Write", file_path="notes/a.txt", content="a"),
+        use("Read", file_path="notes/a.txt"),
+    ]
+    outside = [
+        use("Bash", command="echo one; ls"),
+        use("Bash", command="echo one > notes/b.txt"),
+        use("Bash", command="x=1; echo $x"),
+        use("Write", file_path="b.txt", content="b"),
+        use("Write", file_path="notes/../b.txt", content="b"),
+    ]
+    expected = ["success"] * len(inside) + ["denied"] * len(outside)
+    allow = ["Bash", "Edit"]
+    talk.say("Go", hand("Keep", "keeper"), *inside, *outside, say("Kept."), say("Done."), allow=allow)
+    ended = talk.within(ToolEnd)
+    assert [each.status for each in ended] == expected
+    assert "only for `Bash(echo *)`" in str(ended[len(inside)].content)
+    talk.conversation.close()
+    (talk.project / "notes" / "a.txt").unlink()
+    talk.begin()
+    talk.say("Go", *inside, *outside, say("Kept."), allow=allow, agent="keeper")
+    assert [each.status for each in talk.results] == expected
+    definition = talk.conversation.features.agents.found().agents["keeper"]
+    assert list(definition.tool_rules) == ["Bash", "Write", "Python"]
+    assert [why for why in definition.unclear if "Python(x)" in why]
+
+
 def test_a_rule_keeps_an_agent_away(talk: Talk) -> None:
     talk.begin()
     talk.say("Go", hand("task", "Explore"), say("End."), deny=("Agent(Explore)",))
@@ -536,6 +567,7 @@ def test_a_slip_in_an_agents_tools_is_told_and_never_gives_more(talk: Talk) -> N
         "The agent checker:\n"
         "- `tools`: no tool is called Raed, but one is called Read. It gives no tool.\n"
         "- `tools`: '7' is not the name of a tool. It gives no tool.\n"
+        "- `tools`: `Bash(` allows no call. The permission rule `Bash(` is not of the form `Tool` or `Tool(pattern)`.\n"
         "- `disallowedTools`: no tool is called Wriet, but one is called Write. Write is taken away.",
         "The agent number: `tools`: '7' is not the name of a tool. It gives no tool.",
     ]

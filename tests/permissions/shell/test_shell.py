@@ -200,6 +200,8 @@ allow ¦ - ¦ ls s*/zz*
 allow ¦ - ¦ ls src/a]
 allow ¦ - ¦ ls link-i[n]/zz*
 allow ¦ - ¦ for i in src/*.py; do echo x; done
+allow ¦ Bash(make *) ¦ for i in src/*.py; do make all; done
+ask   ¦ Bash(make *) ¦ make all; for i in src/*.py; do echo x; done
 allow ¦ - ¦ date
 allow ¦ - ¦ date -u +%s
 allow ¦ - ¦ date -d '2 days ago' +%F

@@ -51,9 +51,11 @@ SANDBOXES: Sequence[Sandbox] = ("none", "with a sandbox", "any command in a sand
 MODES = ("default", "acceptEdits", "default with deny rules", "acceptEdits with deny rules")
 
 
-def _is_new_device(path: str) -> bool:
-    """Return whether there is no such file among the devices of this machine."""
-    return path.startswith("/dev/") and not path.startswith("/dev/shm/") and not os.path.lexists(path)
+def _is_own_device(path: str) -> bool:
+    """Return whether, in a sandbox, it is one of its own: their folder, or what is not among the devices of this machine."""
+    return path == "/dev" or (
+        path.startswith("/dev/") and not path.startswith("/dev/shm/") and not os.path.lexists(path)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +257,7 @@ class Player:
         base = str(self._world.base)
         if trace.confined:
             # the devices of a sandbox are its own: what is not here either was made among these
-            own = [each for each in trace.touches if each.kind == "write" and _is_new_device(each.path)]
+            own = [each for each in trace.touches if each.kind == "write" and _is_own_device(each.path)]
             trace = replace(trace, touches=tuple(each for each in trace.touches if each not in own))
         wrote = any(touch.kind == "write" and touch.path.startswith(base) for touch in trace.touches)
         if trace.confined and (wrote or self._writes(case)):

@@ -23,7 +23,16 @@ from cellwright.config.skills.skills import SkillPlace, hooks_of, project_folder
 from cellwright.errors import CellwrightError
 from cellwright.model.provider import ModelChoice
 from cellwright.permissions.modes import Mode, parse_mode
-from cellwright.permissions.rules.rule import near_tool, own_spelling
+from cellwright.permissions.rules.rule import (
+    EDITORS,
+    READERS,
+    Rule,
+    grant_problem,
+    near_tool,
+    own_name,
+    own_spelling,
+    parse_rule,
+)
 
 AgentMemory = Literal["user", "project", "local"]
 AgentScope = Literal["managed", "program", "project", "user", "plugin", "built-in"]
@@ -44,12 +53,13 @@ MAX_AGENTS = 500
 class AgentDefinition(ModelChoice, frozen=True, kw_only=True):
     """An agent that Claude can give work to. `body` is its system prompt, `description` says when to use it.
 
-    `tools` are the only tools it gets, None for all; `disallowed_tools` are those it does not get. `mode` is a permission
-    mode, which can only be stricter than the session's; `skills` are loaded as it begins; `background`: it always works
-    beside the conversation. `instructions`: it is told the CLAUDE.md files. `hooks` are told while it works; `memory` says
-    where it keeps notes of its own; `own_worktree`: it works in a checkout of its own. `servers` are the names of the only
-    MCP servers whose tools it gets, None for all that there are; `own_servers` are entries of those that it brings along.
-    `initial_prompt` goes before the first prompt of a session in which it works itself.
+    `tools` are the only tools it gets, None for all; those in `tool_rules` it may use only as these allow rules say.
+    `disallowed_tools` are those it does not get. `mode` is a permission mode, which can only be stricter than the session's;
+    `skills` are loaded as it begins; `background`: it always works beside the conversation. `instructions`: it is told the
+    CLAUDE.md files. `hooks` are told while it works; `memory` says where it keeps notes of its own; `own_worktree`: it works
+    in a checkout of its own. `servers` are the names of the only MCP servers whose tools it gets, None for all that there
+    are; `own_servers` are entries of those that it brings along. `initial_prompt` goes before the first prompt of a session
+    in which it works itself.
     `problems` say what was not understood; `unclear` are those of its tools, which a run reports to the user.
     """
 
@@ -59,6 +69,7 @@ class AgentDefinition(ModelChoice, frozen=True, kw_only=True):
     file: Path
     scope: AgentScope
     tools: tuple[str, ...] | None = None
+    tool_rules: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
     disallowed_tools: tuple[str, ...] = ()
     mode: Mode | None = None
     max_turns: int | None = None
@@ -106,6 +117,7 @@ def definition_of(
         file=file,
         scope=scope,
         tools=_tools(values, unclear),
+        tool_rules=_tool_rules(values, unclear),
         disallowed_tools=_withheld_tools(values, unclear),
         mode=_mode(values, problems),
         max_turns=_max_turns(values, problems),
@@ -202,6 +214,40 @@ def _tools(values: Mapping[str, Any], unclear: list[str]) -> tuple[str, ...] | N
         if why := _unclear(name):
             unclear.append(f"`tools`: {why}. It gives no tool")
     return None if "*" in names else names
+
+
+def _tool_rules(values: Mapping[str, Any], unclear: list[str]) -> dict[str, tuple[Rule, ...]]:
+    """The rules in `tools`, by their tools; none for a tool that also stands there by itself.
+
+    A rule that is not understood allows nothing.
+    """
+    found: dict[str, tuple[Rule, ...]] = {}
+    whole = set[str]()
+    for text in texts(values.get("tools")):
+        if "(" not in text:
+            whole.add(own_name(tool_name(text)))
+            continue
+        name = own_name(tool_name(text))
+        found.setdefault(name, ())
+        try:
+            rule = parse_rule(text)
+            if rule.specifier is None:
+                whole.add(name)
+                continue
+            problem = grant_problem(granting := _granting(rule))
+        except CellwrightError as error:
+            problem = error.message
+        if problem:
+            unclear.append(f"`tools`: `{text}` allows no call. {problem.removesuffix('.')}")
+        else:
+            found[name] += (granting,)
+    return {name: rules for name, rules in found.items() if name not in whole}
+
+
+def _granting(rule: Rule) -> Rule:
+    """`rule` as an allow rule: those name every tool for files by `Read` or `Edit`."""
+    kind = "Edit" if rule.tool in EDITORS else "Read" if rule.tool in READERS else rule.tool
+    return Rule(rule.text, kind, rule.specifier)
 
 
 def _withheld_tools(values: Mapping[str, Any], unclear: list[str]) -> tuple[str, ...]:

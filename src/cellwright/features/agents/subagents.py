@@ -50,12 +50,12 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, RunEnd, ToolEnd
 from cellwright.features.agents.feature import Agents
+from cellwright.features.agents.own_rules import changed, within_rules
 from cellwright.features.mcp.feature import McpServers
 from cellwright.features.memory import MemoryContext, memory_folder, notes_text, read_notes
 from cellwright.features.skills import Skills
 from cellwright.model.models import canonical
 from cellwright.permissions.modes import Mode, parse_mode, stricter
-from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE, write_atomic
 from cellwright.text import lazy_pattern, visible_line
@@ -266,6 +266,7 @@ class Subagents(Feature):
                 agent = in_worktree(agent, worktree, self._tools_in(worktree.folder))
             agent = _with_own_container(agent, session.id)
             folder = self._in_force.cwd if worktree is None else worktree.folder
+            agent = _within_its_rules(agent, definition, folder)
             agent = replace(
                 agent, features=_OwnSummary(agent.features, self._after_summary(definition, agent.tools, folder))
             )
@@ -450,7 +451,7 @@ class Subagents(Feature):
             return (of_its_servers and not _is_withheld(tool, definition)) or _is_had(tool, definition)
 
         return replace(
-            agent,
+            _within_its_rules(agent, definition, self._in_force.cwd),
             tools=tuple(tool for tool in agent.tools if is_had(tool)),
             features=OtherTools(agent.features, lambda: [tool for tool in agent.features.tools() if is_had(tool)]),
             hooks=together(as_hooks(agent.hooks), own),
@@ -658,18 +659,21 @@ def with_servers(agent: AgentSetup, tools: Callable[[], Sequence[Tool]], definit
 
 def _with_own_container(agent: AgentSetup, name: str) -> AgentSetup:
     """`agent` with a container for itself, where the settings give each subagent one."""
-    policy = agent.policy
-    return replace(agent, policy=policy.for_agent(name)) if isinstance(policy, PermissionPolicy) else agent
+    return replace(agent, policy=changed(agent.policy, lambda policy: policy.for_agent(name)))
+
+
+def _within_its_rules(agent: AgentSetup, definition: AgentDefinition, folder: Path) -> AgentSetup:
+    """`agent`, which works in `folder`, with a policy that holds it to the rules among its tools, if there are any."""
+    return replace(agent, policy=within_rules(agent.policy, definition, folder))
 
 
 def in_worktree(agent: AgentSetup, worktree: Worktree, tools: Sequence[Tool]) -> AgentSetup:
     """`agent` with those of its tools that work in `worktree`; what runs in the kernel knows the project's folder only."""
     own = {tool.name: tool for tool in tools}
     kept = tuple(own.get(tool.name, tool) for tool in agent.tools if tool.name in own or of_servers(tool.name))
-    policy = agent.policy
-    if isinstance(policy, PermissionPolicy):
-        policy = replace(policy, cwd=worktree.folder, roots=(worktree.folder, *policy.roots))
-    return replace(agent, tools=kept, policy=policy)
+    folder = worktree.folder
+    moved = changed(agent.policy, lambda policy: replace(policy, cwd=folder, roots=(folder, *policy.roots)))
+    return replace(agent, tools=kept, policy=moved)
 
 
 def led_by(definition: AgentDefinition, options: RunOptions, mode: Mode) -> RunOptions:

@@ -28,12 +28,14 @@ from cellwright.permissions.judges.simple_command import (
     against_patterns,
     against_writes,
     changes,
+    granting_rule,
     is_inside,
     is_understood,
     judge_made_unseen,
     judge_part,
     only_looks,
     restricted_use,
+    writes_files,
 )
 from cellwright.permissions.judges.strongest_reason import strongest
 from cellwright.permissions.rules.rule import (
@@ -138,6 +140,18 @@ def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
     ruled = next((decision for decision in decisions if decision.rule), None)
     # what one part of the command changes is said rather than what another reads
     return ruled or next((decision for decision in decisions if decision not in LOOKS), (*decisions, ALLOWED)[0])
+
+
+def covered_command(book: RuleBook, tool_input: Mapping[str, Any]) -> bool:
+    """Return whether allow rules speak of every simple command in it, and none redirects its output to a file."""
+    call = shell_call(book, tool_input)
+    if call.problem or call.analysis.problem:
+        return False
+    return all(
+        not writes_files(part)
+        and (granting_rule(book, part) is not None if part.words else not part.command.assignments)
+        for part in call.parts
+    )
 
 
 def _start_problem(book: RuleBook, call: ShellCall) -> Decision | None:

@@ -146,6 +146,16 @@ def judge_file(book: RuleBook, call: JudgedCall) -> Decision:
     return structs.replace(decision, for_people="") if decision.reason.startswith(EDITS) else decision
 
 
+def covered_file(book: RuleBook, call: JudgedCall) -> bool:
+    """Return whether allow rules speak of each place that the path of a file tool's call names on its way."""
+    path = path_of(call, book.cwd)
+    try:
+        found = places(path, book.cwd) if path else ()
+    except PathProblem:
+        return False
+    return bool(found) and not _leaves_folder(call) and _granting(book, call.subject, found) is not None
+
+
 def judge_path(
     book: RuleBook,
     subject: Subject,

@@ -239,7 +239,7 @@ def _judge_program(book: RuleBook, facts: CommandFacts) -> Decision:
         if command.assignments:
             return Decision("ask", f"Sets a variable (`{visible_line(command.text)}`), which needs your approval.")
         return ALLOWED
-    rule = _granting(book, facts)
+    rule = granting_rule(book, facts)
     if rule is not None:
         against = _against_rule(book, facts, rule)
         if against is None:
@@ -286,7 +286,7 @@ def _follows_links(facts: CommandFacts) -> Decision | None:
     return None
 
 
-def _granting(book: RuleBook, facts: CommandFacts) -> CompiledRule | None:
+def granting_rule(book: RuleBook, facts: CommandFacts) -> CompiledRule | None:
     """The rule that covers the command as it is, or without the wrappers and harmless variables in front of it."""
     command = facts.command
     program = facts.words[0].text

@@ -96,6 +96,8 @@ def _joined(folder: str, target: str) -> str | None:
     return place
 
 
+LOOP = "for"
+"""The program of the part that stands for the words of a loop. As a reserved word it is no other part's, and no rule's."""
 MAX_COMMANDS = 100
 MAX_FOLDERS = 8
 """Folders that a command may be in, depending on which `cd` before it failed."""
@@ -371,7 +373,7 @@ class _Walker:
             self._expect("word")
             if self._next() == "in":
                 self.at += 1
-                self._looped_words(folders)
+                start += self._looped_words(folders)
                 self._check_behind_words()
             self._skip_ends()
         else:
@@ -383,19 +385,24 @@ class _Walker:
         self._overlap(start, len(self.commands))
         return _ShellState(folders, folders)
 
-    def _looped_words(self, folders: Folders) -> None:
-        """Follow what a loop goes through. To expand wildcards there the shell lists folders, as it does for `echo`."""
-        wild: list[Word] = []
+    def _looped_words(self, folders: Folders) -> int:
+        """Follow what a loop goes through; gives how many commands were added that are over before the loop begins.
+
+        To expand wildcards there the shell lists folders.
+        """
+        first, start = self.at, len(self.commands)
         while self._next() == "word":
-            token = self.tokens[self.at]
-            self._substitutions(token, folders)
-            if token.word is not None and token.word.globs:
-                if token.word.dynamic:
-                    raise Unreadable("goes through files of a folder that shows only when it runs")
-                wild.append(token.word)
             self.at += 1
+        tokens = self.tokens[first : self.at]
+        wild = [token.word for token in tokens if token.word is not None and token.word.globs]
+        if any(word.dynamic for word in wild):
+            raise Unreadable("goes through files of a folder that shows only when it runs")
         if wild:
-            self._add(SimpleCommand((Word("echo", raw="echo"), *wild), (), (), folders))
+            self._add(SimpleCommand((Word(LOOP, raw=LOOP), *wild), (), (), folders))
+        for token in tokens:
+            self._substitutions(token, folders)
+        self._overlap(start, len(self.commands))
+        return 1 if wild else 0
 
     def _stays(self, folders: Folders, after: _ShellState) -> None:
         if after.either != folders:

@@ -52,6 +52,10 @@ _MAYBE_BLOB = lazy_pattern(r"[0-9a-fA-F]{4,64}(\^\{(blob|object)?\})?")
 _SPECIAL = lazy_pattern(r"[*?\[\\]|\A:")
 _IN_TREE = lazy_pattern(r"[\w./~^@-]*:(?:[0-3]:)?(?P<path>(?:[\w.][\w./ @+,-]*)?)")
 """`HEAD:path` or `:path`: that file alone, or the names in that folder."""
+_OF_ONE_OBJECT = lazy_pattern(
+    r"-[pstewb]|--(format|pretty|(no-)?color|textconv|no-textconv|no-patch|patch|oneline)(=.*)?"
+)
+"""Flags that say how an object is shown. Others may add commits: `--all`, `--reflog`, `--branches=x`."""
 _TAKES_BLOBS = frozenset({"show", "diff", "cat-file", "grep", "difftool", "archive", "merge-file", "unpack-file"})
 _OTHER_SIDES = frozenset({"--cached", "--staged", "--merge-base", "--no-index", "--untracked", "--no-exclude-standard"})
 """Flags with which `diff` and `grep` show something else than tracked files as they are."""
@@ -125,7 +129,8 @@ def _about_shown(rules: Sequence[CompiledRule], top: str, folder: str, words: Se
         if rule := _covering(rules, places(path, start)):
             return rule
     others = [word for word in operands if not _IN_TREE.fullmatch(word)]
-    if in_trees and not others and subcommand in ("show", "cat-file"):
+    alone = all(_OF_ONE_OBJECT.fullmatch(word) for word in before if word.startswith("-"))
+    if in_trees and not others and alone and subcommand in ("show", "cat-file"):
         return None
     if subcommand in _TAKES_BLOBS and any(map(_may_be_blob, others)):
         return rules[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from cellwright.permissions.shell.analysis import folder_named
+from cellwright.permissions.shell.analysis import LOOP, folder_named
 from cellwright.permissions.shell.command_paths import HERE, Access, Use, accesses
 from cellwright.permissions.shell.flags import Arguments, Flags, flags
 from cellwright.permissions.shell.mutating_commands import only_edits, sed_arguments
@@ -322,7 +322,7 @@ def _long_version(words: Sequence[Word]) -> list[Access] | None:
 
 
 _LANGUAGES: Mapping[str, Callable[[Sequence[Word]], list[Access] | None]] = {
-    "echo": _echo,
+    **dict.fromkeys(("echo", LOOP), _echo),
     "printf": _printf,
     "exit": _exit,
     "test": _test,
