@@ -136,7 +136,7 @@ def test_loading_and_asking_import_neither_the_sdk_nor_mcp(bare: NotebookKernel,
     bare.run("%load_ext cellwright")
     assert bare.run("%%claude\nhi").status == "ok"
     assert bare.value(f"[name for name in {(*LATER, 'anthropic', 'mcp')!r} if name in Watch.imported]") == "[]"
-    assert int(bare.value("sum(name.startswith('cellwright.') for name in Watch.imported)")) <= 448
+    assert int(bare.value("sum(name.startswith('cellwright.') for name in Watch.imported)")) <= 415
 
 
 def test_loading_writes_nothing(bare: NotebookKernel, tmp_path: Path, own_place: Path):
