@@ -85,10 +85,10 @@ HELD: frozenset[str] = frozenset(
 NO_WORSE: Mapping[str, int] = {
     "record types that carry one option": 7,
     "files in which it stands": 18,
-    "rooms without tests of their name": 3,
+    "rooms without tests of their name": 1,
     "circles of modules, types counted": 2,
-    "… of these with a body under 5 lines": 940,
-    "numeric constants at module level": 1_170,
+    "… of these with a body under 5 lines": 925,
+    "numeric constants at module level": 1_160,
 }
 """How far rows have come whose goal is not reached: `--check` fails if one of them goes back."""
 

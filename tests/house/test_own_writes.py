@@ -30,8 +30,8 @@ commands/extensions/manage_changes.py
 JUDGED = """
 checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patching/patched_files.py
 tools/files/writing/recovery.py tools/files/writing/open_folder.py tools/files/writing/staged_file.py
-tools/notebook/file_notebook.py agent/recording/replayed_tools.py sandbox/mounts/bubblewrap.py
-sandbox/mounts/staging.py sessions/project_writes.py features/preview/changes.py
+tools/notebook/file_notebook.py agent/recording/replayed_tools.py sandbox/mounts/placeholders.py
+sandbox/mounts/staged_changes.py sessions/project_writes.py features/preview/changes.py
 """
 """What calls do at the real place that was judged, or undo there; folders are opened without following links."""
 

@@ -32,8 +32,8 @@ from cellwright.config.mcp.written_servers import (
     unmasked_entry,
     write_server,
 )
+from cellwright.config.settings.checked_value import checked_value, parsed_value, rule_problem
 from cellwright.config.settings.edit import change_rules, set_value
-from cellwright.config.settings.known_settings import checked_value, parsed_value, rule_problem
 from cellwright.config.strict_json import SettingsProblem, parse_settings
 from cellwright.conversation.runs.policy_in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions

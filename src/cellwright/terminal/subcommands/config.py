@@ -10,8 +10,8 @@ from typing import Any
 
 from cellwright.commands.command import CommandPage, Section
 from cellwright.commands.settings_pages import setting_rows, unknown_settings
+from cellwright.config.settings.checked_value import checked_value, parsed_value
 from cellwright.config.settings.edit import set_value
-from cellwright.config.settings.known_settings import checked_value, parsed_value
 from cellwright.config.settings.layers import Merged
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_files import start_folder, users_folder
