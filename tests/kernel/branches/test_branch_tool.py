@@ -306,7 +306,9 @@ evil, scores = Evil(), {"ridge": 0.5}
     for names, why in refused.items():
         assert why in kernel.run(f"%claude /branches keep {names}").error, names
     assert kernel.value("mine, 'evil' in globals(), __import__('os').path.exists('evil.txt')") == "(1, False, False)"
-    assert "| waiting" in str(kernel.run("%claude /branches").outputs)
+    listed = str(kernel.run("%claude /branches").outputs)
+    assert "| Claude" in listed
+    assert "| waiting" in listed
     # the next prompt ends it
     model.add(say("Yes."))
     assert kernel.run("%%claude\nall right?").status == "ok"
@@ -395,7 +397,7 @@ def test_the_process_for_branches_by_value_is_listed_and_stopped(kernel: Noteboo
     kernel.run("rests.set()")
     assert "compute without a pause" in text_of(results(model)[-1])
     shown = str(kernel.run("%claude /branches").outputs)
-    assert re.search(r"template\s*\|[^|]*\|\s*\d+ MB\s*\| starts branches by value", shown), shown
+    assert re.search(r"template\s*\|\s*\|[^|]*\|\s*\d+ MB\s*\| starts branches by value", shown), shown
     assert "ended" in str(kernel.run("%claude /branches stop template").outputs)
     assert "starts branches by value" not in str(kernel.run("%claude /branches").outputs)
     assert "was not found" in kernel.run("%claude /branches stop template").error

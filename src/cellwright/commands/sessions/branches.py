@@ -42,10 +42,12 @@ async def branches_page(call: CommandCall) -> CommandPage:
 
 
 def _list(branches: KernelCopies) -> Section:
-    rows: list[Row] = [("branch", "since", "own memory", "state")]
-    rows += [_row(each, "running" if each.running else "waiting") for each in branches.listing()]
+    rows: list[Row] = [("branch", "whose", "since", "own memory", "state")]
+    rows += [
+        _row(each, branches.whose(each.owner), "running" if each.running else "waiting") for each in branches.listing()
+    ]
     has_branch = len(rows) > 1
-    rows += [_row(each, "starts branches by value") for each in branches.templates()]
+    rows += [_row(each, "", "starts branches by value") for each in branches.templates()]
     text = (
         f"Setting cellwright.branches: {branches.setting}. A branch is a copy of your kernel that ends with Claude's turn; "
         "memory counts only what it does not share with the kernel."
@@ -53,8 +55,8 @@ def _list(branches: KernelCopies) -> Section:
     return Section("Branches", rows, text if has_branch else f"Claude has no branch of your kernel now. {text}")
 
 
-def _row(each: ListedBranch, state: str) -> Row:
-    return each.owner, time.strftime("%H:%M:%S", time.localtime(each.since)), _size(each.memory), state
+def _row(each: ListedBranch, whose: str, state: str) -> Row:
+    return each.owner, whose, time.strftime("%H:%M:%S", time.localtime(each.since)), _size(each.memory), state
 
 
 def _size(count: int) -> str:

@@ -27,6 +27,7 @@ from cellwright.conversation.kernel_copies import (
 )
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd, SubagentEvent, ToolStart
+from cellwright.text import visible_line
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
@@ -65,6 +66,10 @@ class KernelCopies(Feature):
         """The run is no dry run."""
         self._of_claude = ""
         """The session of the last run, by which Claude's own branch goes."""
+        self._tasks: dict[str, str] = {}
+        """The descriptions of the calls that started agents, by their ids."""
+        self._agents: dict[str, str] = {}
+        """The agents' descriptions, by the sessions by which their branches go."""
 
     @property
     def setting(self) -> str:
@@ -92,6 +97,7 @@ class KernelCopies(Feature):
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, SubagentEvent):
+            self._agents[event.agent_id] = self._tasks.get(event.tool_use_id) or event.agent_type
             event = event.event
         elif isinstance(event, RunEnd) and self._kernel is not None:
             self._is_current = False
@@ -100,10 +106,14 @@ class KernelCopies(Feature):
             ending = asyncio.get_running_loop().create_task(self._kernel.turn_ended(self._of_claude))
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
-        if isinstance(event, ToolStart) and any(
-            access_of(call.name).kind in CHANGES_THE_KERNEL for call in event.calls
-        ):
-            self._is_current = False
+        if isinstance(event, ToolStart):
+            self._tasks |= {
+                call.id: visible_line(str(call.tool_use["input"].get("description", "")))
+                for call in event.calls
+                if call.name == "Agent"
+            }
+            if any(access_of(call.name).kind in CHANGES_THE_KERNEL for call in event.calls):
+                self._is_current = False
 
     @contextlib.asynccontextmanager
     async def use(self, owner: str, confinement: Confinement | None) -> AsyncIterator[UsedBranch]:
@@ -173,6 +183,10 @@ class KernelCopies(Feature):
     def templates(self) -> Sequence[ListedBranch]:
         """The processes that wait for branches to which variables are given, with names in the place of owners."""
         return () if self._kernel is None else self._kernel.templates()
+
+    def whose(self, owner: str) -> str:
+        """Say to whom a branch belongs: "Claude", or what an agent was started for."""
+        return "Claude" if owner == self._of_claude else self._agents.get(owner, "")
 
     async def stop(self, name: str) -> bool:
         """End the branch of the owner `name`, or the process of that name; False if there is none."""
