@@ -35,7 +35,7 @@ def test_stdout_is_the_answer_and_stderr_the_rest(messages_server: Server, comma
     assert done.returncode == 0
     assert done.stdout == "It says hi.\n"
     assert done.stderr.splitlines()[0].startswith("* Read a.txt: 1 line")
-    assert "2 requests" in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].startswith("Done · ")
     assert "\x1b" not in done.stdout + done.stderr
 
 

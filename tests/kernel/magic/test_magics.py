@@ -10,6 +10,7 @@ import pytest
 from notebook_kernel import WIDGET_VIEW, NotebookKernel, Page
 
 from cache_marks import without_cache_marks
+from cellwright.kernel.output.saved_markdown import WORKING
 from cellwright.kernel.output.saved_ops import TRANSCRIPT
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, think, turn, use
 
@@ -22,7 +23,7 @@ def test_text_streams_while_the_model_still_speaks(kernel: NotebookKernel, page:
     cell = kernel.begin("%%claude\nTell me.")
     kernel.wait_for(lambda _: page.transcripts and page.text() == "First. ", cell)
     (output,) = cell.outputs
-    assert output["text/markdown"] == "*Claude is working…*"
+    assert output["text/markdown"] == WORKING
     assert output[WIDGET_VIEW]["model_id"] == page.newest
     gate.open()
     assert kernel.finish(cell).status == "ok"

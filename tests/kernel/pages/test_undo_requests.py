@@ -19,7 +19,7 @@ def edit_notes(kernel: NotebookKernel, model: MessagesServer, project: Path) -> 
     model.add(turn(use("Read", file_path="notes.txt")), turn(edit), turn(say("Done.")))
     cell = kernel.run("%%claude --new --mode acceptEdits\nrename it")
     assert notes.read_text() == "beta\n"
-    assert "1 file changed (/undo reverts it)" in cell.outputs[-1]["text/plain"]
+    assert "1 file changed (/undo)" in cell.outputs[-1]["text/plain"]
     return notes
 
 

@@ -162,7 +162,7 @@ def test_escape_stops_claude_and_what_was_begun_is_the_next_prompts(messages_ser
     terminal.send("shorter")
     terminal.expect_exact("> shorter")
     terminal.send(ESCAPE)
-    terminal.expect(r"Interrupted\.")
+    terminal.expect("Stopped")
     terminal.expect_exact("shorter")
     terminal.send(", please\r")
     terminal.expect("Fine")

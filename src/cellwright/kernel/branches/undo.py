@@ -82,7 +82,7 @@ class ComparedNames(Struct, frozen=True):
     by_user: Set[str]
 
 
-class _Helper(NamedTuple):
+class _ComparingProcess(NamedTuple):
     """A process forked from the copy, and the end of a socket that it serves."""
 
     pid: int
@@ -111,7 +111,7 @@ class UndoneInKernel:
         self._jobs = jobs
         self._sources: list[CellNames] = []
         self._since = 0
-        self._waiting: asyncio.Task[_Helper | None] | None = None
+        self._waiting: asyncio.Task[_ComparingProcess | None] | None = None
         """The helper of the next question: its fork copies the page tables of all that the kernel holds."""
         self._ending: set[asyncio.Task[None]] = set()
         self._is_there = False
@@ -253,7 +253,7 @@ class UndoneInKernel:
         finally:
             self._end(helper)
 
-    async def _from_waiting(self) -> _Helper | None:
+    async def _from_waiting(self) -> _ComparingProcess | None:
         """The helper that waits, from now on the caller's; None if there is none, or it has ended with the copy."""
         waiting, self._waiting = self._waiting, None
         helper = None if waiting is None else await waiting
@@ -266,12 +266,12 @@ class UndoneInKernel:
         helper.channel.close()
         return None
 
-    async def _helper_if_there(self) -> _Helper | None:
+    async def _helper_if_there(self) -> _ComparingProcess | None:
         with contextlib.suppress(NoBranch, OSError):  # whoever needs one asks again, and hears why
             return await self._forked_helper()
         return None
 
-    async def _forked_helper(self) -> _Helper:
+    async def _forked_helper(self) -> _ComparingProcess:
         ours, theirs = control_pair()
         with theirs:
             try:
@@ -280,9 +280,9 @@ class UndoneInKernel:
                 ours.close()
                 raise
         ours.settimeout(HELPER_SECONDS)
-        return _Helper(pid, ours)
+        return _ComparingProcess(pid, ours)
 
-    def _end(self, helper: _Helper) -> None:
+    def _end(self, helper: _ComparingProcess) -> None:
         # a thread may still wait for it, and Python's end for that thread
         with contextlib.suppress(OSError):
             helper.channel.shutdown(socket.SHUT_RDWR)
