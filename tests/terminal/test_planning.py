@@ -97,7 +97,7 @@ def test_a_plan_is_edited_sent_back_approved_and_then_carried_out(messages_serve
     assert not made.exists()
     terminal.sendline("2")
     screen = finished(terminal)
-    assert "Mode: acceptEdits" in screen
+    assert "Mode: Accept edits" in screen
     assert made.read_text("utf-8") == "made\n"
     assert "approve the plan yet: what else?" in told(server, 2)
     assert "after editing it" in told(server, 3)
