@@ -73,6 +73,7 @@ def test_a_search_in_the_cell_and_code_that_goes_with_a_prompt_of_the_panel(note
     page.keyboard.press("Enter")
     run = panel.locator(".run").nth(1).locator(".transcript")  # there is one from the cell
     run.locator("footer[data-state='done']").wait_for()
+    run.locator("footer").get_by_role("button", name="More").click()
     run.get_by_role("button", name="Context sent").click()
     fold = run.get_by_role("list", name="Context sent")
     found = fold.locator("li", has_text="Code that fits")

@@ -73,6 +73,7 @@ def test_a_card_can_be_answered_at_twice_the_zoom_and_in_a_narrow_panel(notebook
     page.set_viewport_size(VIEWPORT)
     widen(250)
     footer = panel.locator("footer .facts")
+    footer.get_by_role("button", name="More").click()
     expect(footer).to_contain_text("Context sent")
     expect(footer).not_to_contain_text("with a source")  # nothing is known of the number: nothing is said
 
