@@ -81,6 +81,19 @@ USES = [
         "[0, 1, 2, 3]\n",
     ),
     Use(
+        "torch",
+        "import torch; w = torch.ones(1000, 1000); net = torch.nn.Linear(100, 1); (w @ w).sum()",
+        "(w @ w)[0, 0].item()",
+        "1000.0\n",
+    ),
+    Use(
+        "torch",
+        "x = torch.rand(5000, 100); opt = torch.optim.SGD(net.parameters(), 0.01)",
+        "for _ in range(3):\n    opt.zero_grad(); loss = ((net(x) - 1) ** 2).mean(); loss.backward(); opt.step()\n"
+        "loss.item() > 0",
+        "True\n",
+    ),
+    Use(
         "polars",
         "import polars as pl; pf = pl.DataFrame({'k': ['a', 'b'] * 50_000, 'v': range(100_000)})\n"
         "pf.group_by('k').agg(pl.sum('v'))",
