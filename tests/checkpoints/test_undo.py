@@ -38,8 +38,6 @@ NAMES = ("a.txt", "folder/c.txt")
 TEXTS = ("", "one\n", "one\ntwo\n", "two\r\nthree", "ä\n", "1\n2\n3\n4\n")
 NOTEBOOK = '{"cells": [{"cell_type": "code", "id": "x1", "metadata": {}, "source": "a = 1", "outputs": [], '
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-
 CUT_OFF_NAMES = ("a.txt", "b.txt", "c.txt")
 OLD, NEW = ["old\n"] * 3, ["new\n"] * 3
 PATCH = "".join(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-old\n+new\n" for name in CUT_OFF_NAMES)
@@ -291,6 +289,8 @@ def anew(there: Any) -> None:
 
 @pytest.fixture
 def patched(work: Any) -> Any:
+    if sys.platform == "win32":
+        pytest.skip("there is no SIGKILL")
     there = work([use("ApplyPatch", patch=PATCH)], [], [])
     for name in CUT_OFF_NAMES:
         there.put(name, "old\n")
