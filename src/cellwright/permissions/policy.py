@@ -241,7 +241,7 @@ class PermissionPolicy:
         if self.mode != "dontAsk":
             return structs.replace(decision, suggestions=offered)
         way = f"{describe_rules(offered[-1].rules)} would allow it." if offered else "No allow rule can allow it."
-        reason = f"Mode dontAsk denies what would be asked for. {decision.reason} {way}"
+        reason = f"What would be asked for is denied in this mode. {decision.reason} {way}"
         return decision.because(reason, behavior="deny")
 
 
