@@ -73,6 +73,7 @@ REFERENCE = {
 """Files to which pages link, since they are in the repository, and the page of the site that is written from each."""
 
 
+TWINS = re.compile(r"!\[([^\]]*)\]\(([^)]*images/[^)]+)\.png\)")
 PICTURE = re.compile(r"(?s)<picture>\n(.*?)</picture>\n")
 SOURCE_OF_PICTURE = re.compile(r'media="([^"]*)" srcset="([^"]*)"')
 
@@ -90,11 +91,20 @@ def _in_both_themes(found: re.Match[str]) -> str:
     return "".join(shown_in)
 
 
+def _with_twin(found: re.Match[str], folder: Path) -> str:
+    """A picture that was taken in dark as well, as one image for each theme."""
+    dark = f"{found[2].removesuffix('-light')}-dark.png"
+    if not (folder / dark).exists():
+        return found[0]
+    return f"![{found[1]}]({found[2]}.png){{.only-light}}![{found[1]}]({dark}){{.only-dark}}"
+
+
 def _read(_app: Any, name: str, source: list[str]) -> None:
     """Keep the pages plain Markdown: what only the site needs is added as they are read."""
     depth = "../" * name.count("/")
     for file, page in REFERENCE.items():
         source[0] = source[0].replace(f"](../{depth}{file})", f"]({depth or './'}reference/{page})")
+    source[0] = TWINS.sub(lambda found: _with_twin(found, (HERE / name).parent), source[0])
     source[0] = PICTURE.sub(_in_both_themes, source[0])
     if name == "examples/README":
         source[0] = re.sub(r"\[`?([^]`]+)`?\]\(([^)]+/[^)]+\.md)\)", r"{download}`\1 <\2>`", source[0])

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import reel
 from lab_server import Lab
-from lab_tab import LabTab, opened_page, wait_loaded
+from lab_tab import DARK, LIGHT, LabTab, opened_page, wait_loaded
 from playwright.sync_api import expect
 
 from eventual import SECONDS, eventually
@@ -38,6 +38,12 @@ HOLDS_NO_WIDGET = """index => {
     return !JSON.stringify(cell.toJSON().outputs).includes('application/vnd.jupyter.widget-view+json');
 }"""
 POLLING_MS = 50
+
+
+def in_dark(picture: Path) -> Path:
+    """Where the picture in light has its twin in dark, which the documentation shows in dark."""
+    return picture.with_stem(f"{picture.stem.removesuffix('-light')}-dark")
+
 
 expect.set_options(timeout=SECONDS * 1_000)
 
@@ -186,11 +192,21 @@ class NotebookPage:
     def on_disk(self) -> dict[str, Any]:
         return json.loads((self.lab.root / self.path).read_text("utf-8"))
 
-    def screenshot(self, name: str, target: Any = None) -> None:
-        """Take a picture of docs/images anew if `make pictures` asks for it; the whole reel of it for `make reel`."""
+    def screenshot(self, name: str, target: Any = None, *, height: int | None = None) -> None:
+        """Take a picture of docs/images anew, in both themes, if `make pictures` asks for it; the reel for `make reel`.
+
+        `height` of the page, in pixels: of a scene that leaves much of it empty.
+        """
         picture = IMAGES / f"{name}.png"
-        if TAKE_PICTURES and self.app == "lab" and picture.exists():  # the others are for the reel alone
-            picture.write_bytes((target or self.page).screenshot())
+        # the others are for the reel alone, or are taken with the light ones
+        if TAKE_PICTURES and self.app == "lab" and picture.exists() and not name.endswith("-dark"):
+            size = self.page.viewport_size
+            self.page.set_viewport_size({**size, "height": height or size["height"]})
+            for theme, path in ((DARK, in_dark(picture)), (LIGHT, picture)):
+                self.tab.choose_theme(theme)
+                self.page.wait_for_function(reel.IS_STILL)
+                path.write_bytes((target or self.page).screenshot())
+            self.page.set_viewport_size(size)
         self.reel(name, target)
 
     def reel(self, name: str, target: Any = None) -> None:

@@ -6,9 +6,9 @@ import re
 import nbformat
 import pytest
 from accessibility import check_accessible
-from lab_notebook import TAKE_PICTURES, NotebookPage
+from lab_notebook import NotebookPage
 from lab_server import running_lab
-from lab_tab import DARK, LIGHT, VIEWPORT, LabTab
+from lab_tab import VIEWPORT, LabTab
 from nbformat.sign import NotebookNotary
 from playwright.sync_api import expect
 
@@ -19,14 +19,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 OPEN = "Control+Shift+Y"
 REJECTED = re.compile("rejected this key. Check that you copied all of it; nothing was saved")
-
-
-def picture(book, name):
-    """Take a picture in both themes for `make pictures`, and the reel's."""
-    for theme in (DARK, LIGHT) if TAKE_PICTURES else ():
-        book.tab.choose_theme(theme)
-        book.screenshot(f"{name}-{theme.rpartition(' ')[2].lower()}")
-    book.reel(name)
 
 
 def rejected(field):
@@ -75,7 +67,7 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     width = panel.evaluate("node => node.clientWidth")
     assert 385 <= width <= 415, "wide enough to read"
     check_accessible(card, "Enter a key")
-    picture(book, "no-key")
+    book.screenshot("no-key-light", height=660)
     # in a window of half the size, or at twice the zoom, the card scrolls, and the prompt stays in sight
     page.set_viewport_size({"width": VIEWPORT["width"], "height": 400})
     prompt = panel.locator(".cellwright-prompt")
@@ -97,7 +89,7 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     card.get_by_label("Address").fill(model.url)
     card.get_by_label("Key", exact=True).fill("sk-ant-wrong-key")
     check_accessible(card, "Test and save")
-    picture(book, "use-a-cloud")
+    book.screenshot("use-a-cloud-light", height=660)
     for where in card.get_by_label("Provider").locator("option").all_inner_texts():
         card.get_by_label("Provider").select_option(label=where)
         check_accessible(card, "Test and save")
@@ -129,7 +121,7 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     expect(card.get_by_label("API key")).to_be_hidden()
     card.get_by_role("button", name="Go to the cell").click()
     expect(in_cell).to_be_focused()
-    picture(book, "no-key-cell")
+    book.screenshot("no-key-cell-light", height=660)
     book.cell(0).get_by_role("button", name="Not now").click()
     expect(book.cell(0)).to_contain_text("There is none yet.")
     book.cell(0).get_by_role("button", name="Use a cloud").click()
@@ -155,7 +147,7 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     expect(panel.locator(".key-done")).to_be_hidden()
     expect(first.locator(".examples button").first).to_have_text("Fix the KeyError in cell [3]")
     expect(first.locator(".about").first).to_contain_text("tides.ipynb (2 cells)")
-    picture(book, "first-start")
+    book.screenshot("first-start-light")
     check_accessible(panel, "examples")
     first.locator(".continue").click()
     expect(panel.locator(".title")).to_have_text("How is the tide?")
