@@ -42,6 +42,7 @@ html_baseurl = f"{HOME.documentation}/" if HOME.documentation else ""
 html_search_scorer = str(HERE / "site" / "search_scorer.js")
 html_static_path = ["site/static"]
 html_css_files = ["cellwright.css"]
+html_js_files = ["cellwright.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False

@@ -91,6 +91,8 @@ describe("diffs", () => {
   it("tell additions from removals by sign as well", () => {
     const node = diffView("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n");
     expect([...node.querySelectorAll(".sign")].map((sign) => sign.textContent)).toEqual(["−", "+"]);
+    // and by a name, which is read before the line
+    expect([...node.querySelectorAll("[role='img']")].map((sign) => sign.ariaLabel ?? sign.getAttribute("aria-label"))).toEqual(["removed, line 1", "added, line 1"]);
     expect(node.querySelector("pre")?.getAttribute("aria-label")).toBe("Changes +1 −1");
     expect(changeCounts([])).toBe("+0 −0");
   });

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+from pathlib import Path
 
 import pytest
 from apps import in_apps
@@ -16,6 +17,7 @@ from eventual import eventually
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
+DOCS = Path(__file__).parents[3] / "docs"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 TIDES = """\
@@ -60,6 +62,28 @@ def fix_script():
     ]
 
 
+FOUND = """\
+`data/tides.csv` holds **four water levels**, ten minutes apart:
+
+- `time` from 06:00 to 06:30
+- `level` from 3.1 to 3.6
+- `comment`, which two rows have none of
+
+One thing is wrong: at **06:20** there is no level. Its comment says why: the gauge was stuck."""
+CLEANED = """\
+import csv
+import matplotlib.pyplot as plt
+
+with open("data/tides.csv") as file:
+    rows = [row for row in csv.DictReader(file) if row["level"]]
+with open("data/clean.csv", "w", newline="") as file:
+    writer = csv.DictWriter(file, ["time", "level", "comment"])
+    writer.writeheader()
+    writer.writerows(rows)
+plt.figure(figsize=(6, 1.8))
+plt.plot([row["time"] for row in rows], [float(row["level"]) for row in rows], "o-");"""
+
+
 def loaded(notebook, *cells, files=None):
     # Shift+Enter in the last cell would open a new one and take the focus there
     book = notebook(LOAD, *cells, "", files=files)
@@ -83,6 +107,36 @@ def test_text_streams_into_the_cell_while_it_runs(notebook, model):
     book.output(1).locator("text=and the second.").wait_for()
 
 
+def test_the_prompts_of_get_started(notebook, model):
+    gate = Gate()
+    model.add(turn(say("I look at the file.\n"), use("Read", file_path="data/tides.csv")))
+    half = FOUND.index("One thing")
+    model.add(turn(say(FOUND[:half]), hold(gate), say(FOUND[half:])))
+    model.add(turn(use("Python", code=CLEANED)), turn(say("Three rows have a level; they are in `data/clean.csv`.")))
+    page = (DOCS / "get-started.md").read_text("utf-8")
+    data, first, second = re.search(
+        r"```python\n(.*?)```.*?```\n(%%claude\n.*?)\n```.*?```\n(%%claude\n.*?)\n```", page, re.DOTALL
+    ).groups()
+    book = loaded(notebook, data, first, second)
+    book.run(1)
+    book.wait_done(1)
+    book.run(2)
+    book.output(2).locator("text=which two rows").wait_for()
+    book.screenshot("streaming-cell", book.cell(2))
+    gate.open()
+    book.wait_done(2)
+    book.run(3)
+    card = book.asked_by_keys(3)
+    expect(card).to_contain_text("writerows")
+    book.screenshot("permission-card", book.cell(3))
+    book.asked_by_keys(3)
+    book.page.keyboard.press("1")
+    book.wait_done(3)
+    expect(book.output(3)).to_contain_text("Three rows have a level")
+    folder = (book.lab.root / book.path).parent
+    assert folder.joinpath("data/clean.csv").read_text().splitlines()[1:] == ["06:00,3.1,calm", "06:10,3.3,", "06:30,3.6,"]
+
+
 def test_an_edit_is_shown_as_a_diff_and_allowed_by_key(notebook, model, tab):
     gate = Gate()
     script = fix_script()
@@ -95,14 +149,14 @@ def test_an_edit_is_shown_as_a_diff_and_allowed_by_key(notebook, model, tab):
     card = book.asked_by_keys(1)
     expect(card.locator(".ask-title")).to_contain_text("tides.py")
     expect(card).to_contain_text("window + 1")
-    for theme, name in ((DARK, "dark-theme"), (LIGHT, "permission-card")):
+    for theme, name in ((DARK, "dark-theme"), (LIGHT, "edit-card")):
         tab.choose_theme(theme)
         book.screenshot(name, book.cell(1))
     book.asked_by_keys(1)
     assert (book.lab.root / book.path).parent.joinpath("tides.py").read_text() == TIDES
     book.page.keyboard.press("1")
     book.output(1).locator("text=before").first.wait_for()
-    book.screenshot("streaming-cell", book.cell(1))
+    book.screenshot("streaming-edit", book.cell(1))
     gate.open()
     book.wait_done(1)
     book.output(1).locator("text=The last window").wait_for()

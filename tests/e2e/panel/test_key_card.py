@@ -67,7 +67,7 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     width = panel.evaluate("node => node.clientWidth")
     assert 385 <= width <= 415, "wide enough to read"
     check_accessible(card, "Enter a key")
-    book.screenshot("no-key-light", height=660)
+    book.screenshot("panel-no-key", panel, height=660)
     # in a window of half the size, or at twice the zoom, the card scrolls, and the prompt stays in sight
     page.set_viewport_size({"width": VIEWPORT["width"], "height": 400})
     prompt = panel.locator(".cellwright-prompt")
@@ -89,7 +89,7 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     card.get_by_label("Address").fill(model.url)
     card.get_by_label("Key", exact=True).fill("sk-ant-wrong-key")
     check_accessible(card, "Test and save")
-    book.screenshot("use-a-cloud-light", height=660)
+    book.screenshot("panel-use-a-cloud", panel, height=860)
     for where in card.get_by_label("Provider").locator("option").all_inner_texts():
         card.get_by_label("Provider").select_option(label=where)
         check_accessible(card, "Test and save")
@@ -121,7 +121,7 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     expect(card.get_by_label("API key")).to_be_hidden()
     card.get_by_role("button", name="Go to the cell").click()
     expect(in_cell).to_be_focused()
-    book.screenshot("no-key-cell-light", height=660)
+    book.screenshot("no-key-cell", book.cell(0))
     book.cell(0).get_by_role("button", name="Not now").click()
     expect(book.cell(0)).to_contain_text("There is none yet.")
     book.cell(0).get_by_role("button", name="Use a cloud").click()

@@ -239,7 +239,7 @@ def test_proposed_changes_answered_in_the_other_page(shared, model):
     cards = two.page.locator(".cellwright-proposal .ask[data-ready]")
     expect(cards).to_have_count(3)
     for left in (2, 1, 0):
-        cards.first.get_by_role("button", name="1 Accept").click()
+        cards.first.get_by_role("button", name="Accept", exact=True).click()
         expect(cards).to_have_count(left)
     one.wait_done(1)
     expect(one.page.locator(".cellwright-proposal")).to_have_count(0)

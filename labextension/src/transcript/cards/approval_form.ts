@@ -250,7 +250,7 @@ export function reasonField({ placeholder, why }: { placeholder: string; why: st
 
 export function keyButton(key: string, label: Child[], onClick: () => void, kind: string | false = false): HTMLButtonElement {
   const shown = key === "Escape" ? "Esc" : key;
-  const node = button(element("kbd", {}, shown), onClick, { class: kind, "aria-keyshortcuts": key });
+  const node = button(element("kbd", { "aria-hidden": "true" }, shown), onClick, { class: kind, "aria-keyshortcuts": key });
   node.append(...label);
   return node;
 }

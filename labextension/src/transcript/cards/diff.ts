@@ -137,12 +137,15 @@ type Row = { line: DiffLine; node: HTMLElement; text: HTMLElement; changed: read
 function row(line: DiffLine): Row {
   const number = (value: number | null): HTMLElement => element("span", { class: "number", "data-n": value === null ? "" : `${value}` });
   const text = element("span", { class: "text" });
+  // a picture, whose name is read where the sign is seen
+  const changed = line.kind === "added" || line.kind === "removed";
+  const read = changed && { role: "img", "aria-label": `${line.kind}, line ${line.new ?? line.old}` };
   const node = element(
     "span",
     { class: `line ${line.kind}` },
     number(line.old),
     number(line.new),
-    element("span", { class: "sign" }, SIGNS[line.kind]),
+    element("span", { class: "sign", ...read }, SIGNS[line.kind]),
     text,
   );
   return { line, node, text, changed: [], tokens: [] };
