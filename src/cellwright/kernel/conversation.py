@@ -41,11 +41,10 @@ from cellwright.kernel.namespace.live_definitions import has_name, live_definiti
 from cellwright.kernel.output.cell_output import STUCK
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.completion import CodeCompletion
-from cellwright.kernel.pages.file_news import FileNews
+from cellwright.kernel.pages.file_changes import FileNews, UndoRequests
 from cellwright.kernel.pages.open_notebooks import KernelNotebooks
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.pages.proposals import Proposals
-from cellwright.kernel.pages.undo_requests import UndoRequests
 from cellwright.kernel.run.cell_run import (
     CellWait,
     CellWork,
@@ -57,7 +56,7 @@ from cellwright.kernel.run.cell_run import (
 )
 from cellwright.kernel.run.cell_surface import CellSurface, cell_surface
 from cellwright.kernel.run.front_end import front_end_of, this_notebook
-from cellwright.kernel.run.idle_kernel import work_between_cells
+from cellwright.kernel.run.kernel_requests import work_between_cells
 from cellwright.kernel.run.notebook_sessions import NotebookSessions
 from cellwright.kernel.run.notebook_trust import NotebookTrust
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere

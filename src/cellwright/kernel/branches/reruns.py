@@ -16,8 +16,8 @@ from cellwright.conversation.runs.policy_in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.kernel.branches.bounds import branches_enforced
 from cellwright.kernel.branches.snapshot import NoBranch
+from cellwright.kernel.execute.branch_tool import ran_with
 from cellwright.kernel.execute.python_tool import kernel_folder
-from cellwright.kernel.execute.rerun_output import ran_with
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -11,7 +11,7 @@ from cellwright.conversation.kernel_copies import CannotRerun, Ran
 from cellwright.errors import ToolError
 from cellwright.kernel.cells.fresh_kernel import FreshCell, own_confinement, run_fresh
 from cellwright.kernel.cells.notebook_verify import named_kernel
-from cellwright.kernel.execute.rerun_output import ran_with
+from cellwright.kernel.execute.branch_tool import ran_with
 from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread

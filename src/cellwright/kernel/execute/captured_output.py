@@ -27,7 +27,7 @@ from cellwright.kernel.execute.display_text import bundle_texts, text_of
 from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
 from cellwright.kernel.execute.traceback import short_traceback
-from cellwright.kernel.namespace.cell_files import cell_of_file
+from cellwright.kernel.namespace.cell_names import cell_of_file
 from cellwright.model.images import image_block
 from cellwright.sessions.provenance import FIELD
 from cellwright.text import lazy_pattern

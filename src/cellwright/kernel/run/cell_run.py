@@ -34,8 +34,8 @@ from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, ViewOutput
 from cellwright.kernel.run.cell_surface import CellSurface
 from cellwright.kernel.run.front_end import FrontEnd
-from cellwright.kernel.run.idle_kernel import loses_output
 from cellwright.kernel.run.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts, needs_pump, pump
+from cellwright.kernel.run.kernel_requests import loses_output
 from cellwright.kernel.widgets.bundle import why_no_widget
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from IPython.core.displaypub import DisplayPublisher
 from cellwright.kernel.branches.forked.outlet import Outlet, OutletStream
 from cellwright.kernel.branches.messages import Cleared, Failed, Shown
 from cellwright.kernel.execute.traceback import short_traceback
-from cellwright.kernel.namespace.cell_files import cell_of_file
+from cellwright.kernel.namespace.cell_names import cell_of_file
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -15,7 +15,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from cellwright.kernel.namespace.cell_files import cell_of_file
+from cellwright.kernel.namespace.cell_names import cell_of_file
 from cellwright.kernel.namespace.types.description import (
     Description,
     class_vars,

@@ -1,18 +1,25 @@
-"""Work of a background run on the kernel's main thread, between the user's cells and never in the middle of one.
+"""The requests that ipykernel handles: work of a background run between two of them, and the execution count of a reply.
 
 The kernel handles one request at a time. Each job takes its place among the requests: it begins when the cell that is
 running has ended, and a cell that is sent meanwhile waits until it is done.
+
+The kernel takes the shell's count at the end of a cell for the count of that cell. Where Claude has run cells while the
+cell that asked it was running, the front end would show the last one's count twice, and the own one nowhere.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.thread import Offer
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 logger = logging.getLogger(__name__)
 
@@ -64,3 +71,30 @@ def work_between_cells(kernel: Any) -> Offer | None:
         logger.warning("this ipykernel is not known: work in the background waits for the next %%claude cell")
         return None
     return IdleKernel(kernel).offer
+
+
+class ExecutionCountMender:
+    """Mends the replies of one kernel, from `install` to `remove`."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._kernel: Any = getattr(shell, "kernel", None)
+
+    def install(self) -> None:
+        if self._kernel is None:
+            return
+        original = self._kernel.do_execute
+
+        @functools.wraps(original)
+        async def do_execute(*args: Any, **more: Any) -> Any:
+            count = self._shell.execution_count
+            reply = await original(*args, **more)
+            if self._shell.execution_count > count + 1:
+                reply["execution_count"] = count
+            return reply
+
+        self._kernel.do_execute = do_execute
+
+    def remove(self) -> None:
+        if self._kernel is not None:
+            del self._kernel.do_execute

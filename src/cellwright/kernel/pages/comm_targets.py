@@ -1,4 +1,7 @@
-"""The comm target `cellwright.chat`: cheap until the first panel opens it. See docs/protocol/chat.md."""
+"""The comm targets that pages and panels open, `cellwright.notebook` and `cellwright.chat`: cheap until the first one does.
+
+See docs/protocol/notebook.md and chat.md.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,48 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cellwright.kernel.pages.kernel_comms import comm_manager
 
 if TYPE_CHECKING:
+    import asyncio
+
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.pages.comm import CommLink
+    from cellwright.kernel.pages.pages import Pages
 
-TARGET = "cellwright.chat"
+NOTEBOOK_TARGET = "cellwright.notebook"
+
+CHAT_TARGET = "cellwright.chat"
 PRESENCE = "cellwright.present"
+
+
+class NotebookTarget:
+    """Lets pages connect. `loop` gives the agent's loop; it is called when a page wants something."""
+
+    def __init__(self, loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+        self._loop = loop
+        self._making = threading.Lock()
+        self._pages: Pages | None = None
+
+    def open(self) -> None:
+        """Let pages connect."""
+        comm_manager().register_target(NOTEBOOK_TARGET, self._on_open)
+
+    def close(self) -> None:
+        """End all connections, and take no new ones."""
+        comm_manager().unregister_target(NOTEBOOK_TARGET, self._on_open)
+        if self._pages is not None:
+            self._pages.close()
+
+    def pages(self) -> Pages:
+        """The pages that are there. From any thread."""
+        with self._making:
+            if self._pages is None:
+                # loading the extension needs none
+                from cellwright.kernel.pages.pages import Pages
+
+                self._pages = Pages(self._loop)
+            return self._pages
+
+    def _on_open(self, comm: Any, message: Mapping[str, Any]) -> None:
+        self.pages().on_open(comm, message)
 
 
 class Presence(NamedTuple):
@@ -43,12 +83,12 @@ class ChatTarget:
 
     def open(self) -> None:
         """Let panels connect."""
-        comm_manager().register_target(TARGET, self._on_open)
+        comm_manager().register_target(CHAT_TARGET, self._on_open)
         comm_manager().comms[self._presence.comm_id] = self._presence
 
     def close(self) -> None:
         """End all connections, and take no new ones."""
-        comm_manager().unregister_target(TARGET, self._on_open)
+        comm_manager().unregister_target(CHAT_TARGET, self._on_open)
         comm_manager().comms.pop(self._presence.comm_id, None)
         if self._chat is not None:
             self._chat.close()
