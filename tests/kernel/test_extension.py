@@ -29,7 +29,7 @@ LATER = (
     "cellwright.kernel.execute.captured_output",
     "cellwright.kernel.execute.code_run",
     "cellwright.kernel.execute.display_text",
-    "cellwright.kernel.namespace.types.table_columns",
+    "cellwright.kernel.namespace.types.tables",
     "cellwright.sessions.claude_code",
     "cellwright.tools.files.formats.text_pages",
     "cellwright.tools.mcp.connection",

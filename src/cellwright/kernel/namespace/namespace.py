@@ -120,7 +120,7 @@ def _columns(value: object) -> str:
     """The columns of a table that is pandas' or Polars' own: a subclass could run code."""
     for module in ("pandas", "polars"):
         if type(value) is library_class(module, "DataFrame"):
-            from cellwright.kernel.namespace.types.table_columns import names_of  # for who has tables
+            from cellwright.kernel.namespace.types.tables import names_of  # for who has tables
 
             columns = value.columns  # type: ignore[attr-defined]
             return names_of(itertools.islice(columns, MAX_COLUMNS), len(columns))

@@ -173,8 +173,8 @@ def _type(value: object) -> str:
 
 
 def _head(name: str, value: object, found: Description) -> str:
+    from cellwright.kernel.namespace.types.describe import is_secret
     from cellwright.kernel.namespace.types.description import bytes_in_words
-    from cellwright.kernel.namespace.types.plain_values import is_secret
 
     parts = [part for part in (found.shape, bytes_in_words(found.memory) if found.memory else "") if part]
     about = f"{found.type} ({', '.join(parts)})" if parts else found.type
