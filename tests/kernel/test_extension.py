@@ -28,7 +28,6 @@ LATER = (
     "cellwright.kernel.cells.run_cells",
     "cellwright.kernel.execute.captured_output",
     "cellwright.kernel.execute.code_run",
-    "cellwright.kernel.execute.display_text",
     "cellwright.kernel.namespace.types.tables",
     "cellwright.sessions.claude_code",
     "cellwright.tools.files.formats.text_pages",

@@ -29,7 +29,7 @@ from subshells import with_subshells
 
 from cellwright.errors import ToolError
 from cellwright.kernel.pages.comm import PageError
-from cellwright.kernel.pages.live_notebook import LiveNotebook, SeenSources
+from cellwright.kernel.pages.open_notebooks import LiveNotebook, SeenSources
 from cellwright.server.notebooks.cells import NotebookRefusal
 from cellwright.server.notebooks.notebooks import ServedNotebooks, difference
 from cellwright.server.notebooks.server_page import ServerPage

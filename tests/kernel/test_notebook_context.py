@@ -10,26 +10,43 @@ from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from notebook_kernel import NotebookKernel, Page, model_of, running_kernel
 from plain_shell import plain_shell, run, run_as_claude
 
+from cache_marks import without_cache_marks
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import ContextItems, PromptContext
 from cellwright.config.settings.option_table import How
 from cellwright.conversation.runs.kinds import DryRun
 from cellwright.events import CHARS_PER_TOKEN
-from cellwright.kernel.context.notebook_context import (
+from cellwright.kernel.namespace.cell_log import CellLog
+from cellwright.kernel.notebook_context import (
     AUTO_TOKENS,
     CELLS_TOKENS,
     FULL_TOKENS,
     KernelContext,
     kernel_context,
 )
-from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.session import Session
+from cellwright.testing import MessagesServer, say, turn, use
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook
+
+pytestmark = pytest.mark.kernel
+
+CELLS: list[dict[str, Any]] = [
+    {"id": "title", "cell_type": "markdown", "metadata": {}, "source": "# Prices\n"},
+    {
+        "id": "load",
+        "cell_type": "code",
+        "metadata": {},
+        "execution_count": 7,
+        "source": "prices = [3, 4]\nprint('two prices')",
+        "outputs": [{"output_type": "stream", "name": "stdout", "text": "two prices\nAKIAIOSFODNN7EXAMPLE\n"}],
+    },
+]
 
 
 class Own(NothingOpen):
@@ -301,3 +318,255 @@ def test_variables_are_told_where_they_are_mentioned(notebook: Notebook) -> None
     assert [(part.kind, part.title) for part in found.after] == [("variable", "$price")]
     assert "12.5" in found.after[0].as_attached().text
     assert found.notices == ()
+
+
+def blocks(model: MessagesServer) -> list[dict[str, Any]]:
+    """The content of the newest user message that was sent."""
+    content = model.requests[-1].body["messages"][-1]["content"]
+    assert isinstance(content, list)
+    return content
+
+
+def texts(model: MessagesServer) -> list[str]:
+    return [block["text"] for block in blocks(model) if block["type"] == "text"]
+
+
+def context(model: MessagesServer) -> str:
+    """The notebook's context in the newest user message; "" where there is none."""
+    found = [text for text in texts(model) if text.startswith("<notebook_context")]
+    assert len(found) <= 1
+    return found[0] if found else ""
+
+
+@pytest.fixture(autouse=True)
+def fresh(kernel: NotebookKernel) -> Iterator[None]:
+    yield
+    kernel.run("%config Claude.context = 'auto'", cell_id=None)
+
+
+def test_what_changed_is_told_and_nothing_twice(kernel: NotebookKernel, model: MessagesServer):
+    model.add(say("one"), say("two"), say("three"), say("four"))
+    kernel.run("price = 12.5\ncities = ['Bern', 'Basel']", cell_id="cell-a")
+    kernel.run("%%claude --new\nhi", cell_id="prompt")
+    first = context(model)
+    assert "In[" in first
+    assert "(cell-a)" in first
+    assert "price = 12.5" in first
+    assert "price: float = 12.5" in first
+    assert "cities: list (len 2" in first
+    assert "the cell prompt." in first
+    kernel.run("%%claude\nagain", cell_id="prompt")
+    assert context(model) == ""
+    assert texts(model) == ["again"]
+    kernel.run("cities.append('Chur')\nnew = None", cell_id="cell-b")
+    kernel.run("%%claude\nand now?", cell_id="prompt")
+    third = context(model)
+    assert "cities.append('Chur')" in third
+    assert "cities: list (len 3" in third
+    assert "new: None" in third
+    assert "price" not in third
+    kernel.run("%%claude\nfrom another cell", cell_id="prompt-2")
+    assert "the cell prompt-2." in context(model)
+    assert "cities" not in context(model)
+
+
+def test_what_was_told_is_never_changed(kernel: NotebookKernel, model: MessagesServer):
+    model.add(say("one"), say("two"))
+    kernel.run("a = 1")
+    kernel.run("%%claude --new\nfirst", cell_id="prompt")
+    before = model.requests[-1].body["messages"]
+    kernel.run("b = 2")
+    kernel.run("%%claude\nsecond", cell_id="prompt")
+    after = model.requests[-1].body["messages"]
+    assert without_cache_marks(after[: len(before)]) == without_cache_marks(before)
+    assert model.requests[-1].body["system"] == model.requests[-2].body["system"]
+
+
+def test_an_error_is_told_until_it_is_mended(kernel: NotebookKernel, model: MessagesServer):
+    model.add(say("one"), say("two"))
+    kernel.run("def ratio(n):\n    return 1 / n\n", cell_id="helpers")
+    kernel.run("ratio(0)", cell_id="broken")
+    kernel.run("%%claude --new\nwhy?", cell_id="prompt")
+    told = context(model)
+    assert "(broken) failed:\nZeroDivisionError" in told
+    assert "line 1: ratio(0)" in told
+    assert "line 2, in ratio" in told
+    kernel.run("ratio(2)", cell_id="broken")
+    kernel.run("%%claude --new\nand now?", cell_id="prompt")
+    assert "ZeroDivisionError" not in context(model)
+
+
+def test_what_claude_did_itself_is_no_news_to_it(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    model.add(turn(use("Python", code="made_by_claude = [1]; grown.append(2)")), say("done"), say("ok"))
+    kernel.run("grown = [1]", cell_id="a")
+    kernel.run("%%claude --new --mode bypassPermissions\nmake it", cell_id="prompt")
+    kernel.run("%%claude\ngo on", cell_id="prompt")
+    assert context(model) == ""
+
+
+def test_none_tells_nothing_and_is_a_trait_too(kernel: NotebookKernel, model: MessagesServer):
+    model.add(say("one"), say("two"), say("three"))
+    kernel.run("secret_of_mine = 5", cell_id="a")
+    kernel.run("%%claude --new --context none\nhi", cell_id="prompt")
+    assert context(model) == ""
+    kernel.run("%config Claude.context = 'none'")
+    kernel.run("%%claude\nhi", cell_id="prompt")
+    assert context(model) == ""
+    kernel.run("%%claude --context auto\nhi", cell_id="prompt")
+    assert "_mine: int = 5" in context(model)
+
+
+def test_an_unknown_way_is_refused(kernel: NotebookKernel):
+    cell = kernel.run("%%claude --context some\nhi")
+    assert "--context: 'some' is" in cell.error
+
+
+def test_a_dry_run_shows_what_would_be_told_and_tells_nothing(kernel: NotebookKernel, model: MessagesServer):
+    model.add(say("one"))
+    kernel.run("weather = ['sun']", cell_id="a")
+    shown = kernel.run("%%claude --new --dry-run\nhi", cell_id="prompt").stdout
+    assert "weather: list (len 1" in shown
+    kernel.run("%%claude\nhi", cell_id="prompt")
+    assert "weather: list (len 1" in context(model)
+
+
+def test_secrets_in_outputs_and_values_stay_here(kernel: NotebookKernel, model: MessagesServer):
+    model.add(say("one"))
+    kernel.run("token = 'ghp_' + 'a1B2' * 9", cell_id="a")
+    kernel.run("raise ValueError(token)", cell_id="b")
+    kernel.run("%%claude --new\nhi", cell_id="prompt")
+    told = context(model)
+    assert "a1B2a1B2" not in told
+    assert "[secret removed" in told
+
+
+def test_the_user_sees_what_was_told(kernel: NotebookKernel, page: Page, model: MessagesServer, project: Path):
+    model.add(say("one"), say("two"), say("three"))
+    (project / "notes.md").write_text("# Remember the milk\n")
+    kernel.run("count = 3", cell_id="a")
+    kernel.run("%%claude --new\nread @notes.md and $count", cell_id="prompt")
+    (told,) = [op for op in page.ops if op["op"] == "told"]
+    assert [(part["kind"], part["title"]) for part in told["parts"]] == [
+        ("environment", "Where Claude works"),
+        ("context", "The notebook so far"),
+        ("file", "notes.md"),
+        ("variable", "$count"),
+    ]
+    sent = "\n".join(texts(model))
+    for part in told["parts"]:
+        assert part["text"] in sent
+        assert part["chars"] == len(part["text"])
+    assert told["tokens"] == sum(part["tokens"] for part in told["parts"])
+    assert page.ops.index(told) < next(index for index, op in enumerate(page.ops) if op["op"] == "text")
+    kernel.run("%%claude\nnothing new", cell_id="prompt")
+    assert [op for op in page.ops if op["op"] == "told"] == []
+    (project / "parcels.py").write_text("def send_parcels(): ...\n")
+    kernel.run("%%claude --context code\nwhere are parcels sent?", cell_id="prompt")
+    (told,) = [op for op in page.ops if op["op"] == "told"]
+    assert [part["title"] for part in told["parts"]] == ["Code that fits: 1 place in 1 file"]
+
+
+def test_ask_from_a_cell_is_told_files_only(kernel: NotebookKernel, model: MessagesServer, project: Path):
+    model.add(say("one"))
+    (project / "plan.md").write_text("First things first.\n")
+    kernel.run("import cellwright\nlocal = 1\nr = cellwright.ask('see @plan.md and $local', session=None)", cell_id="a")
+    assert context(model) == ""
+    assert any("First things first." in text for text in texts(model))
+    assert not any("local: " in text for text in texts(model))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    notebook = {"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (folder / "prices.ipynb").write_text(json.dumps(notebook, indent=1))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded(model: MessagesServer, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookKernel]:
+    home = tmp_path_factory.mktemp("home")
+    environ = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright"), "IPYTHONDIR": str(home / "ipython")}
+    session = {"JPY_SESSION_NAME": str(project / "prices.ipynb")}
+    with running_kernel(project, {**model_of(model), **environ, **session}) as kernel:
+        assert kernel.run("%load_ext cellwright").status == "ok"
+        yield kernel
+
+
+def attached(model: MessagesServer, request: int = -1) -> list[str]:
+    """What was attached to the newest prompt."""
+    (content,) = (m["content"] for m in model.requests[request].body["messages"][-1:])
+    return [block["text"] for block in content if block["type"] == "text" and block["text"].startswith("<attached")]
+
+
+def prompt(kernel: NotebookKernel, words: str, options: str = "--new --context none") -> None:
+    cell = kernel.run(f"%%claude {options}\n{words}", cell_id="prompt")
+    assert cell.status == "ok", cell.error
+
+
+def notices(page: Page) -> list[str]:
+    return [op["text"] for op in page.ops if op["op"] == "notice"]
+
+
+@pytest.mark.parametrize("mention", ["@cell:load", "@cell:2", "@cell:7", "@cell:[7]"])
+def test_a_cell_by_id_number_or_count(kernel: NotebookKernel, page: Page, model: MessagesServer, mention: str):
+    model.add(say("ok"))
+    prompt(kernel, f"explain {mention}.")
+    (text,) = attached(model)
+    assert text.startswith(f'<attached mention="{mention}" what="cell [7], id load">')
+    assert "prices = [3, 4]" in text
+    assert "two prices" in text
+    assert "AKIAIOSFODNN7EXAMPLE" not in text
+    assert "# Prices" not in text
+    (told,) = [op for op in page.ops if op["op"] == "told"]
+    assert ("cell", "cell [7], id load") in [(part["kind"], part["title"]) for part in told["parts"]]
+
+
+def test_a_cell_that_is_not_there_is_said(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    model.add(say("ok"))
+    prompt(kernel, "explain @cell:nothing and @cell:99")
+    assert attached(model) == []
+    assert notices(page) == [
+        "@cell:nothing: no such cell in prices.ipynb. It was sent as text.",
+        "@cell:99: no such cell in prices.ipynb. It was sent as text.",
+    ]
+
+
+def test_a_mentioned_cell_may_be_edited_at_once(
+    kernel: NotebookKernel, page: Page, model: MessagesServer, project: Path
+):
+    edit = {"notebook_path": "prices.ipynb", "cell_id": "title", "new_source": "# Dear prices", "cell_type": "markdown"}
+    model.add(turn(use("NotebookEdit", **edit)), say("ok"))
+    prompt(kernel, "rename @cell:title", "--new --context none --mode acceptEdits --notebook prices.ipynb")
+    (end,) = [op for op in page.ops if op["op"] == "tool_end"]
+    assert end["status"] == "success", end["result"]
+    assert "# Dear prices" in (project / "prices.ipynb").read_text()
+
+
+def test_variables_and_files_together(kernel: NotebookKernel, page: Page, model: MessagesServer, project: Path):
+    (project / "rules.txt").write_text("No discounts.\n")
+    kernel.run("basket = {'pears': 3}\nclass Shy:\n    def __repr__(self): raise RuntimeError\nshy = Shy()")
+    model.add(say("ok"))
+    prompt(kernel, "apply @rules.txt to $basket and $shy, it costs $5; see $HOME and ```$basket```")
+    rules, basket, shy = attached(model)
+    assert "No discounts." in rules
+    assert "pears" in basket
+    assert "Shy" in shy
+    assert notices(page) == []
+
+
+def test_the_line_magic_mentions_too(kernel: NotebookKernel, model: MessagesServer):
+    kernel.run("speed = 88")
+    model.add(say("ok"))
+    kernel.run_ok("%claude --new --context none is $speed enough?", cell_id="line")
+    (text,) = attached(model)
+    assert "speed: int = 88" in text
+
+
+def test_the_whole_notebook_on_demand(kernel: NotebookKernel, model: MessagesServer):
+    model.add(say("ok"))
+    prompt(kernel, "what is this?", "--new --context full")
+    sent = json.dumps(model.requests[-1].body["messages"])
+    assert "prices = [3, 4]" in sent
+    assert "two prices" in sent
+    assert "AKIAIOSFODNN7EXAMPLE" not in sent

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from cellwright.kernel.namespace.live_definitions import has_name, live_definitions
+from cellwright.kernel.namespace.namespace import has_name, live_definitions
 
 CELL = """
 class Meta(type):
