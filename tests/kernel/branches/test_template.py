@@ -333,7 +333,7 @@ def test_a_template_that_is_cancelled_while_it_starts_is_ended(kernel: NotebookK
     printed(kernel, "branches = await renewed('template')")
     printed(
         kernel,
-        "import asyncio\nfrom cellwright.kernel.branches.template import template as room\n"
+        "import asyncio\nfrom cellwright.kernel.branches import template as room\n"
         "started, begun = [], threading.Event()\nstart, kept_start = room._started, room._started\n"
         "def noting(*given):\n    started.append(start(*given)); begun.set(); return started[-1]\n"
         "room._started = noting\n"

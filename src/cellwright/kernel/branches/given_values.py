@@ -62,8 +62,6 @@ class CannotGive(Exception):
 
 
 # ---------------------------------------------------------------- in the kernel
-
-
 def names_in(code: str, namespace: Mapping[str, Any]) -> list[str]:
     """The variables of `namespace` that `code`, a cell, reads or changes, in the order in which it names them.
 
@@ -202,8 +200,6 @@ def _tagged(value: Any, depth: int = 0) -> Any:
 
 
 # ---------------------------------------------------------------- in the branch
-
-
 def missing(shell: InteractiveShell, names: Sequence[str], _descriptors: Sequence[int]) -> object:
     """Tell which of `names` are not here yet: what an earlier call has bound stays."""
     return [name for name in names if name not in shell.user_ns]

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from cellwright.kernel.branches import given_values
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch, BranchResult
-from cellwright.kernel.branches.forked.secrets import LEAST_BYTES
+from cellwright.kernel.branches.forked.resets import LEAST_BYTES
+from cellwright.kernel.branches.given_values import CannotGive, Given, given, names_in
 from cellwright.kernel.branches.messages import send
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken
-from cellwright.kernel.branches.template import given_values
-from cellwright.kernel.branches.template.given_values import CannotGive, Given, given, names_in
-from cellwright.kernel.branches.template.template_process import TemplateOrder, main
+from cellwright.kernel.branches.template_process import TemplateOrder, main
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 from cellwright.tools.process.child_processes import MARK_NAME, child_processes

@@ -17,14 +17,19 @@ import msgspec
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from cellwright.kernel.branches import given_values
 from cellwright.kernel.branches.bounds import BranchBounds
-from cellwright.kernel.branches.forked.library_resets import renew_libraries
 from cellwright.kernel.branches.forked.outlet import Outlet
-from cellwright.kernel.branches.forked.resets import Forked, Reset, leave_group
-from cellwright.kernel.branches.forked.shell_resets import renew_shell, renew_streams
+from cellwright.kernel.branches.forked.resets import (
+    Forked,
+    Reset,
+    leave_group,
+    renew_libraries,
+    renew_shell,
+    renew_streams,
+)
 from cellwright.kernel.branches.forked.snapshot_process import run_snapshot
 from cellwright.kernel.branches.messages import Ready, receive, send
-from cellwright.kernel.branches.template import given_values
 
 
 class TemplateOrder(msgspec.Struct, frozen=True):
