@@ -10,7 +10,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 from open_notebook_conformance import CASES, reset
 
-from cellwright.kernel.pages.live_notebook import LiveNotebook
+from cellwright.kernel.pages.open_notebooks import LiveNotebook
 from cellwright.kernel.run.interrupts import needs_pump, pump
 
 own_cell = "cell-1"

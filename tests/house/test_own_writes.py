@@ -41,7 +41,7 @@ codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/
 config/credentials/stored_key.py config/plugins/files.py config/plugins/install.py
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
 config/trust/trust_store.py features/agents/subagents.py
-server/admin/administration.py server/proxy/spending_ledger.py server/proxy/usage.py
+server/admin/administration.py server/proxy/spending_ledger.py
 sessions/catalog/database.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
 sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py
 sessions/transcripts/transcript_lock.py telemetry/log_file.py terminal/interactive/prompt_line.py
@@ -70,14 +70,14 @@ READING = "tools/files/formats/text.py"
 """It opens with flags to read."""
 
 THE_NULL_DEVICE = """
-kernel/branches/forked/descriptors.py kernel/branches/forked/shell_resets.py kernel/cells/fresh_kernel_main.py
+kernel/branches/forked/descriptors.py kernel/cells/fresh_kernel_main.py
 terminal/main.py tools/mcp/transports.py
 """
 
 THE_SYSTEMS = "kernel/branches/forked/resets.py"
-"""A setting of the own process, in `/proc`."""
+"""A setting of the own process, in `/proc`; besides, the null device."""
 
-IN_MEMORY = "kernel/branches/taken_values.py kernel/branches/template/template.py"
+IN_MEMORY = "kernel/branches/taken_values.py kernel/branches/template.py"
 """Files without a name."""
 
 CLASSES = (BELOW_A_PROJECT, JUDGED, OUR_STATE, TEMPORARY, THE_USERS, READING, THE_NULL_DEVICE, THE_SYSTEMS, IN_MEMORY)

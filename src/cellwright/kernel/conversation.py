@@ -29,35 +29,34 @@ from cellwright.features.conversation import END_TIMEOUT_SECONDS, Conversation
 from cellwright.kernel.chat.completions import kernel_completions
 from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog
-from cellwright.kernel.context.mentions import mentioned_cells
-from cellwright.kernel.context.notebook_context import kernel_context
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic.displayed_errors import telling_once
 from cellwright.kernel.magic.option_parser import keep_result, named_type
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
-from cellwright.kernel.namespace.live_definitions import has_name, live_definitions
+from cellwright.kernel.namespace.namespace import has_name, live_definitions
+from cellwright.kernel.notebook_context import kernel_context, mentioned_cells
 from cellwright.kernel.output.cell_output import STUCK
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.completion import CodeCompletion
-from cellwright.kernel.pages.file_news import FileNews
+from cellwright.kernel.pages.file_changes import FileNews, UndoRequests
 from cellwright.kernel.pages.open_notebooks import KernelNotebooks
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.pages.proposals import Proposals
-from cellwright.kernel.pages.undo_requests import UndoRequests
 from cellwright.kernel.run.cell_run import (
+    CellSurface,
     CellWait,
     CellWork,
     PreparedRun,
+    cell_surface,
     dry_run,
     run_options,
     runs_in_background,
     until_end,
 )
-from cellwright.kernel.run.cell_surface import CellSurface, cell_surface
 from cellwright.kernel.run.front_end import front_end_of, this_notebook
-from cellwright.kernel.run.idle_kernel import work_between_cells
+from cellwright.kernel.run.kernel_requests import work_between_cells
 from cellwright.kernel.run.notebook_sessions import NotebookSessions
 from cellwright.kernel.run.notebook_trust import NotebookTrust
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere

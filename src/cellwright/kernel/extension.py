@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.features.process_conversation import register, starting_up, unregister
 from cellwright.kernel import library_imports
-from cellwright.kernel.chat.comm_target import ChatTarget
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.input_rewrite import Rewriting
 from cellwright.kernel.magic.magics import ClaudeMagic, ToldError, ToldInterrupt, show_nothing
 from cellwright.kernel.namespace.cell_log import CellLog
-from cellwright.kernel.pages.comm_target import NotebookTarget
+from cellwright.kernel.pages.comm_targets import ChatTarget, NotebookTarget
 from cellwright.kernel.pages.kernel_comms import reply_by_stream
 from cellwright.kernel.pages.open_documents import OpenDocuments
-from cellwright.kernel.run.execution_count import ExecutionCountMender
+from cellwright.kernel.run.kernel_requests import ExecutionCountMender
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:

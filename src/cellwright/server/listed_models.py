@@ -19,7 +19,7 @@ from cellwright.errors import CellwrightError
 from cellwright.model.credentials import choose_transport
 from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.transports.sdk_transport import SdkTransport
-from cellwright.server.proxy.refusal import Refusal
+from cellwright.server.proxy.limits import Refusal
 from cellwright.server.proxy.upstream import Upstream
 
 PATH = "/v1/models?limit=1000"

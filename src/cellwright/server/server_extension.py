@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Float, Integer, TraitError
 
-from cellwright.server.admin.policy import PolicyTraits
-from cellwright.server.admin.proxy_traits import ProxyTraits
+from cellwright.server.admin.policy import PolicyTraits, ProxyTraits
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
     from cellwright.server.admin.administration import Administration
-    from cellwright.server.notebooks.notebook_link import PageOf
-    from cellwright.server.overview.overview import SessionsOverview
+    from cellwright.server.notebooks.server_page import PageOf
+    from cellwright.server.overview import SessionsOverview
     from cellwright.server.routes.mcp import UsersMcpServers
     from cellwright.server.runs.runs import ClientRuns
 
@@ -91,11 +90,10 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         # a server that starts without the extension pays for none of this
         from cellwright.server.admin import administration
         from cellwright.server.listed_models import ListedModels
-        from cellwright.server.overview.overview import SessionsOverview
+        from cellwright.server.overview import SessionsOverview
         from cellwright.server.routes.routes import no_such_route, routes
         from cellwright.server.routes.sessions import SessionFiles
-        from cellwright.server.runs.run_reports import RunReports
-        from cellwright.server.runs.runs import ClientRuns
+        from cellwright.server.runs.runs import ClientRuns, RunReports
 
         # first: whatever fails after it, no kernel gets more than the administrator wants
         self.administration = administration.administer(self, self.policy(), self.serverapp)
@@ -123,7 +121,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
             self.log.error("Cellwright: mcp_server does not work. %s", problem)
             self.handlers.append((PATTERN, UnavailableMcpRoute, {"runs": runs, "problem": problem}))
             return
-        from cellwright.server.notebooks.page_maker import served_notebooks
+        from cellwright.server.notebooks.server_page import served_notebooks
         from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments
         from cellwright.server.routes.mcp import DOCUMENTS, PATTERN, DocumentsRoute, McpRoute, UsersMcpServers
         from cellwright.server.runs.kernel_calls import KernelAccess
@@ -138,7 +136,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         self.handlers.append((PATTERN, McpRoute, {"runs": runs, "servers": self.mcp_servers}))
 
     def _page_of(self) -> PageOf:
-        from cellwright.server.notebooks.page_maker import page_maker
+        from cellwright.server.notebooks.server_page import page_maker
 
         return page_maker(self.serverapp)
 

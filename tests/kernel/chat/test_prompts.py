@@ -22,8 +22,8 @@ from cellwright.errors import CellwrightError
 from cellwright.events import ContextAttached, Event, Notice, UserPrompt
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.prompts import AttachedCell, PanelPrompt, context_providers, read_prompt
-from cellwright.kernel.context.notebook_context import KernelContext, kernel_context
 from cellwright.kernel.namespace.cell_log import CellLog
+from cellwright.kernel.notebook_context import KernelContext, kernel_context
 from cellwright.testing import MessagesServer, say
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook

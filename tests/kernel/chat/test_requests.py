@@ -16,7 +16,7 @@ from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
-from cellwright.kernel.chat.sessions import SessionRequests, SessionTitle
+from cellwright.kernel.chat.requests import SessionRequests, SessionTitle
 from cellwright.kernel.pages.comm import PageError
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder

@@ -14,7 +14,6 @@ from notebook_kernel import NotebookKernel
 from plain_shell import plain_shell, run
 
 from cellwright.conversation.prompts.mentions import find_mentions
-from cellwright.kernel.context.notebook_context import describe_lines
 from cellwright.kernel.magic.fix import (
     NOTHING_FAILED,
     REMEMBERED,
@@ -28,6 +27,7 @@ from cellwright.kernel.magic.fix import (
     nothing_to_fix,
 )
 from cellwright.kernel.namespace.cell_log import CellLog
+from cellwright.kernel.notebook_context import describe_lines
 from cellwright.sessions.turns import is_attached, split_attached
 from cellwright.testing import MessagesServer, say
 from cellwright.tools.notebook.open_notebook import NothingOpen

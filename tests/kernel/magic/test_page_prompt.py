@@ -11,7 +11,7 @@ from notebook_kernel import NotebookKernel
 from cellwright.agent.prompt import TitledPrompt
 from cellwright.conversation.runs.kinds import CellAction, CellActionName
 from cellwright.features.numbers.answers import TracedAnswers
-from cellwright.kernel.chat.cell_actions import titled_prompt
+from cellwright.kernel.chat.prompts import titled_prompt
 from cellwright.kernel.magic.page_prompt import page_prompt
 from cellwright.testing import MessagesServer, say, turn
 

@@ -12,7 +12,7 @@ from notebook_kernel import Cell, NotebookKernel
 from notebook_page import NotebookPage
 
 from cellwright.features.numbers.stale import stale_answers
-from cellwright.kernel.pages.live_notebook import cell_of
+from cellwright.kernel.pages.open_notebooks import cell_of
 from cellwright.testing import MessagesServer, say, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]

@@ -10,7 +10,7 @@ import pytest
 from notebook_kernel import Message, NotebookKernel, Page
 
 from cellwright.commands.command import CommandPage, Section
-from cellwright.kernel.run.saved_answers import AnswerQuestion, SavedAnswers, UntrustedAnswers, answers_in
+from cellwright.kernel.run.recorded_run import AnswerQuestion, SavedAnswers, UntrustedAnswers, answers_in
 from cellwright.testing import MessagesServer, say, turn, use
 
 pytestmark = pytest.mark.kernel

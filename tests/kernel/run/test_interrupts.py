@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,8 @@ from typing import Any
 import pytest
 from notebook_kernel import Cell, NotebookKernel, Page, model_of, running_kernel
 
+import cellwright.kernel
+from cellwright.kernel.run.interrupts import interrupt_main_thread, wait_for_person
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 from eventual import eventually
 
@@ -18,6 +23,9 @@ pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 ALLOWED_SECONDS = 60.0
 """Meant are 0.3 s; machines that run tests are slow at times."""
+
+DOORS = {"magic/sign_in.py": "wait_for_person", "run/questions.py": "entered"}
+"""The modules that may call `input` or `getpass`, each with the door through which it does."""
 
 
 def stopped(kernel: NotebookKernel, cell: Cell) -> float:
@@ -183,3 +191,52 @@ def test_a_cell_stopped_in_one_run_is_not_stopped_in_the_next(
     assert cell.reply["ename"] == "KeyboardInterrupt"
     model.add(say("Hello."))
     assert kernel.run("%%claude --new\nhi").status == "ok"
+
+
+def never() -> bool:
+    return False
+
+
+def held() -> str:
+    threading.Event().wait(60)
+    return "nobody ended the wait"
+
+
+def test_what_is_typed_ends_the_wait() -> None:
+    assert wait_for_person(lambda: "typed", never) == "typed"
+
+
+def test_an_interrupt_ends_the_wait() -> None:
+    def interrupted() -> str:
+        interrupt_main_thread()
+        return held()
+
+    with pytest.raises(KeyboardInterrupt):
+        wait_for_person(interrupted, never)
+
+
+def test_what_happens_elsewhere_ends_the_wait_also_after_a_look_that_failed() -> None:
+    looks = itertools.count()
+
+    def is_over() -> bool:
+        if next(looks) == 0:
+            raise OSError
+        return True
+
+    assert wait_for_person(held, is_over) is None
+
+
+def test_no_module_of_the_kernel_waits_for_a_person_by_another_door() -> None:
+    folder = Path(cellwright.kernel.__file__).parent
+    found = {}
+    for file in folder.rglob("*.py"):
+        source = file.read_text("utf-8")
+        if "input" not in source and "getpass" not in source:
+            continue
+        tree = ast.parse(source)
+        called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        if called & {"input", "getpass.getpass", "getpass"}:
+            found[file.relative_to(folder).as_posix()] = {name.rpartition(".")[2] for name in called}
+    assert found.keys() == DOORS.keys()
+    for module, door in DOORS.items():
+        assert door in found[module]

@@ -11,8 +11,8 @@ from typing import Any
 from notebook_kernel import Message, NotebookKernel
 
 from cellwright.conversation.message_chunks import JoinedMessages, pieces
-from cellwright.kernel.chat.comm_target import TARGET
 from cellwright.kernel.pages.comm import PROTOCOL
+from cellwright.kernel.pages.comm_targets import CHAT_TARGET
 
 Json = dict[str, Any]
 
@@ -57,7 +57,7 @@ class ChatPanel:
             "have": have,
             "secret": self._secret,
         }
-        self._post("comm_open", {"comm_id": self._comm_id, "target_name": TARGET, "data": data})
+        self._post("comm_open", {"comm_id": self._comm_id, "target_name": CHAT_TARGET, "data": data})
 
     def connect(self) -> ChatPanel:
         """Connect, and wait for the welcome, the state, and what there is of runs."""

@@ -10,7 +10,7 @@ from typing import Any
 from notebook_kernel import Message, NotebookKernel
 
 from cellwright.conversation.message_chunks import JoinedMessages, pieces
-from cellwright.kernel.pages.comm_target import TARGET
+from cellwright.kernel.pages.comm_targets import NOTEBOOK_TARGET
 from cellwright.kernel.pages.pages import PROTOCOL
 
 Json = dict[str, Any]
@@ -68,7 +68,7 @@ class NotebookPage:
 
     def say_hello(self, protocol: int = PROTOCOL) -> None:
         hello = {**self.hello(), "protocol": protocol, "secret": self._secret}
-        self._post("comm_open", {"comm_id": self._comm_id, "target_name": TARGET, "data": hello})
+        self._post("comm_open", {"comm_id": self._comm_id, "target_name": NOTEBOOK_TARGET, "data": hello})
 
     def hello(self) -> Json:
         shown = {

@@ -1,10 +1,13 @@
 """What may be spent: by whom, on which day, together, and after a restart."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import json
 import socket
 import sqlite3
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -20,9 +23,8 @@ from cellwright.model.pricing import cost_usd, worst_case_usd
 from cellwright.server.proxy.limits import ProxyLimits
 from cellwright.server.proxy.proxy import BOOK_FILE, Proxy, ProxyCaller, ProxyExchange
 from cellwright.server.proxy.request_rules import check
-from cellwright.server.proxy.spending_ledger import SpendingLedger, Spent
+from cellwright.server.proxy.spending_ledger import KEPT, EgressLog, SpendingLedger, Spent, UsageReader
 from cellwright.server.proxy.upstream import Upstream
-from cellwright.server.proxy.usage import UsageReader
 from cellwright.testing import Gate, fault, hold, say, turn
 
 KEY = "sk-ant-local-0000"
@@ -314,3 +316,25 @@ def test_two_servers_with_one_book_see_each_others_reservations(tmp_path):
     assert granted == 10
     for kept in both:
         kept.close()
+
+
+def test_lines_of_many_threads_stay_whole(tmp_path):
+    log = EgressLog(tmp_path / "deep" / "egress.jsonl")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: log.write({"n": n, "text": "x" * 2000}), range(200)))
+    lines = [json.loads(line)["n"] for line in (tmp_path / "deep" / "egress.jsonl").read_text().splitlines()]
+    assert sorted(lines) == list(range(200))
+    assert stat.S_IMODE((tmp_path / "deep").stat().st_mode) == 0o700
+
+
+def test_old_lines_move_on_and_the_oldest_go(tmp_path):
+    log = EgressLog(tmp_path / "egress.jsonl", most_bytes=100)
+    for n in range(40):
+        log.write({"n": n, "text": "x" * 30})
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == ["egress.jsonl", *(f"egress.jsonl.{n}" for n in range(1, KEPT + 1))]
+    newest_first = [json.loads(line)["n"] for file in files for line in reversed(file.read_text().splitlines())]
+    assert newest_first == list(range(39, 39 - len(newest_first), -1))
+    for file in files:
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert file.stat().st_size <= 100

@@ -11,7 +11,7 @@ from openapi_cases import answer_as_described, few
 from openapi_spec_validator import validate
 
 from cellwright.server.api_error import RouteError
-from cellwright.server.routes.request_body import checked_body, description
+from cellwright.server.routes.base_handler import checked_body, description
 from cellwright.server.routes.routes import routes
 
 EXAMPLES = 12

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from jupyter_process import JupyterServer, jupyter_server
 from openapi_cases import answer_as_described, few
 
-from cellwright.server.routes.request_body import description
+from cellwright.server.routes.base_handler import description
 from cellwright.testing import MessagesServer, say
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(300)]

@@ -3,7 +3,7 @@
  * that draws the DOM anew, loaded when it is first needed. Bounded in pixels, bytes, parts and time.
  */
 
-/** Why there is no picture; the kernel says it to Claude in words (page_pictures.py). */
+/** Why there is no picture; the kernel says it to Claude in words (open_notebooks.py). */
 export type Problem = "not_shown" | "changed" | "hidden" | "frame" | "foreign" | "too_large" | "late" | "failed" | "empty";
 
 export class Undrawable extends Error {

@@ -3,5 +3,5 @@
 `code_context.py` finds the code; `file_blocks.py`, `tool_news.py` and `not_loaded.py` tell once what is new.
 
 Not here: mentions (`conversation/prompts/mentions.py`), instructions (`features/memory.py`), what the kernel adds
-(`kernel/context`).
+(`kernel/notebook_context.py`).
 """

@@ -18,8 +18,7 @@ from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
 from cellwright.kernel.chat.connections import PanelConnection
 from cellwright.kernel.chat.conversation_log import LoggedRun
-from cellwright.kernel.chat.overview import overview_or_none
-from cellwright.kernel.chat.panel_state import ChatState
+from cellwright.kernel.chat.panel_state import ChatState, overview_or_none
 from cellwright.kernel.chat.past_turns import PastTurns
 from cellwright.kernel.chat.runs import PanelRuns
 from cellwright.kernel.output.protocol import AnswerMessage, Steer, StopAgent, WithdrawMessage, read_message

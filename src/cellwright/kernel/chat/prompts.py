@@ -3,6 +3,9 @@
 Attachments are told beside the words, as mentions are: the user sees them in "what Claude was told", and what they
 wrote stays what they wrote. They are looked at before the prompt is taken, so that a picture which the API would
 refuse is the panel's to show.
+
+Prompts of a page's actions on a cell (fix, edit, explain, document) are written here, never by the page, which names
+the action and the cell: the title is what people see of the request, the instructions are for Claude.
 """
 
 from __future__ import annotations
@@ -11,28 +14,64 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, found_by, text_context
+from cellwright.agent.prompt import (
+    ContextItem,
+    ContextItems,
+    ContextProvider,
+    PromptContext,
+    TitledPrompt,
+    found_by,
+    text_context,
+)
 from cellwright.agent.thread import CallerJobs
 from cellwright.config.settings.option_table import CONTEXTS, OPTIONS, How, Option
 from cellwright.conversation.feature import without_secrets
 from cellwright.conversation.prompts.mentions import Mention, find_mentions, together
-from cellwright.conversation.runs.kinds import CellAction
+from cellwright.conversation.runs.kinds import CellAction, CellActionName
 from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.kernel.chat.cell_actions import action_context, read_action, title_of
-from cellwright.kernel.context.mentions import attached_cell, mentioned_cells
+from cellwright.kernel.magic.fix import Fix, FixContext, FixRequest, fix_title
+from cellwright.kernel.notebook_context import attached_cell, describe_lines, mentioned_cells
+from cellwright.kernel.pages.comm import optional
 from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
-    from cellwright.kernel.context.notebook_context import KernelContext
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.agent.prompt import ContextProvider
     from cellwright.kernel.namespace.cell_log import CellLog
+    from cellwright.kernel.notebook_context import KernelContext
+    from cellwright.kernel.output.op_log import OpLog
     from cellwright.model.images import ModelImage
+
+_LABEL = lazy_pattern(r"(?:the output of |the error in )?(?:cell (?:\[\d{1,6}\]|\d{1,6})|this cell)")
+"""A number at most: the title is the user's words to Claude, and the text of a cell may be somebody else's."""
+
+_ID = lazy_pattern(r"[\w.-]{1,64}")
+
+WORDS_CHARS = 20_000
+
+_INSTRUCTIONS: Mapping[str, str] = {
+    "edit": (
+        "Change {cell} as the user says, with NotebookEdit of that cell. Change no more than that needs. The user accepts "
+        "the change at the cell. Then say in one sentence what you changed."
+    ),
+    "explain": "Explain {cell}: what it does, and what its output shows if it has one. Do not change the notebook.",
+    # with the output that the user pointed at
+    "explain output": (
+        "Explain the attached output of {cell}: what it shows, and how the code leads to it. Do not change the notebook."
+    ),
+    "document": (
+        "Document the code of {cell} with NotebookEdit of that cell: docstrings and comments where they help a reader. "
+        "Change nothing else in it. Then say in one sentence what you documented."
+    ),
+}
 
 PROMPT_CHARS = 1_000_000
 """More than a person types: a larger text belongs into a file."""
@@ -59,6 +98,83 @@ Served = Callable[[str], OpenNotebook | None]
 """The open notebook that a page shows under a path of its server's."""
 
 BUSY = "the kernel is busy with a cell, so its variables could not be looked at"
+
+
+def read_action(raw: object, path: str, cell_id: str) -> CellAction:
+    """Read the action on a cell that a page asks for. Raises CellwrightError INVALID_PARAMETERS."""
+    if not isinstance(raw, Mapping) or raw.get("name") not in get_args(CellActionName):
+        raise _invalid(f"`action` must name one of {', '.join(get_args(CellActionName))}.")
+    label, error, words = (optional(raw, name, str) or "" for name in ("label", "error", "words"))
+    if not _ID.fullmatch(cell_id):
+        raise _invalid(f"{cell_id!r:.100} is no id of a cell.")
+    if len(words) > WORDS_CHARS:
+        raise _invalid(f"The instruction has {len(words):,} characters; it may have {WORDS_CHARS:,}.")
+    if raw["name"] == "edit" and not words.strip():
+        raise _invalid("`words` must say what to change.")
+    return CellAction(
+        name=raw["name"],
+        path=path,
+        id=cell_id,
+        label=label if _LABEL.fullmatch(label) else "a cell",
+        error=error,
+        words=words.strip(),
+    )
+
+
+def titled_prompt(action: CellAction) -> TitledPrompt:
+    """Write the prompt of an action; the instructions of a fix are completed when it begins (`action_context`)."""
+    about_output = action.name == "explain" and action.label.startswith("the ")
+    written = _INSTRUCTIONS.get("explain output" if about_output else action.name, "")
+    return TitledPrompt(title_of(action), written.format(cell=f"@cell:{action.id}"))
+
+
+def title_of(action: CellAction) -> str:
+    """Name the action for people."""
+    if action.name == "fix":
+        return fix_title(action.error, action.label, action.words)
+    return f"{action.name.capitalize()} {action.label}{': ' if action.words else ''}{action.words}"
+
+
+def action_context(
+    action: CellAction, shell: InteractiveShell, log: CellLog, jobs: CallerJobs, idle_seconds: float
+) -> ContextProvider:
+    """Build what tells Claude the instructions of `action`, and of a fix what failed.
+
+    Values are described by `jobs`, between the user's cells; if one runs on for `idle_seconds`, they are left out.
+    """
+
+    async def provide(prompt_context: PromptContext) -> ContextItems:
+        if action.name != "fix":
+            return ContextItems(after=(titled_prompt(action).context,))
+        request = FixRequest(action.id, "")
+
+        def fix(context: FixContext) -> Fix:
+            return context.fix(request) or context.fix_of_unknown(request)
+
+        try:
+            async with asyncio.timeout(idle_seconds):
+                made = await jobs.call(lambda: fix(FixContext(shell, log, True, describe_lines)))
+        except TimeoutError:
+            made = fix(FixContext(shell, log, True, lambda _namespace, _names: ""))
+        return await made.provide_context(prompt_context)
+
+    return provide
+
+
+def answer_text(log: OpLog) -> str:
+    """Return Claude's words in a run, without those of messages that became void."""
+    texts: dict[int, str] = {}
+    for op, _ in log.after(0):
+        if op["op"] == "text":
+            texts[op["block"]] = texts.get(op["block"], "") + op["text"]
+        elif op["op"] == "drop":
+            for block in op["blocks"]:
+                texts.pop(block, None)
+    return "\n\n".join(text.strip() for text in texts.values() if text.strip())
+
+
+def _invalid(problem: str) -> CellwrightError:
+    return CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{problem} Nothing was sent.")
 
 
 class AttachedCell(Struct, frozen=True):
@@ -249,10 +365,6 @@ _SENT: Mapping[str, Option] = {option.panel: option for option in OPTIONS if opt
 
 PANEL_OPTIONS: Mapping[str, Callable[[Any], bool]] = {name: option.kind.sent for name, option in _SENT.items()}
 """The options that a page, or a program by way of the server, may give with a prompt, and what they may be."""
-
-
-def _invalid(problem: str) -> CellwrightError:
-    return CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{problem} Nothing was sent.")
 
 
 def _attachments_provider(attached: Sequence[ContextItem]) -> ContextProvider:

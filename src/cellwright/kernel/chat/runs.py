@@ -1,7 +1,7 @@
 """The runs that panels start and stop: prompts, slash commands, and any run of the conversation.
 
 A prompt of the panel is a run like a cell's, but no cell waits for it: code that it runs in the user's namespace
-begins when the kernel is idle (idle_kernel.py), and its questions wait until somebody answers, in whatever place.
+begins when the kernel is idle (kernel_requests.py), and its questions wait until somebody answers, in whatever place.
 """
 
 from __future__ import annotations

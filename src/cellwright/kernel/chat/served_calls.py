@@ -32,9 +32,9 @@ from cellwright.events import Asked, Emit, Event, ToolProgress
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import LineLog, LoggedRun
 from cellwright.kernel.kernel_tools import kernel_tools
-from cellwright.kernel.pages.callers_notebooks import CalledFor, CallersNotebooks
 from cellwright.kernel.pages.comm import PageError, optional, required
-from cellwright.kernel.run.idle_kernel import work_between_cells
+from cellwright.kernel.pages.open_notebooks import CalledFor, CallersNotebooks
+from cellwright.kernel.run.kernel_requests import work_between_cells
 from cellwright.tools.mcp.call_question import (
     MAX_QUESTION_CHARS,
     CallAnswer,

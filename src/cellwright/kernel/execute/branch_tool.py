@@ -1,6 +1,8 @@
 """The tool `Branch`: Claude's code in a confined copy of the kernel, beside the user's cells and without a change to them.
 
-What comes out of a branch is data that nobody trusts: text, pictures, and HTML made passive (`passive_display.py`).
+What comes out of a branch is data that nobody trusts: text, pictures, and HTML made passive. Of that the tables and
+plain marks stay, rebuilt from a short list; everything else (scripts, widgets, charts, links, styles, SVG) is left out,
+and Claude still reads its text.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import html
+import html.parser
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -20,18 +24,51 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_output import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
-from cellwright.conversation.kernel_copies import UsedBranch
+from cellwright.conversation.kernel_copies import Ran, UsedBranch
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Notice, Preview
 from cellwright.kernel.branches.snapshot import NoBranch
 from cellwright.kernel.execute.captured_output import CapturedOutput, Update, display_of
 from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
-from cellwright.kernel.execute.passive_display import passive_bundle
 from cellwright.kernel.execute.python_tool import code_title, kernel_folder
+from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
     from cellwright.kernel.branches.branch import Branch, BranchResult
+
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+MAX_HTML = 400_000
+
+_BASE64 = lazy_pattern(r"[A-Za-z0-9+/=\s]+")
+_NUMBER = lazy_pattern(r"[0-9]{1,4}")
+_KEPT = frozenset(
+    {
+        "table",
+        "thead",
+        "tbody",
+        "tfoot",
+        "tr",
+        "th",
+        "td",
+        "caption",
+        "b",
+        "i",
+        "em",
+        "strong",
+        "u",
+        "s",
+        "small",
+        "sub",
+    }
+    | {"sup", "p", "div", "span", "pre", "code", "ul", "ol", "li", "dl", "dt", "dd", "h1", "h2", "h3", "h4", "h5", "h6"}
+)
+_EMPTY = frozenset({"br", "hr"})
+_DROPPED = frozenset(
+    {"script", "style", "iframe", "object", "svg", "math", "template", "noscript", "textarea", "title", "select"}
+    | {"button", "form", "head", "audio", "video", "canvas"}
+)
+"""Elements that are left out with all that is in them."""
 
 SECONDS = 300
 MAX_SECONDS = 3_600
@@ -51,6 +88,78 @@ pictures that you can see. Top-level `await`, magics and `!command` work; `input
 once the kernel has used it, most of polars do not work there: the result then says what to do."""
 
 WAY_ON = "Without a branch: Variables describes variables; Python runs in the kernel itself and asks the user."
+
+
+def passive_bundle(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mimebundle without anything that could run, load or link.
+
+    >>> sorted(passive_bundle({"text/html": "<b onclick=x()>1</b>", "text/plain": "1", "application/javascript": "x()"}))
+    ['text/html', 'text/plain']
+    """
+    kept: dict[str, Any] = {}
+    for kind in PICTURES:
+        picture = data.get(kind)
+        if isinstance(picture, str) and _BASE64.fullmatch(picture):
+            kept[kind] = picture
+    if isinstance(text := data.get("text/plain"), str):
+        kept["text/plain"] = text
+    page = data.get("text/html")
+    if isinstance(page, str) and len(page) <= MAX_HTML and (shown := passive_html(page)):
+        kept["text/html"] = shown
+    return kept
+
+
+def passive_html(page: str) -> str:
+    """Return the tables and plain marks of a page; "" if nothing is left to be seen.
+
+    >>> passive_html('<table onload=x()><tr><td colspan=2>a &lt; b<script>x()</script><a href="//e">c</a>')
+    '<table><tr><td colspan="2">a &lt; bc</td></tr></table>'
+    """
+    rebuilt = _Rebuilt()
+    rebuilt.feed(page)
+    rebuilt.close()
+    return rebuilt.whole() if rebuilt.has_text else ""
+
+
+class _Rebuilt(html.parser.HTMLParser):
+    """The page written anew, each element closed."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.has_text = False
+        self._parts: list[str] = []
+        self._open: list[str] = []
+        self._dropped = 0
+
+    def whole(self) -> str:
+        return "".join((*self._parts, *(f"</{tag}>" for tag in reversed(self._open))))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _DROPPED:
+            self._dropped += 1
+        elif not self._dropped and tag in _EMPTY:
+            self._parts.append(f"<{tag}>")
+        elif not self._dropped and tag in _KEPT:
+            spans = [
+                f' {name}="{value}"'
+                for name, value in attrs
+                if name in ("colspan", "rowspan") and value and _NUMBER.fullmatch(value)
+            ]
+            self._parts.append(f"<{tag}{''.join(spans)}>")
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _DROPPED:
+            self._dropped = max(0, self._dropped - 1)
+        elif not self._dropped and tag in self._open:
+            while self._open[-1] != tag:
+                self._parts.append(f"</{self._open.pop()}>")
+            self._parts.append(f"</{self._open.pop()}>")
+
+    def handle_data(self, data: str) -> None:
+        if not self._dropped:
+            self.has_text = self.has_text or not data.isspace()
+            self._parts.append(html.escape(data))
 
 
 class BranchOutput(ToolOutput):
@@ -202,3 +311,29 @@ def take_output(output: CapturedOutput, prefix: str, given: Mapping[str, Any]) -
             found = display_of(data, f"{prefix}{named}" if named else "")
             display = replace(found, bundle=passive_bundle(data), metadata={}, key="")
             output.put(Update(display) if given["output_type"] == "update_display_data" else display)
+
+
+async def ran_with(outputs: Sequence[Mapping[str, Any]], problem: str = "") -> Ran:
+    """Return the run that gave `outputs` (nbformat). `problem`: why it was stopped; without one, the error that ended it."""
+    return Ran(await _text_of(outputs), problem or _error_in(outputs))
+
+
+async def _text_of(outputs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text of outputs (nbformat) as Claude gets it."""
+    captured = CapturedOutput(asyncio.get_running_loop(), _unseen)
+    for output in outputs:
+        take_output(captured, "stability-", output)
+    content = await captured.content()
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(block.get("text", "")) for block in content)
+
+
+def _error_in(outputs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the error that ended the code, on one line; "" if there is none."""
+    errors = [output for output in outputs if output.get("output_type") == "error"]
+    return f"{errors[-1].get('ename')}: {errors[-1].get('evalue')}"[:200].split("\n")[0] if errors else ""
+
+
+def _unseen(*_: object, **__: object) -> None:
+    """Nobody looks on: thousands of outputs come."""

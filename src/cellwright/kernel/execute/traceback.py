@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.kernel.namespace.cell_files import cell_of_file
+from cellwright.kernel.namespace.cell_names import cell_of_file
 from cellwright.kernel.namespace.types.description import classes, own_vars
 from cellwright.text import counted
 

@@ -17,12 +17,10 @@ from msgspec import Struct
 from cellwright.agent.prompt import ContextItem, ContextItems, PromptContext, TitledPrompt, text_context
 from cellwright.conversation.runs.kinds import CellAction
 from cellwright.errors import CellwrightError
-from cellwright.kernel.context.mentions import Describe
-from cellwright.kernel.context.notebook_context import describe_lines
 from cellwright.kernel.execute.traceback import CellFailure, Frame, describe_error
-from cellwright.kernel.namespace.cell_files import cell_of_file
 from cellwright.kernel.namespace.cell_log import CellLog, RanCell, sha256_of, type_name_of
-from cellwright.kernel.namespace.cell_names import cell_names
+from cellwright.kernel.namespace.cell_names import cell_names, cell_of_file
+from cellwright.kernel.notebook_context import Describe, describe_lines
 from cellwright.kernel.run.front_end import front_end_of
 from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.open_notebook import OpenNotebooks

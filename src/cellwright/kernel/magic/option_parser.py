@@ -25,6 +25,56 @@ if TYPE_CHECKING:
 DEFAULT_FILE = "auto"
 """Record into the file beside the notebook."""
 
+_CONTINUES = (
+    "the cells of a notebook continue one conversation by themselves; `--resume ID` goes on with another, and "
+    "`%claude /clear` begins a new one"
+)
+_MODE = "write `--mode MODE`"
+_FORMAT = "write `--format json`, or json-lines"
+_FILES = "settings are in files: `%claude /config` lists them, `%config Claude` holds those of this kernel"
+_STDIN = "a cell has no stdin and stdout of its own; `%%claude --format json-lines` shows each event"
+_SETUP = "Setup hooks are run by the command: `cellwright --init-only` in a terminal"
+_VERBOSE = "`%claude /bug` collects what went wrong, and the command `cellwright --verbose` logs"
+
+_OF_A_COMMAND = {
+    "continue": _CONTINUES,
+    "fork-session": "`%claude /fork` goes on in a copy of the conversation",
+    "session-id": "a session has an id of its own, which `%claude /status` shows",
+    "no-session": "`cellwright.ask(…, session=None)` keeps nothing on disk",
+    "no-session-persistence": "`cellwright.ask(…, session=None)` keeps nothing on disk",
+    "print": "a cell is one prompt, and its answer is shown below it",
+    "help": "`%claude?` shows the options, `%claude /help` the commands",
+    "version": "`%claude /status` shows the version",
+    "permission-mode": _MODE,
+    "dangerously-skip-permissions": "write `--mode bypassPermissions`",
+    "permission-prompts": "write `--on-denied skip`, and nothing is asked",
+    "permission-prompt-tool": "the cell asks you; `cellwright.ask(…, can_use_tool=…)` asks a function",
+    "allowed-tools": "write `--allow RULE`, again for each rule",
+    "allowedTools": "write `--allow RULE`, again for each rule",
+    "disallowed-tools": "write `--deny RULE`, again for each rule",
+    "disallowedTools": "write `--deny RULE`, again for each rule",
+    "max-budget-usd": "write `--budget USD`",
+    "json-schema": "write `--schema NAME`, with the name of a type or a schema in the notebook",
+    "output-format": _FORMAT,
+    "input-format": _STDIN,
+    "include-partial-messages": _STDIN,
+    "replay-user-messages": _STDIN,
+    "settings": _FILES,
+    "setting-sources": _FILES,
+    "bare": _FILES,
+    "safe-mode": _FILES,
+    "strict-mcp-config": "`%claude /mcp` switches servers off",
+    "plugin-dir": "plugins are installed first: `cellwright plugin install FOLDER`",
+    "trust": "the first prompt in a folder asks whether you trust what it brings along",
+    "init": _SETUP,
+    "init-only": _SETUP,
+    "maintenance": _SETUP,
+    "verbose": _VERBOSE,
+    "debug": _VERBOSE,
+}
+
+_LETTERS = {"c": "continue", "d": "debug", "h": "help", "n": "name", "p": "print", "v": "version", "w": "worktree"}
+
 
 def _name(value: str) -> str:
     if not value.isidentifier() or keyword.iskeyword(value):
@@ -89,11 +139,8 @@ def parse_line(line: str, defaults: MagicOptions) -> tuple[MagicOptions, str]:
     rest = line.strip()
     while match := re.match(_OPTION, rest):
         rest = _parse_option(match, rest[match.end() :], given).lstrip()
-    if match := re.match(r"-(\w)(?=\s|$)", rest):
-        from cellwright.kernel.magic.command_flags import why_no_short_flag  # few lines have such a flag
-
-        if why := why_no_short_flag(match[1]):
-            raise _usage(f"-{match[1]} is a flag of the command, not of a cell: {why}.")
+    if (match := re.match(r"-(\w)(?=\s|$)", rest)) and (why := why_no_short_flag(match[1])):
+        raise _usage(f"-{match[1]} is a flag of the command, not of a cell: {why}.")
     from msgspec.structs import replace  # loading the extension needs none
 
     own = {name: value for name, value in given.items() if name in defaults.__struct_fields__}
@@ -110,8 +157,6 @@ def _parse_option(match: re.Match[str], rest: str, given: dict[str, Any]) -> str
     flag = match["name"]
     option = OPTIONS.get(flag)
     if option is None:
-        from cellwright.kernel.magic.command_flags import why_no_option  # few lines have such a flag
-
         if why := why_no_option(flag):
             raise _usage(f"--{flag} is a flag of the command, not of a cell: {why}.")
         raise _usage(f"Option --{flag} was not found.{_similar(flag)}")
@@ -177,7 +222,6 @@ Claude at work in this kernel.
 Cells share one conversation. Claude asks in the cell before it changes anything; Stop (or Ctrl-C) interrupts it.
 `%claude /help` lists the slash commands; `%config Claude` shows and sets the defaults of the options."""
 
-
 _OF_ANNOTATIONS = (
     ast.Expression,
     ast.Name,
@@ -240,3 +284,20 @@ def keep_result(result: Result, options: MagicOptions, namespace: dict[str, Any]
             from IPython.display import display
 
         display(result.value)
+
+
+def why_no_short_flag(letter: str) -> str:
+    """Say what to write in a cell in place of the flag `-letter`; "" for a letter that is no flag."""
+    if letter == "r":
+        return "write `--resume ID`"
+    return why_no_option(_LETTERS[letter]) if letter in _LETTERS else ""
+
+
+def why_no_option(name: str) -> str:
+    """Say what to write in a cell in place of the flag `--name`, or why there is none; "" for a name that is no flag."""
+    if why := _OF_A_COMMAND.get(name):
+        return why
+    from cellwright.terminal.claude_code.flags import FLAGS  # its table has the reasons of all that has no effect
+
+    flag = FLAGS.get(f"--{name}")
+    return "" if flag is None else flag.why

@@ -18,7 +18,7 @@ from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.run.front_end import FrontEnd
-from cellwright.kernel.run.person_wait import wait_for_person
+from cellwright.kernel.run.interrupts import wait_for_person
 from cellwright.model.models import ProviderName
 from cellwright.text import visible_line
 from cellwright.this_process.late_imports import importing

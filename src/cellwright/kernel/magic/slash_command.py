@@ -13,8 +13,7 @@ from cellwright.commands.registry import answer_of, command_of
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput
-from cellwright.kernel.run.cell_run import run_options
-from cellwright.kernel.run.cell_surface import CellSurface
+from cellwright.kernel.run.cell_run import CellSurface, run_options
 from cellwright.terminal.views.plain_view import Unseen
 from cellwright.this_process.late_imports import importing
 

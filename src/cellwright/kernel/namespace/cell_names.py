@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import functools
+import linecache
 import re
 import symtable
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from cellwright.text import lazy_pattern
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 _PYTHON_CELL_MAGICS = ("time", "timeit", "capture", "prun", "python", "python3")
 _CELL_MAGIC = lazy_pattern(r"%%(?P<name>\w+)[^\n]*\n?")
@@ -135,3 +140,22 @@ def _root(node: ast.AST) -> Iterator[str]:
         node = node.value
     if isinstance(node, ast.Name):
         yield node.id
+
+
+def cell_of_file(shell: InteractiveShell, file: str) -> tuple[str, str] | None:
+    """`("Cell", "In[3]")` for the file name of a cell's code; None for a real file."""
+    compiler: Any = shell.compile
+    if hasattr(compiler, "format_code_name"):
+        found: tuple[str, str] | None = compiler.format_code_name(file)
+        return found
+    # IPython 7 knows which files are cells, but not which is which
+    if file not in getattr(linecache, "_ipython_cache", ()):
+        return None
+    history: Any = shell.history_manager
+    codes = list(zip(history.input_hist_raw, history.input_hist_parsed, strict=False))
+    for number in range(len(codes) - 1, 0, -1):
+        raw, parsed = codes[number]
+        # the history has both without the line ends at their ends
+        if any(compiler.get_code_name(each, f"{parsed}\n", number) == file for each in (raw, f"{raw}\n")):
+            return "Cell", f"In[{number}]"
+    return "Cell", "In[?]"

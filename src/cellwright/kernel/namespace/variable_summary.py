@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING, Any
-
-from cellwright.kernel.execute.time_limit import MainThreadLimit, TimeLimitOver
 
 if TYPE_CHECKING:
     from cellwright.kernel.namespace.types.description import Description
@@ -26,6 +28,89 @@ OWN_WORDS = "_repr_claude_"
 MAX_TYPES = ("text/markdown", "text/plain", "text/html")
 
 Summarize = Callable[[str, object], str]
+
+
+class TimeLimitOver(BaseException):
+    """The limit is over. No `Exception`: code that catches all of those must not go on."""
+
+
+class MainThreadLimit:
+    """`with MainThreadLimit() as limit:`, and in it `with limit.seconds(0.5): …`; raises `TimeLimitOver` when that is over.
+
+    The user's own interrupt goes where it always goes. An interrupt that is swallowed comes again every `AGAIN` seconds.
+    """
+
+    AGAIN = 0.2
+
+    def __init__(self) -> None:
+        self._ends: float | None = None
+        self._sent = False
+        self._closed = False
+        self._changed = threading.Condition()
+        self._watcher: threading.Thread | None = None
+        self._before: Any = None
+
+    def __enter__(self) -> MainThreadLimit:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._on_sigint)
+            self._watcher = threading.Thread(target=self._watch, name="cellwright-time-limit", daemon=True)
+            self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._watcher is None:
+            return
+        try:
+            self._ends = None
+            with self._changed:
+                self._closed = True
+                self._changed.notify()
+            self._watcher.join()
+        finally:
+            # a signal that is still on its way is handled in this call, by our handler
+            signal.signal(signal.SIGINT, self._before if self._before is not None else signal.default_int_handler)
+
+    @contextlib.contextmanager
+    def seconds(self, seconds: float) -> Iterator[None]:
+        """The block has so many seconds. Who catches `TimeLimitOver` calls `lift`: it may have come when the block ended."""
+        try:
+            self._ends = time.monotonic() + seconds
+            with self._changed:
+                self._changed.notify()
+            yield
+        finally:
+            self.lift()
+
+    def lift(self) -> None:
+        """There is no limit any more."""
+        self._ends = None
+
+    def _watch(self) -> None:
+        with self._changed:
+            while not self._closed:
+                ends = self._ends
+                if ends is None:
+                    self._changed.wait()
+                elif (left := ends - time.monotonic()) > 0:
+                    self._changed.wait(left)
+                else:
+                    self._sent = True
+                    if sys.platform == "win32":
+                        signal.raise_signal(signal.SIGINT)
+                    else:
+                        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                    # it puts the end off when it arrives
+                    self._changed.wait(self.AGAIN)
+
+    def _on_sigint(self, number: int, frame: FrameType | None) -> None:
+        if self._sent:
+            self._sent = False
+            ends = self._ends
+            if ends is not None and time.monotonic() >= ends:
+                self._ends = time.monotonic() + self.AGAIN
+                raise TimeLimitOver
+        elif callable(self._before):
+            self._before(number, frame)
 
 
 def line(name: str, value: object) -> str:
@@ -88,8 +173,8 @@ def _type(value: object) -> str:
 
 
 def _head(name: str, value: object, found: Description) -> str:
+    from cellwright.kernel.namespace.types.describe import is_secret
     from cellwright.kernel.namespace.types.description import bytes_in_words
-    from cellwright.kernel.namespace.types.plain_values import is_secret
 
     parts = [part for part in (found.shape, bytes_in_words(found.memory) if found.memory else "") if part]
     about = f"{found.type} ({', '.join(parts)})" if parts else found.type

@@ -207,7 +207,7 @@ class _Request(Struct, frozen=True):
 
     def answer(self) -> ToolResult:
         """Return what the tool gives back. Raises ToolError."""
-        from cellwright.kernel.namespace.types.plain_values import shows_secrets  # most runs look at no variable
+        from cellwright.kernel.namespace.types.describe import shows_secrets  # most runs look at no variable
 
         running, shown = agent_code_running.set(True), shows_secrets.set(not self.redacts)
         try:

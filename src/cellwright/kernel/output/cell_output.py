@@ -35,7 +35,7 @@ from cellwright.events import Event, Notice, Steered, ToolEnd
 from cellwright.kernel.output.code_displays import CodeDisplay, CodeDisplays, kept_displays
 from cellwright.kernel.output.later_pages import LaterPages, RunPages
 from cellwright.kernel.output.op_log import OpLog
-from cellwright.kernel.output.op_sender import OpSender
+from cellwright.kernel.output.op_sender import OpSender, RedrawThrottle
 from cellwright.kernel.output.protocol import (
     AckMessage,
     AnswerMessage,
@@ -52,11 +52,10 @@ from cellwright.kernel.output.protocol import (
     WithdrawMessage,
     read_message,
 )
-from cellwright.kernel.output.redraw_throttle import RedrawThrottle
 from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION, CleanEach, cleaned, saved_transcripts
 from cellwright.kernel.output.transcript_ops import QUIET_OPS
-from cellwright.kernel.pages.page_secret import knows_secret
+from cellwright.kernel.pages.comm import knows_secret
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interrupt_main_thread, needs_pump
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, Questions

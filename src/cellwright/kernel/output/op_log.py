@@ -28,9 +28,8 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.kernel.output.agent_ops import drawn_of
 from cellwright.kernel.output.protocol import Op
-from cellwright.kernel.output.transcript_ops import TranscriptOps, displayed
+from cellwright.kernel.output.transcript_ops import TranscriptOps, displayed, drawn_of
 from cellwright.telemetry.run_state import MAX_PIECES, as_kept
 from cellwright.telemetry.view_limits import DRAWN
 

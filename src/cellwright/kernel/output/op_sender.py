@@ -2,11 +2,13 @@
 
 A kernel message costs some 80 µs and an envelope of half a kilobyte, so what comes in quick succession goes out
 together: at once after a pause, then at most 20 messages a second, only what is new. A page that says that it is there
-is sent whatever it lacks, also what went out before it could hear: so a flood waits for that, for a moment.
+is sent whatever it lacks, also what went out before it could hear: so a flood waits for that, for a moment. What no
+widget shows is drawn anew from time to time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import threading
 import time
@@ -25,6 +27,9 @@ SECONDS_FOR_FIRST_PAGE = 0.5
 
 SECONDS_FOR_SENDING = 0.0001
 """Left to ipykernel's thread that sends: while this one works on, it would wait 5 ms (`sys.getswitchinterval`)."""
+
+RENEW_SECONDS = 1.0
+"""The time between two renewals."""
 
 
 class OpSender(OpReader):
@@ -124,3 +129,41 @@ class OpSender(OpReader):
         message: OpsMessage = {"type": "ops", "first": first, "now": time.time(), "ops": ops}
         self._context.copy().run(send, message)
         time.sleep(SECONDS_FOR_SENDING)
+
+
+class RedrawThrottle:
+    """Calls `show` on `loop`, from time to time, after `soon` was called; `first` seconds pass before the first time.
+
+    A long answer is renewed less often: it may not cost more than a tenth of the time. From any thread.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, show: Callable[[], None], first: float = RENEW_SECONDS) -> None:
+        self._loop = loop
+        self._show = show
+        self._pause = first
+        self._is_due = False
+        self._stopped = False
+        self._showing = threading.Lock()
+
+    def soon(self) -> None:
+        """Something is to be shown that is not yet."""
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon_threadsafe(self._loop.call_later, self._pause, self._renew)
+
+    def now(self, show: Callable[[], None]) -> None:
+        """Call `show` unless it has been stopped, and never together with another."""
+        with self._showing:
+            if not self._stopped:
+                show()
+
+    def stop(self) -> None:
+        """Show nothing from now on; what is being shown is waited for."""
+        with self._showing:
+            self._stopped = True
+
+    def _renew(self) -> None:
+        self._is_due = False
+        began = time.monotonic()
+        self.now(self._show)
+        self._pause = max(RENEW_SECONDS, 10 * (time.monotonic() - began))

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
 from cellwright.conversation.user_answers import Scope
 from cellwright.events import SteerHow
-from cellwright.kernel.pages.page_secret import secret_in
+from cellwright.kernel.pages.comm import secret_in
 
 Op = dict[str, Any]
 """One transcript operation: `op` names it, the other fields are the page's."""

@@ -14,10 +14,18 @@ from msgspec import Struct, field
 
 from cellwright.agent.calls.written_tools import access_of
 from cellwright.events import Event, TodosChanged, ToolEnd, ToolStart
-from cellwright.kernel.output.agent_ops import agent_line_op, agent_op, agent_state_op
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.saved_markdown import RemainingChars, left_out
-from cellwright.kernel.output.transcript_ops import QUIET_OPS, call_op, ops_of, retry_op, turn_op
+from cellwright.kernel.output.transcript_ops import (
+    QUIET_OPS,
+    agent_line_op,
+    agent_op,
+    agent_state_op,
+    call_op,
+    ops_of,
+    retry_op,
+    turn_op,
+)
 from cellwright.telemetry.run_state import (
     AgentCard,
     CallItem,

@@ -1,26 +1,43 @@
-"""One comm to a page of the browser, or to the server: large messages in pieces, requests and their replies.
+"""One comm to a page of the browser, or to the server: large messages in pieces, requests and their replies, the secret.
 
 It is the common ground of pages.py and chat/connections.py. The params of a request are read so that it is said what
 is wrong with them.
+
+A page makes a secret up before anything else happens on a comm, and says it in its first message there. That goes to
+the kernel alone: unlike what the kernel sends, it reaches no other client, no output and no file. From then on only
+messages with the secret count as the page's. Scripts in a notebook's output can send on the same comm, since front
+ends let them find widgets and their channels; they can neither answer a question with it nor steer a run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import hmac
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
 from cellwright.kernel.pages.kernel_comms import comm_manager, isolate_from_shell
-from cellwright.kernel.pages.page_secret import knows_secret, secret_in
+
+MIN_SECRET_CHARS = 16
 
 logger = logging.getLogger(__name__)
 
-
 PROTOCOL = 1
 """The version of the chat protocol, which both sides say first."""
+
+
+def secret_in(message: object) -> str:
+    """The secret that `message` says; empty where it says none, or one that could be guessed."""
+    secret = message.get("secret") if isinstance(message, Mapping) else None
+    return secret if isinstance(secret, str) and len(secret) >= MIN_SECRET_CHARS else ""
+
+
+def knows_secret(message: object, secret: str) -> bool:
+    """Return whether `message` may be the page's with this `secret`; a page that has said none is taken at its word."""
+    return not secret or hmac.compare_digest(secret_in(message).encode(), secret.encode())
 
 
 class PageError(Exception):

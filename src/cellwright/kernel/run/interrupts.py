@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import signal
 import socket
 import sys
@@ -23,9 +24,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from cellwright.agent.thread import TICK_SECONDS
+from cellwright.errors import log_fault
 
 SECONDS_FOR_CLEAN_UP = 1.0
 """An interrupt that comes sooner after the first is the same one: what is being cleaned up must not be cut off."""
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+"""A file, a keyring or a list of pages answers within milliseconds; a person does not notice the rest."""
 
 
 def interrupt_main_thread() -> None:
@@ -160,8 +167,6 @@ class Interrupts:
 
 _entered: list[Interrupts] = []
 # those of the main thread, the innermost last
-
-
 _COMM_TYPES = frozenset({"comm_open", "comm_msg", "comm_close"})
 _DELIMITER = b"<IDS|MSG>"
 
@@ -206,3 +211,31 @@ def _message_type(args: Any) -> str:
     # after the delimiter: signature, header, parent header, metadata, content
     header = frames[frames.index(_DELIMITER) + 2]
     return str(json.loads(header).get("msg_type", ""))
+
+
+def wait_for_person(ask: Callable[[], str], is_over: Callable[[], bool]) -> str | None:
+    """The text that `ask` returns, typed by a person; None if `is_over` first. Raises `KeyboardInterrupt` and `EOFError`.
+
+    `is_over` is called again and again, on a thread of its own.
+    """
+    wait, answered = EndableWait(), threading.Event()
+
+    def look() -> None:
+        while not answered.wait(LOOK_SECONDS):
+            try:
+                if is_over():
+                    wait.end()
+                    return
+            except Exception:  # noqa: BLE001  what is looked at may be broken just now: the person still has the field
+                log_fault(logger, "it could not be found out whether a question is over")
+
+    threading.Thread(target=look, name="cellwright-person-wait", daemon=True).start()
+    try:
+        with wait.entered():
+            return ask()
+    except KeyboardInterrupt:
+        if wait.ended:
+            return None
+        raise
+    finally:
+        answered.set()

@@ -28,8 +28,7 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.user_answers import allowed, answered, denied, unanswered_in_time
 from cellwright.events import AnsweredBy
 from cellwright.kernel.output.protocol import AnswerMessage
-from cellwright.kernel.run.interrupts import EndableWait
-from cellwright.kernel.run.person_wait import LOOK_SECONDS
+from cellwright.kernel.run.interrupts import LOOK_SECONDS, EndableWait
 from cellwright.terminal.views.look import DEFAULT_LOOK, Look
 from cellwright.text import visible_line
 

@@ -22,8 +22,14 @@ from cellwright.kernel.chat.conversation_log import TurnCount
 from cellwright.kernel.magic.option_parser import DEFAULT_FILE
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.run.notebook_trust import NotebookTrust, notebook_of
-from cellwright.kernel.run.recorded_run import FILE, RecordedRun, RequestedTurn
-from cellwright.kernel.run.saved_answers import AnswerQuestion, SavedAnswers, UntrustedAnswers
+from cellwright.kernel.run.recorded_run import (
+    FILE,
+    AnswerQuestion,
+    RecordedRun,
+    RequestedTurn,
+    SavedAnswers,
+    UntrustedAnswers,
+)
 from cellwright.text import visible_line
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """The server as a page of its kernels: notebooks that nobody has open in a browser.
 
-Start with `notebooks.py`; `shared_cells.py` works on the shared document of jupyter-collaboration, where there is
-one.
+Start with `notebooks.py`, which works on the shared document of jupyter-collaboration where there is one.
 
 Not here: the pages' side in a browser (`labextension`).
 """

@@ -16,12 +16,10 @@ from msgspec import Struct, field
 
 from cellwright.agent.spending.run_spending import SMALLEST_ANSWER
 from cellwright.model.pricing import US_ONLY_FACTOR, cost_usd, worst_case_usd
-from cellwright.server.proxy.limits import ProxyLimits, Traffic
-from cellwright.server.proxy.refusal import Refusal, forbidden, over_budget
+from cellwright.server.proxy.limits import ProxyLimits, Refusal, Traffic, forbidden, over_budget
 from cellwright.server.proxy.request_rules import CheckedRequest
-from cellwright.server.proxy.spending_ledger import SpendingLedger, Spent
+from cellwright.server.proxy.spending_ledger import EgressLog, SpendingLedger, Spent, UsageReader
 from cellwright.server.proxy.upstream import STALL_SECONDS, Upstream
-from cellwright.server.proxy.usage import EgressLog, UsageReader
 from cellwright.text import dollars
 
 logger = logging.getLogger(__name__)

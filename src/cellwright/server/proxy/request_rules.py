@@ -14,8 +14,7 @@ from typing import Any, Literal, NoReturn
 from msgspec import Struct
 
 from cellwright.model.models import is_among, limits
-from cellwright.server.proxy.limits import ProxyLimits
-from cellwright.server.proxy.refusal import Refusal, forbidden
+from cellwright.server.proxy.limits import ProxyLimits, Refusal, forbidden
 from cellwright.text import lazy_pattern
 
 Kind = Literal["messages", "count_tokens", "models", "model"]

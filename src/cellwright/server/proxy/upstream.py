@@ -16,7 +16,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.deferred_tools import is_anthropics_address
 from cellwright.model.retry import RequestFailed
 from cellwright.model.transports.transport import API_VERSION, DEFAULT_BASE_URL, HttpClient, LoopClients, http_client
-from cellwright.server.proxy.refusal import Refusal
+from cellwright.server.proxy.limits import Refusal
 
 STALL_SECONDS = 600.0
 """The time the API may be silent, as the SDK has it; it sends pings meanwhile."""

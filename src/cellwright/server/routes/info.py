@@ -12,8 +12,7 @@ from msgspec.structs import asdict
 from tornado.web import authenticated
 
 from cellwright.server.listed_models import ListedModels
-from cellwright.server.routes.base_handler import CellwrightRoute, may_read
-from cellwright.server.routes.request_body import description
+from cellwright.server.routes.base_handler import CellwrightRoute, description, may_read
 from cellwright.server.runs.own_kernels import folder_below, server_root
 from cellwright.server.runs.runs import ClientRuns
 from cellwright.version import VERSION

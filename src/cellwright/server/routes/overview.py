@@ -6,7 +6,7 @@ from typing import Any
 
 from tornado.web import authenticated
 
-from cellwright.server.overview.overview import SessionsOverview
+from cellwright.server.overview import SessionsOverview
 from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, may_read, may_use_kernels
 from cellwright.server.runs.runs import ClientRuns
 

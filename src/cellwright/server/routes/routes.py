@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cellwright.server.listed_models import ListedModels
-from cellwright.server.overview.overview import SessionsOverview
+from cellwright.server.overview import SessionsOverview
 from cellwright.server.routes.base_handler import CellwrightRoute, NoSuchRoute
 from cellwright.server.routes.credentials import CloudRoute, DemoRoute, KeyRoute
 from cellwright.server.routes.info import (

@@ -19,8 +19,7 @@ import msgspec
 from cellwright.kernel.branches.bounds import BranchBounds
 from cellwright.kernel.branches.forked.descriptors import cut_descriptors
 from cellwright.kernel.branches.forked.outlet import Outlet
-from cellwright.kernel.branches.forked.resets import end_with_parent
-from cellwright.kernel.branches.forked.shell_resets import report_errors
+from cellwright.kernel.branches.forked.resets import end_with_parent, report_errors
 from cellwright.kernel.branches.messages import Answered, Done, Ready, Stream, receive, send
 from cellwright.sandbox.paths import below
 from cellwright.sandbox.resolved_bounds import Bounds

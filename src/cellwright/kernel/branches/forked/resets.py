@@ -1,28 +1,376 @@
-"""The steps that a forked process takes before it may live, in their order; each names what was seen without it."""
+"""The steps that a forked process takes before it may live, in their order; each names what was seen without it.
+
+Secrets that the memory holds are overwritten as far as they are found before Claude's code can look: those that Python's
+objects and the environment hold. Not found are copies in large blocks of memory, parts of a secret, and a secret in
+another encoding.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import builtins
+import concurrent.futures
+import contextlib
 import ctypes
+import getpass
+import io
+import logging
+import mmap
 import os
+import queue
+import re
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
 
 from cellwright.kernel.branches.forked.descriptors import cut_descriptors, make_maps_private
-from cellwright.kernel.branches.forked.library_resets import renew_libraries
-from cellwright.kernel.branches.forked.outlet import Outlet
-from cellwright.kernel.branches.forked.secrets import overwrite_in_memory
-from cellwright.kernel.branches.forked.shell_resets import renew_files, renew_loop, renew_shell, renew_streams
+from cellwright.kernel.branches.forked.outlet import Outlet, OutletStream
+from cellwright.kernel.branches.messages import Cleared, Failed, Shown
+from cellwright.kernel.execute.traceback import short_traceback
+from cellwright.kernel.namespace.cell_names import cell_of_file
+from cellwright.redaction.redaction import secret_values
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+LARGEST_MAP = 64 * 2**20
+"""The size in bytes above which a block of memory is an array's: all that Python's own objects use is smaller."""
+
+MOST_LOOKED_AT = 256 * 2**20
+"""Bytes in all; a hundred arrays of a few megabytes would take a second."""
+
+LEAST_BYTES = 12
+"""The length below which a text may stand in memory by chance, and something else breaks when it is overwritten."""
+
+NO_INPUT = (
+    "input() cannot ask here: this code runs in a copy of the kernel. Put the value into the code; "
+    "what only the user knows, ask in your answer."
+)
+
+_STEP_SECONDS = 0.1
+_MESSAGE_CHARS = 2_000
+
+_kept: list[object] = []
+
 _libc: ctypes.CDLL
+
+
+def secrets_of(environ: Mapping[str, str], others: Iterable[str | bytes] = ()) -> list[bytes]:
+    """The secrets of `environ` and `others` (a key of the Messages API, the kernel's own), as they stand in memory."""
+    found = (*secret_values(environ).values(), *others)
+    return [each.encode("utf-8", "surrogateescape") if isinstance(each, str) else each for each in found]
+
+
+def overwrite_in_memory(needles: Iterable[bytes]) -> int:
+    """Overwrite each copy of `needles` in the memory of this process, theirs included; return their number.
+
+    The process must have no other thread. Whatever still uses one of them has asterisks from now on.
+    """
+    sought = {bytes(needle) for needle in needles if len(needle) >= LEAST_BYTES}
+    if not sought:
+        return 0
+    libc = ctypes.CDLL(None)
+    libc.memmem.restype = ctypes.c_void_p
+    libc.memmem.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t)
+    # what is sought for must outlast the first copy that is found: it is kept where nothing is overwritten before the end
+    sizes = [len(needle) for needle in sought]
+    kept = mmap.mmap(-1, sum(sizes), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    kept.write(b"".join(sought))
+    view = (ctypes.c_char * len(kept)).from_buffer(kept)
+    first = ctypes.addressof(view)
+    places = [(first + sum(sizes[:index]), size) for index, size in enumerate(sizes)]
+    last = first + _whole_pages(len(kept))
+    # the system may have laid it into a larger block of the same kind
+    blocks = [part for begin, end in _blocks() for part in ((begin, min(end, first)), (max(begin, last), end))]
+    count = 0
+    for begin, end in blocks:
+        for needle, size in places:
+            at = begin
+            while at < end and (found := libc.memmem(at, end - at, needle, size)):
+                ctypes.memset(found, ord("*"), size)
+                count += 1
+                at = found + size
+    ctypes.memset(first, 0, len(kept))
+    return count
+
+
+def _blocks() -> Iterator[tuple[int, int]]:
+    """The parts of memory, by their first and last address, that hold what Python makes: private, written, of no file.
+
+    The smallest blocks come first, and as many as `MOST_LOOKED_AT` allows.
+    """
+    found = []
+    for line in Path("/proc/self/maps").read_text("utf-8", "surrogateescape").splitlines():
+        addresses, access, *rest = line.split(None, 5)
+        begin, end = (int(address, 16) for address in addresses.split("-"))
+        of_no_file = len(rest) < 4 or rest[3] == "[heap]" or rest[3].startswith(("[stack", "[anon"))
+        if access.startswith("rw") and access.endswith("p") and of_no_file and end - begin <= LARGEST_MAP:
+            found.append((end - begin, begin))
+    left = MOST_LOOKED_AT
+    for size, begin in sorted(found):
+        for part in _written(begin, begin + size):
+            left -= part[1] - part[0]
+            yield part
+        if left < 0:
+            return
+
+
+def _written(begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of a block that hold anything. The rest, most of each thread's stack, would be made by reading it."""
+    with open("/proc/self/pagemap", "rb", buffering=0) as pages:  # noqa: PTH123 - for each of many blocks
+        entries = os.pread(pages.fileno(), (end - begin) // mmap.PAGESIZE * 8, begin // mmap.PAGESIZE * 8)
+    if len(entries) * mmap.PAGESIZE != (end - begin) * 8:  # it grew meanwhile, or the system does not say
+        yield begin, end
+        return
+    # the highest byte of each entry begins with the bits for a page in memory and one that was moved out
+    for run in re.finditer(rb"[\x40-\xff]+", entries[7::8]):
+        yield begin + run.start() * mmap.PAGESIZE, begin + run.end() * mmap.PAGESIZE
+
+
+def _whole_pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def renew_loop() -> None:
+    """A new event loop. The kernel's counts as running, and its epoll instance is the kernel's: it is not closed either."""
+    asyncio._set_running_loop(None)
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    helpers: Any = sys.modules.get("IPython.core.async_helpers")
+    if helpers is not None:
+        # IPython keeps the loop of top-level await in one of two places
+        if hasattr(helpers, "_asyncio_event_loop"):
+            helpers._asyncio_event_loop = None
+        helpers.get_asyncio_loop.__dict__.pop("loop", None)
+
+
+def renew_streams(outlet: Outlet) -> None:
+    """New streams, also inside the kernel's: logging handlers and progress bars hold those.
+
+    Left as they are, ipykernel sends what a child prints to the kernel's cell, through a pipe that it has for that.
+    """
+    for name in ("stdout", "stderr"):
+        new = OutletStream(outlet, name)
+        old = getattr(sys, name)
+        setattr(sys, name, new)
+        for stream in (old, getattr(sys, f"__{name}__")):
+            if isinstance(stream, io.TextIOWrapper):
+                _empty(stream)
+            elif hasattr(stream, "pub_thread"):  # ipykernel's
+                stream.write, stream.flush, stream._flush = new.write, new.flush, new.flush
+                stream._buffer_lock = threading.RLock()
+                stream._buffers.clear()
+                stream.echo = None
+        setattr(sys, f"__{name}__", new)
+    sys.stdin = io.StringIO()
+
+
+def renew_files(namespace: dict[str, Any]) -> None:
+    """A new lock and an empty buffer for files that may be in use, and logging's files closed off.
+
+    Another thread may have held the lock of a BufferedWriter in C (only `logging` renews its own): 6 to 10 % of children
+    hung in `flush` without this. What is in the buffer is the kernel's to write.
+    """
+    for handler in _handlers():
+        stream = getattr(handler, "stream", None)
+        if isinstance(stream, io.TextIOWrapper):
+            _empty(stream)
+            # its descriptor takes no writes, and every record would print "--- Logging error ---"
+            with contextlib.suppress(OSError, ValueError):
+                null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+                os.dup2(null, stream.fileno(), inheritable=False)
+                os.close(null)
+    for value in list(namespace.values()):
+        if isinstance(value, (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)):
+            _empty(value)
+
+
+def _empty(file: Any) -> None:
+    buffer = getattr(file, "buffer", file)
+    with contextlib.suppress(ValueError, AttributeError, OSError):  # closed, or made of something else
+        buffer.__init__(buffer.raw)
+
+
+def _handlers() -> Iterator[logging.Handler]:
+    loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
+    for logger in loggers:
+        yield from getattr(logger, "handlers", ())
+
+
+class BranchDisplayHook(DisplayHook):
+    """Sends the value of a cell."""
+
+    outlet: Outlet
+
+    def write_output_prompt(self) -> None:
+        """There is none: the number would be the user's next cell's."""
+
+    def write_format_data(self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None) -> None:
+        self.outlet.emit(Shown(_plain(format_dict), _plain(md_dict or {}), result=True))
+
+    def finish_displayhook(self) -> None:
+        self._is_active = False
+
+
+class BranchDisplayPublisher(DisplayPublisher):
+    """Sends what is displayed."""
+
+    outlet: Outlet
+
+    def publish(
+        self,
+        data: dict[str, Any],
+        metadata: dict[str, Any] | None = None,
+        *_source: object,
+        transient: dict[str, Any] | None = None,
+        update: bool = False,
+        **_more: object,
+    ) -> None:
+        display_id = str((transient or {}).get("display_id", ""))
+        self.outlet.emit(Shown(_plain(data), _plain(metadata or {}), display_id, update))
+
+    def clear_output(self, wait: bool = False) -> None:
+        self.outlet.emit(Cleared(wait))
+
+
+def _plain(bundle: dict[str, Any]) -> dict[str, Any]:
+    """A mimebundle as JSON: pictures as base64, and what JSON does not know as text."""
+    return {str(key): msgspec.to_builtins(value, enc_hook=str, str_keys=True) for key, value in bundle.items()}
+
+
+def renew_shell(shell: InteractiveShell, outlet: Outlet) -> None:
+    """Have IPython show by `outlet`, keep no history, ask nobody, and call nothing of ours or of the user's front ends."""
+    hook, publisher = BranchDisplayHook(shell=shell), BranchDisplayPublisher(shell=shell)
+    hook.outlet = publisher.outlet = outlet
+    shell.displayhook = shell.display_trap.hook = sys.displayhook = hook
+    shell.display_pub = publisher
+    patched: Any = shell
+    patched.system = _system(shell, outlet)
+    patched.ask_exit = lambda: None
+    if shell.history_manager is not None:
+        shell.history_manager.enabled = False
+    for callbacks in shell.events.callbacks.values():
+        callbacks[:] = [callback for callback in callbacks if getattr(callback, "__name__", "") == "flush_figures"]
+    kernel: Any = getattr(shell, "kernel", None)
+    if kernel is not None:
+        kernel.session.send = kernel.iopub_thread.send_multipart = kernel.iopub_thread.schedule = _nothing
+        kernel.raw_input = kernel.getpass = _refuse_input
+    builtins.input = getpass.getpass = _refuse_input
+
+
+def _nothing(*_arguments: object, **_named: object) -> None:
+    return None
+
+
+def _refuse_input(*_arguments: object, **_named: object) -> str:
+    raise EOFError(NO_INPUT)
+
+
+def report_errors(shell: InteractiveShell, outlet: Outlet, files: Mapping[str, str]) -> None:
+    """Have errors sent as the tool `Python` gives them to Claude; `files` names the files of the code of calls."""
+
+    def name_of(file: str) -> str | None:
+        if (named := files.get(file)) is not None:
+            return named
+        cell = cell_of_file(shell, file)
+        return " ".join(cell) if cell is not None else None
+
+    def show(exc_tuple: Any = None, *_arguments: object, **_named: object) -> None:
+        # `showsyntaxerror` takes a file name first
+        error = exc_tuple[1] if isinstance(exc_tuple, tuple) else sys.exc_info()[1]
+        if error is not None:
+            said = ""
+            with contextlib.suppress(Exception):  # a class of the user's or of Claude's says what it likes
+                said = str(error)[:_MESSAGE_CHARS]
+            outlet.emit(Failed(type(error).__name__, said, [short_traceback(error, name_of)]))
+
+    patched: Any = shell
+    patched.showtraceback = patched.showsyntaxerror = show
+
+
+def _system(shell: InteractiveShell, outlet: Outlet) -> Callable[[str], None]:
+    """`!command`: IPython's own wants a pseudo-terminal, which a branch can't open. Its output is sent as it comes."""
+
+    def system(command: str) -> None:
+        command = shell.var_expand(command, depth=1)
+        outlet.flush()
+        process = subprocess.Popen(command, shell=True, executable="/bin/sh")
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    code = process.wait(_STEP_SECONDS)
+                    break
+                outlet.drain_files()
+        except KeyboardInterrupt:
+            process.kill()
+            code = process.wait()
+        outlet.drain_files()
+        shell.user_ns["_exit_code"] = code
+
+    return system
+
+
+# what would write to the kernel's pipes when it is collected
+def renew_libraries() -> None:
+    """Forget workers that are the kernel's, and have thread pools start theirs anew."""
+    _forget_loky()
+    _forget_multiprocessing()
+    _renew_thread_pools()
+
+
+def _forget_loky() -> None:
+    # its executor wrote to the kernel's wakeup pipe from a callback
+    reusable: Any = sys.modules.get("joblib.externals.loky.reusable_executor")
+    if reusable is not None:
+        _kept.append(reusable._executor)
+        reusable._executor = None
+    # without semaphores, which need /dev/shm, joblib works in sequence
+    for name in ("_multiprocessing_helpers", "parallel", "_parallel_backends", "pool"):
+        module: Any = sys.modules.get(f"joblib.{name}")
+        if module is not None and hasattr(module, "mp"):
+            module.mp = None
+
+
+def _forget_multiprocessing() -> None:
+    process: Any = sys.modules.get("multiprocessing.process")
+    if process is not None:
+        process._children.clear()
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        _kept.append(dict(util._finalizer_registry))
+        util._finalizer_registry.clear()
+    tracker: Any = sys.modules.get("multiprocessing.resource_tracker")
+    if tracker is not None:
+        tracker._resource_tracker._fd = tracker._resource_tracker._pid = None
+
+
+def _renew_thread_pools() -> None:
+    pool: Any = concurrent.futures.ThreadPoolExecutor
+    submit = pool.submit
+
+    def renewing(self: Any, /, *arguments: Any, **named: Any) -> Any:
+        if self._threads and not any(thread.is_alive() for thread in self._threads):
+            _kept.append(self._work_queue)
+            self._threads = set()
+            self._work_queue = queue.SimpleQueue()
+            self._idle_semaphore = threading.Semaphore(0)
+            self._shutdown_lock = threading.Lock()
+        return submit(self, *arguments, **named)
+
+    pool.submit = renewing
+
+
 if sys.platform != "win32":
     _libc = ctypes.CDLL(None, use_errno=True)
+
+
 _DEATH_SIGNAL = 1
 
 

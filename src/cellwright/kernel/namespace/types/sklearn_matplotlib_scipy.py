@@ -6,10 +6,9 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from cellwright.kernel.namespace.types.arrays import shape_words
+from cellwright.kernel.namespace.types.describe import attribute_lines, brief, named
 from cellwright.kernel.namespace.types.description import Description, is_of, own_vars, short_name, type_name
-from cellwright.kernel.namespace.types.numpy import shape_words
-from cellwright.kernel.namespace.types.objects import attribute_lines
-from cellwright.kernel.namespace.types.plain_values import brief, named
 from cellwright.text import counted
 
 
