@@ -144,9 +144,8 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     from cellwright.sessions.session import Session
     from cellwright.tools.code.edit_symbol import edit_symbol_tool
     from cellwright.tools.files.apply_patch import apply_patch_tool
-    from cellwright.tools.files.edit import edit_tool
+    from cellwright.tools.files.edit import edit_tool, multi_edit_tool
     from cellwright.tools.files.file_state import FileState
-    from cellwright.tools.files.multi_edit import multi_edit_tool
     from cellwright.tools.files.read import read_tool
     from cellwright.tools.files.write import write_tool
     from cellwright.tools.shell.bash import bash_tool

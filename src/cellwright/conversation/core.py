@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from cellwright.conversation.kernel_copies import KernelParts
     from cellwright.doctor.check import Check
     from cellwright.tools.agent import StartAgent
-    from cellwright.tools.shell.task_stop import StopAgent
+    from cellwright.tools.shell.background import StopAgent
     from cellwright.tools.skill import LoadSkill
 
 

@@ -9,8 +9,8 @@ from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.text import visible_line
+from cellwright.tools.code.navigation.index_processes import ProjectEmbedding
 from cellwright.tools.code.navigation.project_code import ProjectCode, project_code
-from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding
 
 INDEX = "[rebuild|embed]"
 USAGE = (

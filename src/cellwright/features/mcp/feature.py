@@ -143,7 +143,7 @@ class McpServers(ServerConnections, Feature):
         if connection is None:
             return ""  # it only looked like one
         try:
-            from cellwright.tools.mcp.resources import resource_content
+            from cellwright.tools.mcp.tools import resource_content
 
             blocks = await resource_content(connection, uri)
         except ToolError as error:

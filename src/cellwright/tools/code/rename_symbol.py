@@ -41,8 +41,7 @@ from cellwright.tools.code.navigation.find_references import files_using
 from cellwright.tools.code.navigation.project_code import ProjectCode, short
 from cellwright.tools.files.changes import FilesOutput, in_thread
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.patching.patch_plan import file_on_disk
-from cellwright.tools.files.patching.patched_files import PatchedFiles, patched_files
+from cellwright.tools.files.patched_files import PatchedFiles, file_on_disk, patched_files
 from cellwright.tools.files.replace import EDITED_BYTES
 from cellwright.tools.inputs import HERE, SYMBOL_NAMES
 from cellwright.tools.paths import file_errors, real_path
