@@ -37,7 +37,7 @@ sandbox/mounts/staged_changes.py sessions/project_writes.py features/preview/cha
 
 OUR_STATE = """
 agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journal.py
-codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/support/doctor.py
+codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/doctor.py
 config/credentials/stored_key.py config/plugins/files.py config/plugins/install.py
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
 config/trust/trust_store.py features/agents/subagents.py

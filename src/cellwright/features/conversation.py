@@ -20,8 +20,7 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.protocol import HookResult
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.conversation.core import Core, Host
-from cellwright.conversation.feature import checked
-from cellwright.conversation.observers import Observers
+from cellwright.conversation.feature import Observers, checked
 from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions

@@ -19,9 +19,9 @@ from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay
 from cellwright.agent.recording.replay_drift import check_drift
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult
-from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.replayed_edits import ReplayedEdits
 from cellwright.conversation.runs.run import EventBus
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.errors import ToolError
 from cellwright.events import Event, ToolEnd
 from cellwright.model.anthropic import connect

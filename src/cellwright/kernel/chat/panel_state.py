@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.user_choices import leave_other_modes
+from cellwright.conversation.runs.run_queue import leave_other_modes
 from cellwright.errors import CellwrightError
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.overview import Overview, overview_or_none

@@ -20,7 +20,7 @@ from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, 
 from cellwright.agent.thread import CallerJobs
 from cellwright.config.settings.option_table import CONTEXTS, OPTIONS, How, Option
 from cellwright.conversation.feature import without_secrets
-from cellwright.conversation.prompts.mentions import Mention, find_mentions, together
+from cellwright.conversation.mentions import Mention, find_mentions, together
 from cellwright.conversation.runs.kinds import CellAction
 from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.errors import CellwrightError, ErrorCode, ToolError

@@ -8,7 +8,7 @@ from typing import Any
 from cellwright.agent.calls.written_tools import name_with
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
 from cellwright.conversation.feature import without_secrets
-from cellwright.conversation.prompts.mentions import (
+from cellwright.conversation.mentions import (
     AttachedMention,
     Mention,
     attachment,

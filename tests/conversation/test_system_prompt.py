@@ -9,7 +9,7 @@ import pytest
 
 from cellwright.agent.context.context_usage import prompt_sections
 from cellwright.agent.tool import tool
-from cellwright.conversation.prompts.system_prompt import system_blocks, system_sections
+from cellwright.conversation.system_prompt import system_blocks, system_sections
 from cellwright.sessions.transcripts.transcript_file import encode_json
 from cellwright.testing import MessagesServer, say, think, turn, use
 from declared_tools import declared

@@ -1,4 +1,4 @@
-"""FindReferences: where a name is used, and how. It only reads.
+"""FindDefinitions and FindReferences: where a name is defined, and where and how it is used. They only read.
 
 The index says which files may hold the name, ripgrep which of them do, and the syntax tree what each place is.
 """
@@ -15,14 +15,14 @@ from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
-from cellwright.codebase.index_reader import IndexedFile
+from cellwright.codebase.index_reader import IndexedFile, IndexedSymbol
 from cellwright.codebase.parsing.references import references_in
 from cellwright.codebase.parsing.source_file import SourceText, language_of
-from cellwright.tools.code.navigation.find_definitions import Within
 from cellwright.tools.code.navigation.project_code import (
     LIMITS,
     RG_SECONDS,
     CodeOutput,
+    CodeRow,
     ProjectCode,
     code_row,
     joined,
@@ -32,15 +32,89 @@ from cellwright.tools.code.navigation.project_code import (
 from cellwright.tools.inputs import HERE, SYMBOL_NAMES, in_folder
 from cellwright.tools.search.ripgrep import NO_VERSION_CONTROL, relative_path, run_ripgrep, search_program
 
+DEFINITIONS_DESCRIPTION = """\
+Find where functions, classes, methods, types and constants are defined, by name: `name`, `Class.method`, `module.name` or \
+`prefix*`; in a kernel also what its cells alone have defined. Faster and more exact than Grep for a definition."""
+
+Symbol = Annotated[str, Meta(min_length=1, pattern=r"^[^\s\x00]+$", description="`name`, `Class.method` or `prefix*`.")]
+Within = Annotated[str, Meta(min_length=1, description="Only in this file or folder.")]
+
 MAX_NAMED_FILES = 4_000
 """More files than this are not named to rg one by one: it looks through all there are."""
 
-DESCRIPTION = """\
+REFERENCES_DESCRIPTION = """\
 Find where a name is used, by name alone: calls, imports, writes and reads, each with its line; comments and strings are \
 left out. Methods of the same name are not distinguished."""
 
 Kind = Literal["any", "definition", "call", "import", "write", "read", "text"]
 _DOCUMENTS = frozenset({"Markdown", "text", ""})
+
+
+class FindDefinitionsInput(ToolInput):
+    """The input of FindDefinitions."""
+
+    aliases: ClassVar = SYMBOL_NAMES
+    symbol: Symbol
+    path: Within = HERE
+    limit: Annotated[int, Meta(ge=1, le=200, description="Rows at most.")] = 30
+
+
+def find_definitions_tool(code: ProjectCode) -> Tool:
+    """FindDefinitions, for the code of one project."""
+
+    @tool(
+        name="FindDefinitions",
+        other_names=(
+            "find_definition",
+            "go_to_definition",
+        ),
+        rarely_used=True,
+        output=CodeOutput,
+        description=DEFINITIONS_DESCRIPTION,
+        access=ToolAccess("index", "path"),
+        read_only=True,
+        category="search",
+        best_for="where a name is defined",
+        limits=LIMITS,
+        examples=[{"symbol": "Server.stop"}],
+        title=lambda input: f"Find definitions of {input.symbol}{in_folder(code.root, input.path)}",
+    )
+    async def find_definitions(input: FindDefinitionsInput, context: ToolContext) -> ToolResult:
+        under = code.scope(input.path)
+        await code.refresh()
+        found = await code.definitions(input.symbol, under, context)
+        shown = found[: input.limit]
+        lines = [definition_line(symbol) for symbol in shown]
+        live = code.live_definition(input.symbol)
+        if not found and not live:
+            lines = [f"Nothing named {input.symbol} is defined{in_folder(code.root, input.path)}."]
+            similar = await code.similar_names(input.symbol, context)
+            lines += [f"Names like it: {', '.join(similar)}."] if similar else []
+        elif len(found) > len(shown):
+            lines.append(f"[{len(found) - len(shown)} more: give a path, or a higher limit.]")
+        if live:
+            lines.append(live)
+        structured = CodeOutput(rows=tuple(map(definition_row, shown)), total=len(found), index=await code.state())
+        return ToolResult(joined(lines, await code.note()), structured=structured)
+
+    return find_definitions
+
+
+def definition_line(symbol: IndexedSymbol) -> str:
+    """A definition as a line: its place, what it is, its head, the beginning of its documentation."""
+    lines = "" if symbol.end_line == symbol.line or symbol.file.cells else f"-{symbol.end_line}"
+    declared = " (declared)" if symbol.declared else ""
+    doc = f"  # {short(symbol.doc)}" if symbol.doc else ""
+    head = f"{where(symbol.file, symbol.line)}{lines}: {symbol.kind} {symbol.qualified}{declared}"
+    return f"{head} | {short(symbol.signature)}{doc}"
+
+
+def definition_row(symbol: IndexedSymbol) -> CodeRow:
+    """The same for programs."""
+    end = symbol.end_line
+    return code_row(
+        symbol.file, symbol.line, end_line=end, name=symbol.qualified, kind=symbol.kind, text=symbol.signature
+    )
 
 
 class FindReferencesInput(ToolInput):
@@ -72,7 +146,7 @@ def find_references_tool(code: ProjectCode) -> Tool:
         other_names=("find_usages",),
         rarely_used=True,
         output=CodeOutput,
-        description=DESCRIPTION,
+        description=REFERENCES_DESCRIPTION,
         access=ToolAccess("index", "path"),
         read_only=True,
         category="search",

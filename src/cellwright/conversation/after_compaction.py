@@ -16,7 +16,7 @@ from cellwright.agent.calls.written_tools import access_of, name_with
 from cellwright.agent.prompt import ContextItem, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import Tool
 from cellwright.conversation.feature import Surroundings, provided
-from cellwright.conversation.prompts.mentions import AttachedMention, Mention, attachment, read_for
+from cellwright.conversation.mentions import AttachedMention, Mention, attachment, read_for
 from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.sessions.session import Session

@@ -21,7 +21,7 @@ from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.prompt import ContextItems, ContextProvider, FullPrompt, PromptContext
 from cellwright.conversation.core import Host
 from cellwright.conversation.feature import gather_context
-from cellwright.conversation.prompts.mentions import find_mentions
+from cellwright.conversation.mentions import find_mentions
 from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
