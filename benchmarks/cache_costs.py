@@ -19,7 +19,7 @@ from typing import Any
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import tool
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.model.anthropic import connect
 from cellwright.model.pricing import cost_usd
 from cellwright.permissions.policy import PermissionPolicy

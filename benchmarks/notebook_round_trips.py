@@ -28,7 +28,7 @@ from cellwright.tools.files.file_state import FileState
 from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
 from cellwright.tools.notebook.notebook_json import Notebook, parse_notebook
 from cellwright.tools.notebook.notebook_read import notebook_read_tool
-from cellwright.tools.notebook.notebook_spans import NotANotebook
+from cellwright.tools.notebook.notebook_source import NotANotebook
 
 NEW_SOURCE = 'new = "é"\n\tprint(new)\\n'
 NEW_LINES = 14

@@ -32,9 +32,9 @@ from cellwright.codebase.embedding.provider import KEY_NAMES, EmbeddingSettings
 from cellwright.codebase.embedding.worker import EmbedRequest
 from cellwright.codebase.index_reader import Hit, fused, reading, status_of
 from cellwright.codebase.store import index_path, models_folder
-from cellwright.tools.code.navigation.find_references import find_references_tool
+from cellwright.tools.code.navigation.find_names import find_references_tool
+from cellwright.tools.code.navigation.index_processes import ProjectEmbedding
 from cellwright.tools.code.navigation.project_code import SEMANTIC_HITS
-from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding
 
 CTAGS_KINDS = frozenset(
     {"func", "function", "method", "class", "interface", "struct", "enum", "trait", "type", "macro", "constructor"}

@@ -30,8 +30,7 @@ from benchmarks.code.tables import Table
 from cellwright.agent.tool import ToolContext
 from cellwright.codebase.index_reader import reading, status_of
 from cellwright.codebase.store import IndexRequest, index_path
-from cellwright.tools.code.navigation.find_definitions import find_definitions_tool
-from cellwright.tools.code.navigation.find_references import find_references_tool
+from cellwright.tools.code.navigation.find_names import find_definitions_tool, find_references_tool
 from cellwright.tools.code.navigation.project_code import LISTING, ProjectCode
 from cellwright.tools.search.ripgrep import search_program
 

@@ -138,15 +138,14 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     import cellwright
     from cellwright.agent.agent_setup import AgentSetup
     from cellwright.agent.loop import run_agent
-    from cellwright.conversation.prompts.system_prompt import system_blocks
     from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
+    from cellwright.conversation.system_prompt import system_blocks
     from cellwright.permissions.sandboxing import SandboxRules
     from cellwright.sessions.session import Session
     from cellwright.tools.code.edit_symbol import edit_symbol_tool
     from cellwright.tools.files.apply_patch import apply_patch_tool
-    from cellwright.tools.files.edit import edit_tool
+    from cellwright.tools.files.edit import edit_tool, multi_edit_tool
     from cellwright.tools.files.file_state import FileState
-    from cellwright.tools.files.multi_edit import multi_edit_tool
     from cellwright.tools.files.read import read_tool
     from cellwright.tools.files.write import write_tool
     from cellwright.tools.shell.bash import bash_tool

@@ -12,7 +12,7 @@ import pytest
 from cellwright.agent.agent_setup import AgentSetup, FinalAnswer, ModelSettings
 from cellwright.agent.loop import run_agent
 from cellwright.agent.spending.run_spending import RunLimits
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.events import Event, RunEnd
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

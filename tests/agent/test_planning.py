@@ -14,8 +14,7 @@ from cellwright.events import Answered, Asked, Decided, ModeChanged
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import say, turn, use
 from cellwright.tools.planning.ask_user_question import ask_user_question_tool
-from cellwright.tools.planning.enter_plan_mode import enter_plan_mode_tool
-from cellwright.tools.planning.exit_plan_mode import exit_plan_mode_tool
+from cellwright.tools.planning.plan_mode import enter_plan_mode_tool, exit_plan_mode_tool
 
 PLAN = "# Fix the tides\n\n1. `tides.py`: one more window.\n"
 QUESTION = {

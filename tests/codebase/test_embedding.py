@@ -26,7 +26,7 @@ from cellwright.codebase.embedding.vectors import QdrantVectors, SqliteVectors
 from cellwright.codebase.store import index_path, open_to_write
 from cellwright.config.settings.settings import load_settings
 from cellwright.tools.code.navigation.project_code import ProjectCode
-from cellwright.tools.code.navigation.semantic_search import semantic_search_tool
+from cellwright.tools.code.navigation.search_code import semantic_search_tool
 from eventual import SECONDS
 
 CONTEXT = ToolContext("toolu_test", lambda **_: None)

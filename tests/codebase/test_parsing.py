@@ -10,7 +10,7 @@ from tree_sitter import Parser
 
 from cellwright.codebase.parsing.facts import facts_of
 from cellwright.codebase.parsing.grammars import CPP, PIECE_BYTES, PYTHON, language_of, parse
-from cellwright.codebase.parsing.python_names import python_names
+from cellwright.codebase.parsing.references import python_names
 
 
 def test_what_was_parsed_is_not_kept_in_memory() -> None:

@@ -16,8 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves it out
 from fences import PAGES, ROOT
 
 import cellwright
-from cellwright.commands.registry import COMMANDS
-from cellwright.commands.support.aliases import INSTEAD, OTHER_NAMES
+from cellwright.commands.registry import COMMANDS, INSTEAD, OTHER_NAMES
 from cellwright.config.settings.known_settings import KEYS
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.option_parser import OPTIONS

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))  # `make written` 
 from cellwright.commands.registry import COMMANDS
 from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.settings import Settings
-from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.resolve_options import ALIASES, DEFAULT_MODEL, SMALL_WINDOW
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.features.mcp.connections import FIRST_WAIT_SECONDS
 from cellwright.model.retry import RetryPolicy

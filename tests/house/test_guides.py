@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.commands.registry import COMMANDS
-from cellwright.commands.support.aliases import INSTEAD, OTHER_NAMES
+from cellwright.commands.registry import COMMANDS, INSTEAD, OTHER_NAMES
 from cellwright.config.settings.known_settings import KEYS
 from cellwright.kernel.magic.option_parser import OPTIONS
 from cellwright.terminal.arguments import parse

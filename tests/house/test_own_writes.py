@@ -22,14 +22,14 @@ WRITES = re.compile(r"O_(CREAT|WRONLY|RDWR|APPEND)|_NEW\b|_INTO\b|\bflags\b|'[wa
 BELOW_A_PROJECT = """
 agent/recording/recorder.py commands/sessions/export.py config/settings/edit.py config/settings/settings.py
 python_api/prompt_map/answer_store.py features/agents/worktree.py telemetry/tool_log.py
-tools/planning/exit_plan_mode.py agent/recording/recorded_edits.py config/mcp/written_servers.py
+tools/planning/plan_mode.py agent/recording/recorded_edits.py config/mcp/written_servers.py
 commands/extensions/manage_changes.py
 """
 """Each goes through `sessions/project_writes.py`."""
 
 JUDGED = """
-checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patching/patched_files.py
-tools/files/writing/recovery.py tools/files/writing/open_folder.py tools/files/writing/staged_file.py
+checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patched_files.py
+tools/files/recovery.py tools/files/staged_file.py
 tools/notebook/file_notebook.py agent/recording/replayed_tools.py sandbox/mounts/placeholders.py
 sandbox/mounts/staged_changes.py sessions/project_writes.py features/preview/changes.py
 """
@@ -37,7 +37,7 @@ sandbox/mounts/staged_changes.py sessions/project_writes.py features/preview/cha
 
 OUR_STATE = """
 agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journal.py
-codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/support/doctor.py
+codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/doctor.py
 config/credentials/stored_key.py config/plugins/files.py config/plugins/install.py
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
 config/trust/trust_store.py features/agents/subagents.py
@@ -45,8 +45,8 @@ server/admin/administration.py server/proxy/spending_ledger.py
 sessions/catalog/database.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
 sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py
 sessions/transcripts/transcript_lock.py telemetry/log_file.py terminal/interactive/prompt_line.py
-tools/code/navigation/project_code.py tools/code/navigation/project_embedding.py tools/files/originals.py
-terminal/subcommands/docs.py tools/mcp/oauth/token_store.py
+tools/code/navigation/project_code.py tools/code/navigation/index_processes.py tools/files/originals.py
+terminal/subcommands/docs.py tools/mcp/token_store.py
 """
 
 TEMPORARY = """

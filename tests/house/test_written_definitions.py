@@ -16,8 +16,7 @@ from cellwright.agent.calls.written_tools import WRITTEN_ACCESS, WrittenAccess
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.tools.built_in_tools import LATER, ToolEnvironment, ToolMakers, make_tools
-from cellwright.permissions.tools_by_name import NamedTool, named_tool
-from cellwright.tools.later_tool import (
+from cellwright.conversation.tools.later_tool import (
     FUNCTIONS,
     WRITTEN_DEFINITIONS,
     LaterTool,
@@ -25,6 +24,7 @@ from cellwright.tools.later_tool import (
     later_tool,
     whole_tool,
 )
+from cellwright.permissions.tools_by_name import NamedTool, named_tool
 from declared_tools import declared
 
 FACTS = (

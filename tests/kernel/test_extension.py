@@ -33,7 +33,7 @@ LATER = (
     "cellwright.tools.files.formats.text_pages",
     "cellwright.tools.mcp.connection",
     "cellwright.tools.mcp.tools",
-    "cellwright.tools.planning.tasks.tasks",
+    "cellwright.tools.planning.tasks",
 )
 """What a prompt without servers, commands, calls and runs of cells has no use for."""
 

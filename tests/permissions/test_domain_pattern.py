@@ -12,7 +12,7 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.events import Answered, Asked
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

@@ -13,7 +13,7 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Allow, ToolUse
 from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import Tool
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.events import Decided
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

@@ -48,7 +48,7 @@ from cellwright.telemetry.tool_log import ToolLog
 from cellwright.terminal.stderr_log import Redacting
 from cellwright.testing import MessagesServer, say, use
 from cellwright.tools.code.navigation.project_code import ProjectCode
-from cellwright.tools.code.navigation.semantic_search import semantic_search_tool
+from cellwright.tools.code.navigation.search_code import semantic_search_tool
 from cellwright.tools.process.environment import child_environment
 from eventual import SECONDS
 

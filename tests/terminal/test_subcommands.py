@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from cellwright.commands import registry
 from cellwright.commands.registry import COMMANDS, is_command
-from cellwright.commands.support import aliases
 from cellwright.config.settings.option_table import OPTIONS
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.main import main
@@ -336,8 +336,8 @@ def test_other_words_are_prompts(words):
 
 def test_every_slash_command_is_known_where_it_is_said_without_its_slash():
     known = {*SUBCOMMANDS, *INSTEAD, *SLASH_COMMANDS, *(option.terminal for option in OPTIONS)}
-    assert {*COMMANDS, *aliases.OTHER_NAMES} - known == {"plan"}
-    assert {each for each in SLASH_COMMANDS if not (is_command(each) or each in aliases.INSTEAD)} == set()
+    assert {*COMMANDS, *registry.OTHER_NAMES} - known == {"plan"}
+    assert {each for each in SLASH_COMMANDS if not (is_command(each) or each in registry.INSTEAD)} == set()
 
 
 def test_update_says_what_upgrade_says(messages_server: Server, command_for: For) -> None:

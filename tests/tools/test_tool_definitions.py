@@ -10,7 +10,7 @@ from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import Tool
 from cellwright.tools.code.lint import lint_tool
 from cellwright.tools.code.run_tests import run_tests_tool
-from cellwright.tools.git.git import git_tool
+from cellwright.tools.git import git_tool
 from row_tables import for_each_row
 
 NAMES = [

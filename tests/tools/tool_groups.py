@@ -7,9 +7,8 @@ from pathlib import Path
 from cellwright.agent.tool import Tool
 from cellwright.tools.code.edit_symbol import edit_symbol_tool
 from cellwright.tools.files.apply_patch import apply_patch_tool
-from cellwright.tools.files.edit import edit_tool
+from cellwright.tools.files.edit import edit_tool, multi_edit_tool
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.multi_edit import multi_edit_tool
 from cellwright.tools.files.read import read_tool
 from cellwright.tools.files.write import write_tool
 from cellwright.tools.notebook.notebook_edit import notebook_edit_tool

@@ -19,7 +19,7 @@ from cellwright.sessions.file_changes import drop_outcomes_older_than, untold_ch
 from cellwright.sessions.session import Session
 from cellwright.text import visible_line
 from cellwright.tools.files.originals import OriginalsOnly, UpcomingChange, drop_older_than
-from cellwright.tools.files.writing.recovery import recover_changes
+from cellwright.tools.files.recovery import recover_changes
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
 logger = logging.getLogger(__name__)

@@ -31,8 +31,8 @@ from cellwright.text import counted
 from cellwright.tools.files.atomic_write import FileWrite, write_together
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import keep_original, original, sha256
-from cellwright.tools.files.writing.open_folder import FileChanged
-from cellwright.tools.files.writing.recovery import recover_changes
+from cellwright.tools.files.recovery import recover_changes
+from cellwright.tools.files.staged_file import FileChanged
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import file_errors, shown_path

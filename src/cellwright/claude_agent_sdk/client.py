@@ -35,7 +35,7 @@ from cellwright.claude_agent_sdk.types import (
 )
 from cellwright.commands.command import command_name
 from cellwright.commands.registry import COMMANDS, is_answered_here
-from cellwright.commands.support.session_facts import SERVER_STATUS, session_facts
+from cellwright.commands.session_facts import SERVER_STATUS, session_facts
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, TurnChanged

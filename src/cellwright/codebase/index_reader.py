@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.codebase.search_units import searchable
+from cellwright.codebase.parsing.source_file import searchable
 from cellwright.codebase.store import lock_path, open_to_read, vectors_lock_path
 from cellwright.sessions.transcripts.transcript_lock import is_held
 

@@ -29,10 +29,11 @@ from cellwright.codebase.parsing.source_file import (
     language_of,
     largest_of,
     parser_of,
+    searchable,
     source_text,
+    units_of,
 )
 from cellwright.codebase.reading_files import FileContent, SecondReader, WantedFile, read_content, words_of
-from cellwright.codebase.search_units import searchable, units_of
 from cellwright.codebase.store import BUSY, IndexRequest, lock_path, open_to_write, remove, transaction
 from cellwright.sessions.state_dir import make_private_folder
 from cellwright.sessions.transcripts.transcript_lock import acquire

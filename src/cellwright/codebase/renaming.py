@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from cellwright.codebase.imports import ImportResolver
-from cellwright.codebase.parsing.python_names import MODULE, UNBOUND, NameUse, PythonNames, python_names
-from cellwright.codebase.parsing.references import references_in
+from cellwright.codebase.parsing.references import MODULE, UNBOUND, NameUse, PythonNames, python_names, references_in
 from cellwright.codebase.parsing.source_file import SourceText
 from cellwright.text import lazy_pattern
 

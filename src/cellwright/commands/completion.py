@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
-from cellwright.conversation.prompts.mentions import find_mentions
+from cellwright.conversation.mentions import find_mentions
 from cellwright.errors import ToolError
 from cellwright.features.agents.feature import MENTION
 from cellwright.tools.search.ripgrep import NO_VERSION_CONTROL, relative_path, run_ripgrep, search_program
@@ -197,8 +197,10 @@ class Completion(TypedDict):
 
 def commands(text: str, skills: Mapping[str, Skill], prompts: ServerPrompts | None = None) -> list[Completion]:
     """The slash commands, skills and MCP servers' prompts whose names fit `text`."""
-    from cellwright.commands.registry import COMMANDS  # what does them is heavy
-    from cellwright.commands.support.aliases import OTHER_NAMES
+    from cellwright.commands.registry import (
+        COMMANDS,  # what does them is heavy
+        OTHER_NAMES,
+    )
 
     known = {name: (command.takes, command.brief) for name, command in COMMANDS.items()}
     for name, skill in skills.items():

@@ -21,7 +21,7 @@ from cellwright.conversation.resolve_options import (
     plan_model_of,
 )
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.user_choices import leave_other_modes
+from cellwright.conversation.runs.run_queue import leave_other_modes
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.model.models import EFFORTS, accepted_effort, canonical, limits

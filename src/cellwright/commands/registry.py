@@ -1,4 +1,8 @@
-"""The slash commands, the same in a cell, at the line magic and in the terminal: a command makes a page, a face shows it."""
+"""The slash commands, the same in a cell, at the line magic and in the terminal: a command makes a page, a face shows it.
+
+Users bring names along from Claude Code: other names of commands, and those of commands for which there is something else
+here.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +19,21 @@ from cellwright.commands.command import (
     command_name,
 )
 from cellwright.commands.diff import DIFF, diff_page
+from cellwright.commands.doctor import BUG, DOCTOR, bug_page, doctor_page
 from cellwright.commands.extensions.mcp import MCP, mcp_page
 from cellwright.commands.extensions.pages import agents_page, hooks_page, memory_page, skills_page
 from cellwright.commands.extensions.plugins import PLUGIN, plugin_page
+from cellwright.commands.index import INDEX, index_page
 from cellwright.commands.model_and_mode import CHOOSING
 from cellwright.commands.sandbox import sandbox_page
 from cellwright.commands.sessions.branches import BRANCHES, branches_page
 from cellwright.commands.sessions.conversation import (
+    ADD_DIR,
     AUTOCOMPACT,
     BTW,
     COMPACT,
     GOAL,
+    add_dir_page,
     autocompact_page,
     btw_page,
     compact_page,
@@ -33,7 +41,6 @@ from cellwright.commands.sessions.conversation import (
     user_command_page,
 )
 from cellwright.commands.sessions.export import CELLS, EXPORT, cells_page, export_page
-from cellwright.commands.sessions.folders import ADD_DIR, add_dir_page
 from cellwright.commands.sessions.numbers import numbers_page
 from cellwright.commands.sessions.preview import PREVIEW, preview_page
 from cellwright.commands.sessions.sessions import (
@@ -51,17 +58,57 @@ from cellwright.commands.sessions.sessions import (
 )
 from cellwright.commands.sessions.stability import STABILITY, stability_page
 from cellwright.commands.settings_pages import config_page, permissions_page
-from cellwright.commands.support.aliases import INSTEAD, OTHER_NAMES
-from cellwright.commands.support.doctor import BUG, DOCTOR, bug_page, doctor_page
-from cellwright.commands.support.index import INDEX, index_page
-from cellwright.commands.support.upgrade import upgrade_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
+from cellwright.commands.upgrade import upgrade_page
 from cellwright.commands.usage import context_page, cost_page, status_page
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.skills import Skills
 from cellwright.tools.shell.user_commands import user_command
 from cellwright.version import documented
+
+OTHER_NAMES: Mapping[str, str] = {
+    "allowed-tools": "permissions",
+    "bashes": "tasks",
+    "branch": "fork",
+    "checkpoint": "rewind",
+    "continue": "resume",
+    "feedback": "bug",
+    "new": "clear",
+    "plugins": "plugin",
+    "reset": "clear",
+    "usage": "cost",
+}
+
+_EXIT = "In a terminal /exit or Ctrl-D leaves; a kernel's conversation ends with its kernel, and is kept."
+_LOOKS = "Answers look as JupyterLab's theme and your terminal do."
+_FRESH = "Nothing has to be reloaded: skills, agents and plugins are looked at with each prompt."
+
+INSTEAD: Mapping[str, str] = {
+    "background": "--background in the first line of a cell lets Claude work while you use the kernel.",
+    "cd": "A session belongs to its folder: start the kernel or `cellwright` in another one. /add-dir DIR adds one.",
+    "color": _LOOKS,
+    "copy": "The answer's Copy button copies it; /export writes the whole conversation to a file.",
+    "debug": "/doctor looks for what is wrong, /bug collects a report, and `cellwright --verbose` logs what happens.",
+    "exit": _EXIT,
+    "fast": "/model sonnet or /effort low answer faster.",
+    "fewer-permission-prompts": "“Always” in a question saves a rule, and /permissions shows your rules.",
+    "ide": "No editor to connect: Claude sees JupyterLab's open notebooks and files anyway.",
+    "login": "`%claude login` in a cell, `cellwright auth login` in a terminal; /mcp login NAME for an MCP server.",
+    "logout": "`cellwright auth logout` in a terminal; /mcp logout NAME for an MCP server.",
+    "loop": "Claude starts nothing by itself. /goal GOAL makes it work until something is reached.",
+    "quit": _EXIT,
+    "release-notes": "/upgrade says which version this is and how to get another one.",
+    "reload-plugins": _FRESH,
+    "reload-skills": _FRESH,
+    "schedule": 'Claude starts nothing by itself; a scheduler can run `cellwright -p "…"` or a notebook.',
+    "statusline": _LOOKS,
+    "subtask": "@agent-general-purpose in a prompt hands a task to an agent; /fork continues in a copy.",
+    "terminal-setup": "Alt-Enter begins a new line; so does Enter behind a \\.",
+    "theme": "`cellwright config set cellwright.theme NAME` sets the terminal's theme; JupyterLab's theme holds elsewhere.",
+    "vim": "The terminal has the keys of its prompt line alone; Ctrl-X Ctrl-E opens your editor.",
+}
+"""The things to do in place of commands of Claude Code's that have no meaning here."""
 
 
 def is_answered_here(prompt: str, skills: Skills) -> bool:

@@ -24,22 +24,20 @@ from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import SCOPES, Scope
 from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.feature import Feature, RunInfo, mode_blocks, place_blocks
+from cellwright.conversation.after_compaction import after_summary
+from cellwright.conversation.feature import Feature, Observers, RunInfo, mode_blocks, place_blocks
 from cellwright.conversation.model_connection import ModelConnection
-from cellwright.conversation.observers import Observers
-from cellwright.conversation.prompts.after_compaction import after_summary
-from cellwright.conversation.prompts.system_prompt import AnswerStyle, system_blocks
 from cellwright.conversation.resolve_options import (
     compaction_settings,
     model_of,
     model_settings_of,
 )
 from cellwright.conversation.runs.policy_in_force import PolicyInForce
-from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_options import Choices, RunOptions, with_choices
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox
-from cellwright.conversation.runs.user_choices import Choices, with_choices
 from cellwright.conversation.session_choice import ConversationSessions
+from cellwright.conversation.system_prompt import AnswerStyle, system_blocks
 from cellwright.conversation.tools.built_in_tools import never_unsaved, no_live_definition
 from cellwright.conversation.tools.thinking_time import ThinkingTime
 from cellwright.conversation.tools.toolset import ConversationTools, KeptChanges, ToolMaker
@@ -54,7 +52,7 @@ if TYPE_CHECKING:
     from cellwright.conversation.kernel_copies import KernelParts
     from cellwright.doctor.check import Check
     from cellwright.tools.agent import StartAgent
-    from cellwright.tools.shell.task_stop import StopAgent
+    from cellwright.tools.shell.background import StopAgent
     from cellwright.tools.skill import LoadSkill
 
 

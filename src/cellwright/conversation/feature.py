@@ -1,12 +1,18 @@
-"""The seam: `Feature`, a base class of no-ops, and a run as its features see it."""
+"""The seam: `Feature`, a base class of no-ops, a run as its features see it, and what both have in common.
+
+Observers of a conversation are told each event of each run, whichever face it was started from. A list that Claude is told
+once (the skills there are, the agents there are) is told again when it has changed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,11 +40,13 @@ from cellwright.sessions.turns import PLAN_MODE
 from cellwright.text import visible_line
 
 if TYPE_CHECKING:
-    from cellwright.conversation.observers import Observer
     from cellwright.conversation.runs.run import Run
-
+    from cellwright.sessions.session import Session
 
 logger = logging.getLogger(__name__)
+
+
+FAILED = "an observer of the conversation failed"
 
 
 class RunInfo(Struct, frozen=True, kw_only=True):
@@ -330,3 +338,88 @@ async def without_secrets(text: str, prompt_context: PromptContext, what: str) -
         return text, []
     cleaned = await asyncio.to_thread(redaction.clean, text)
     return cleaned.text, [f"Kept from Claude in {what}: {', '.join(cleaned.kinds)}."] if cleaned.kinds else []
+
+
+class Observer(Protocol):
+    """One who looks on. Called on whatever thread it happens on, for a run's events the agent's; must not block."""
+
+    def run_added(self, run: Run) -> None:
+        """Somebody has asked for a run; it may have to wait for its turn. Before its first event."""
+
+    def on_event(self, run: Run, event: Event) -> None:
+        """An event of a run, on the agent's thread, in order."""
+
+    def run_ended(self, run: Run) -> None:
+        """The run is over, or was taken out of the line; nothing of it comes any more."""
+
+    def session_changed(self, session: Session) -> None:
+        """The conversation goes on with another session, or with less of this one (a turn was taken back).
+
+        Also called when the session was given a title.
+        """
+
+
+class Observers:
+    """Tells observers. A fault of one is logged: it can neither end a run nor keep the others from being told."""
+
+    def __init__(self) -> None:
+        # replaced, never changed: it is read on several threads
+        self._observers: tuple[Observer, ...] = ()
+
+    def add(self, observer: Observer) -> Callable[[], None]:
+        """Tell `observer` from now on; gives how to stop that."""
+        self._observers = (*self._observers, observer)
+
+        def remove() -> None:
+            self._observers = tuple(other for other in self._observers if other is not observer)
+
+        return remove
+
+    def run_added(self, run: Run) -> None:
+        """Tell of the run, and from now on of its events."""
+        run.bus.subscribe(functools.partial(self._on_event, run))
+        self._notify(lambda observer: observer.run_added(run))
+
+    def run_ended(self, run: Run) -> None:
+        self._notify(lambda observer: observer.run_ended(run))
+
+    def session_changed(self, session: Session) -> None:
+        self._notify(lambda observer: observer.session_changed(session))
+
+    def _on_event(self, run: Run, event: Event) -> None:
+        for observer in self._observers:  # not by `_notify`: this is done for each delta
+            try:
+                observer.on_event(run, event)
+            except Exception:  # noqa: BLE001  whoever looks on must not be able to break what they look at
+                log_fault(logger, FAILED)
+
+    def _notify(self, notify: Callable[[Observer], None]) -> None:
+        for observer in self._observers:
+            try:
+                notify(observer)
+            except Exception:  # noqa: BLE001  whoever looks on must not be able to break what they look at
+                log_fault(logger, FAILED)
+
+
+def listing(tag: str, text: str) -> str:
+    """`text` between tags with a digest; "" for no text."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"<{tag} digest={digest}>\n{text}\n</{tag}>" if text else ""
+
+
+def is_in_history(tag: str, block: str, session: Session) -> bool:
+    """Return whether `block` is the listing of `tag` that `session` was told last; an empty one is never news."""
+    if not block:
+        return True
+    opening = f"<{tag} digest=".encode()
+    for message in reversed(session.encoded):
+        if (at := message.rfind(opening)) >= 0:
+            return message.startswith(block.partition(">")[0].encode() + b">", at)
+    return False
+
+
+def listed_line(name: str, description: str, room: int) -> str:
+    """One line of a listing, with as much of the description as there is room for."""
+    if len(description) > room:
+        description = description[: max(room - 1, 0)].rstrip() + "…"
+    return f"- {name}: {description}" if description.strip("…") else f"- {name}"

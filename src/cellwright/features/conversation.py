@@ -20,8 +20,7 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.protocol import HookResult
 from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
 from cellwright.conversation.core import Core, Host
-from cellwright.conversation.feature import checked
-from cellwright.conversation.observers import Observers
+from cellwright.conversation.feature import Observers, checked
 from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
@@ -30,7 +29,7 @@ from cellwright.errors import CellwrightError, ErrorCode, fault
 from cellwright.events import ContextCompacted, Emit
 from cellwright.features.standard import StandardFeatures
 from cellwright.model.provider import Provider
-from cellwright.tools.files.writing.recovery import recover_changes
+from cellwright.tools.files.recovery import recover_changes
 from cellwright.tools.shell.background import background_tasks
 
 if TYPE_CHECKING:

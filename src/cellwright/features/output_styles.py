@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cellwright.config.output_styles.output_style import DEFAULT, DEFAULT_STYLE, OutputStyle, find_styles
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.feature import Feature, RunInfo
-from cellwright.conversation.prompts.system_prompt import USUAL_STYLE, AnswerStyle, PromptSection
+from cellwright.conversation.system_prompt import USUAL_STYLE, AnswerStyle, PromptSection
 
 
 class OutputStyles(Feature):

@@ -39,9 +39,16 @@ from cellwright.config.skills.skills import (
     skill_places,
 )
 from cellwright.config.trust.trust import HOW_TO_TRUST
-from cellwright.conversation.feature import Feature, PromptCall, RunInfo, read_ahead
-from cellwright.conversation.prompts.mentions import mentioned_files
-from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
+from cellwright.conversation.feature import (
+    Feature,
+    PromptCall,
+    RunInfo,
+    is_in_history,
+    listed_line,
+    listing,
+    read_ahead,
+)
+from cellwright.conversation.mentions import mentioned_files
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded

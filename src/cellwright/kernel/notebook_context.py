@@ -22,14 +22,7 @@ from cellwright.agent.calls.written_tools import name_with
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.settings.option_table import How
 from cellwright.conversation.feature import without_secrets
-from cellwright.conversation.prompts.mentions import (
-    AttachedMention,
-    Mention,
-    attachment,
-    find_mentions,
-    read_for,
-    together,
-)
+from cellwright.conversation.mentions import AttachedMention, Mention, attachment, find_mentions, read_for, together
 from cellwright.errors import ToolError
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.namespace.cell_log import is_hidden

@@ -275,7 +275,7 @@ class TerminalCommand:
 
     def _claude_facts(self) -> dict[str, object]:
         """The facts that Claude Code's first message gives of the conversation, besides the model and the mode."""
-        from cellwright.commands.support.session_facts import session_facts  # the request is on its way by now
+        from cellwright.commands.session_facts import session_facts  # the request is on its way by now
 
         return session_facts(self.conversation, self._run_options())
 
@@ -313,7 +313,7 @@ class TerminalCommand:
             case "text":
                 stdout = self.streams.stdout
                 if self.streams.draws_on(stdout):
-                    from cellwright.commands.support.aliases import OTHER_NAMES
+                    from cellwright.commands.registry import OTHER_NAMES
                     from cellwright.terminal.views.page_view import draw_fresh_page, draw_page  # rich
 
                     begins = OTHER_NAMES.get(name, name) == "clear" and self._keys is not None

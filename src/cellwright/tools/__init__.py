@@ -1,4 +1,4 @@
-"""Claude's tools that need no kernel: the built-in ones, a package for each family.
+"""Claude's tools that need no kernel: the built-in ones, a folder for each family.
 
 A tool is a function with a typed input, a description (a prompt) and limits; results are such that Claude can go on
 from them.

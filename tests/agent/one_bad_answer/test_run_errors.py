@@ -20,7 +20,7 @@ from tests.agent.plain_tools import look
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.loop import run_agent
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.events import Event, Retrying, RunEnd, TextDelta
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

@@ -24,9 +24,8 @@ from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.session import Session
 from cellwright.testing import say, think, turn, use
 from cellwright.tools.files.apply_patch import apply_patch_tool
-from cellwright.tools.files.edit import edit_tool
+from cellwright.tools.files.edit import edit_tool, multi_edit_tool
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.multi_edit import multi_edit_tool
 from cellwright.tools.files.read import read_tool
 from cellwright.tools.files.write import write_tool
 from cellwright.tools.notebook.file_notebook import FileNotebook

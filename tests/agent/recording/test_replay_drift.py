@@ -19,9 +19,9 @@ from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay
 from cellwright.agent.recording.replay_drift import check_drift
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult
-from cellwright.conversation.prompts.system_prompt import system_blocks
 from cellwright.conversation.replayed_edits import ReplayedEdits
 from cellwright.conversation.runs.run import EventBus
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.errors import ToolError
 from cellwright.events import Event, ToolEnd
 from cellwright.model.anthropic import connect
@@ -29,14 +29,13 @@ from cellwright.permissions.policy import PermissionPolicy
 from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, say, turn, use
-from cellwright.tools.files.edit import edit_tool
+from cellwright.tools.files.edit import edit_tool, multi_edit_tool
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.multi_edit import multi_edit_tool
 from cellwright.tools.files.read import read_tool
 from cellwright.tools.files.write import write_tool
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import NothingOpen
-from cellwright.tools.planning.todo_write import todo_write_tool
+from cellwright.tools.planning.todo_tools import todo_write_tool
 from cellwright.tools.search.ls import ls_tool
 
 NAMES = ("a.txt", "b.txt", "missing.txt")

@@ -26,7 +26,7 @@ import asyncio, os, sys
 from pathlib import Path
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.loop import run_agent
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.agent.spending.run_spending import Budget, CountedFile, RunLimits, SharedBudgets
 from cellwright.agent.spending.spending_file import SpendingFile
 from cellwright.events import TextDelta

@@ -11,8 +11,7 @@ import pytest
 from cellwright.agent.calls.approval import Allow, ToolUse
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.completion import commands
-from cellwright.commands.registry import COMMANDS, answer_of, command_of, is_answered_here
-from cellwright.commands.support.aliases import INSTEAD, OTHER_NAMES
+from cellwright.commands.registry import COMMANDS, INSTEAD, OTHER_NAMES, answer_of, command_of, is_answered_here
 from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions

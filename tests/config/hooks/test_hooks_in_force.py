@@ -10,7 +10,7 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import tool
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.events import Notice, RunEnd, ToolEnd, ToolProgress
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

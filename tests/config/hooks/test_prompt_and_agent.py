@@ -13,7 +13,7 @@ from cellwright.agent.spending.run_spending import RunLimits
 from cellwright.agent.tool import tool
 from cellwright.config.hooks.entries import ModelHook
 from cellwright.config.hooks.prompt_and_agent import read_verdict
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.events import Notice, RunEnd, ToolEnd, TurnEnd
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import Tool, ToolContext
+from cellwright.conversation.tools.later_tool import later_tool, whole_tool
 from cellwright.errors import ToolError
-from cellwright.tools.later_tool import later_tool, whole_tool
 from cellwright.tools.search.ls import ls_tool
 
 NOTHING_IS_MADE = """

@@ -18,7 +18,7 @@ from cellwright.agent.context.context_usage import ContextContents, context_part
 from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings import load_settings
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.conversation.tools.built_in_tools import ToolEnvironment
 from cellwright.conversation.tools.toolset import all_tools
 from cellwright.events import CHARS_PER_TOKEN, RunEnd, ToolEnd, TurnEnd

@@ -134,7 +134,11 @@ def test_the_prompts_of_get_started(notebook, model):
     book.wait_done(3)
     expect(book.output(3)).to_contain_text("Three rows have a level")
     folder = (book.lab.root / book.path).parent
-    assert folder.joinpath("data/clean.csv").read_text().splitlines()[1:] == ["06:00,3.1,calm", "06:10,3.3,", "06:30,3.6,"]
+    assert folder.joinpath("data/clean.csv").read_text().splitlines()[1:] == [
+        "06:00,3.1,calm",
+        "06:10,3.3,",
+        "06:30,3.6,",
+    ]
 
 
 def test_an_edit_is_shown_as_a_diff_and_allowed_by_key(notebook, model, tab):

@@ -17,7 +17,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.features.agents.subagents import in_worktree
 from cellwright.features.agents.worktree import Worktree
 from cellwright.testing import MessagesServer, say, use
-from cellwright.tools.mcp.resources import resource_tools
+from cellwright.tools.mcp.tools import resource_tools
 from forked.forked_python import program_in
 from project_talk import ProjectTalk
 

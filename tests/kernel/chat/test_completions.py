@@ -16,7 +16,7 @@ from plain_shell import plain_shell, run
 from cellwright.commands.completion import Completion, agent_items, best, commands, file_mention, path_score, score
 from cellwright.commands.registry import COMMANDS
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.prompts.mentions import find_mentions
+from cellwright.conversation.mentions import find_mentions
 from cellwright.errors import CellwrightError, ToolError
 from cellwright.features.agents.feature import Agents
 from cellwright.features.skills import Skills

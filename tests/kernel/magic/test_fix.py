@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from notebook_kernel import NotebookKernel
 from plain_shell import plain_shell, run
 
-from cellwright.conversation.prompts.mentions import find_mentions
+from cellwright.conversation.mentions import find_mentions
 from cellwright.kernel.magic.fix import (
     NOTHING_FAILED,
     REMEMBERED,

@@ -8,7 +8,7 @@ import pytest
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.loop import run_agent
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session

@@ -16,7 +16,7 @@ from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.loop import run_agent
 from cellwright.agent.recording.replay import RecordedApproval
-from cellwright.conversation.prompts.system_prompt import system_blocks
+from cellwright.conversation.system_prompt import system_blocks
 from cellwright.events import Answered, Asked, Decided, ToolEnd, ToolProgress, ToolStart
 from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy

@@ -14,8 +14,7 @@ import pytest
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.code.run_tests import run_tests_tool
-from cellwright.tools.code.test_runners import frameworks_of, read_go, read_jest
+from cellwright.tools.code.run_tests import frameworks_of, read_go, read_jest, run_tests_tool
 from eventual import eventually
 from row_tables import for_each_row
 

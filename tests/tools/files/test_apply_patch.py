@@ -20,8 +20,8 @@ from cellwright.permissions.patch_text import read_patch
 from cellwright.tools.files.apply_patch import apply_patch_tool
 from cellwright.tools.files.atomic_write import FileWrite, write_together
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.patching.patch_plan import apply_hunks
-from cellwright.tools.files.writing.open_folder import FileChanged
+from cellwright.tools.files.patched_files import apply_hunks
+from cellwright.tools.files.staged_file import FileChanged
 from row_tables import for_each_row
 
 TEN = "".join(f"line {number}\n" for number in range(1, 11))

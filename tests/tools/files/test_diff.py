@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cellwright.permissions.patch_text import read_patch
 from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.patching.patch_plan import apply_hunks
+from cellwright.tools.files.patched_files import apply_hunks
 from row_tables import for_each_row
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "  d"]), max_size=25)

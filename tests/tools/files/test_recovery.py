@@ -21,7 +21,7 @@ from cellwright.sessions.file_changes import (
     untold_changes,
 )
 from cellwright.tools.files.atomic_write import FileWrite, write_together
-from cellwright.tools.files.writing.recovery import recover_changes
+from cellwright.tools.files.recovery import recover_changes
 
 HELPER = Path(__file__).parent / "kill_points.py"
 MEMORY = Path("/dev/shm")

@@ -15,8 +15,7 @@ from tests.tools.mcp.connected_server import entry_of as entry_named
 
 from cellwright.config.mcp.entries import ServerOrigin, described_entry, read_entries
 from cellwright.errors import ToolError
-from cellwright.tools.mcp.headers_helper import HelperAuth
-from cellwright.tools.mcp.http_client import MAX_BODY_BYTES
+from cellwright.tools.mcp.http_client import MAX_BODY_BYTES, HelperAuth
 from cellwright.tools.mcp.server_entry import ServerEntry
 from mcp_servers.hostile_http import HostileServer, hostile_server
 

@@ -13,9 +13,8 @@ import pytest
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.shell.background import background_tasks
+from cellwright.tools.shell.background import background_tasks, task_stop_tool
 from cellwright.tools.shell.bash import bash_tool, read_shell_limits
-from cellwright.tools.shell.task_stop import task_stop_tool
 from eventual import SECONDS
 from processes.marked_processes import marked, wait_until_gone
 from row_tables import for_each_row

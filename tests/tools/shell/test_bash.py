@@ -19,7 +19,7 @@ from cellwright.agent.tool import ToolAccess, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import plain
 from cellwright.tools.shell.bash import bash_tool
-from cellwright.tools.shell.output import LIVE_CHARS, LIVE_SECONDS, SHOWN_CHARS
+from cellwright.tools.shell.run_command import LIVE_CHARS, LIVE_SECONDS, SHOWN_CHARS
 from eventual import SECONDS, eventually
 from processes.marked_processes import marked, wait_until_gone
 from processes.this_process import children, open_files, threads

@@ -13,7 +13,7 @@ from cellwright.agent.prompt import PromptContext
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.session import Session
-from cellwright.tools.shell.output import SHOWN_CHARS
+from cellwright.tools.shell.run_command import SHOWN_CHARS
 from cellwright.tools.shell.user_commands import UserCommandResult, UserCommands
 
 SECRET = "ghp_" + "a1B2" * 9

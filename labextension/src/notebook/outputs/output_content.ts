@@ -22,7 +22,7 @@ const TERMINAL_CODES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 /** The length of what Claude gets of one output, and of a cell's source. */
 export const MAX_OUTPUT_CHARS = 10_000;
 
-/** True for what says less as text than the page shows, and has no picture that Claude can see; as in drawn_outputs.py. */
+/** True for what says less as text than the page shows, and has no picture that Claude can see; as in notebook_page.py. */
 export function isDrawn(data: MimeData): boolean {
   if (isAnswer(data) || pictureIn(data)) return false;
   if (Object.keys(data).some((mime) => DRAWN_KINDS.some((kind) => mime.startsWith(kind)))) return true;

@@ -161,6 +161,37 @@ class Policy(Protocol):
         ...
 
 
+class PolicyAround(Struct, frozen=True):
+    """A policy around another, `base`: it judges as that does, but for what a class made of it says of calls."""
+
+    base: Policy
+
+    @property
+    def mode(self) -> str:
+        return self.base.mode
+
+    def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
+        return self.base.decide(tool, tool_input)
+
+    def may_read(self, path: str) -> bool:
+        return self.base.may_read(path)
+
+    def confinement_for_project_code(self) -> Confinement | None:
+        return self.base.confinement_for_project_code()
+
+    def hides(self, tool: Tool) -> bool:
+        return self.base.hides(tool)
+
+    def allowing(self, rules: Sequence[str]) -> Policy:
+        return replace(self, base=self.base.allowing(rules))
+
+    def in_mode(self, mode: str) -> Policy:
+        return replace(self, base=self.base.in_mode(mode))
+
+    def without_trials(self) -> Policy:
+        return replace(self, base=self.base.without_trials())
+
+
 def describe_rules(rules: Sequence[str]) -> str:
     """Allow rules as the subject of a sentence."""
     shown = ", ".join(f"`{rule}`" for rule in rules)

@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.approval import Decision, Policy
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Decision, PolicyAround
 from cellwright.agent.prompt import ContextItems, FullPrompt, Prompt
 from cellwright.agent.recording.recordings import (
     RecordedMessage,
@@ -191,46 +190,16 @@ class ReplayedTurn:
         yield _turn_end(recorded)
 
 
-class RecordedApproval(Struct, frozen=True):
+class RecordedApproval(PolicyAround, frozen=True):
     """A policy while a trusted recording is played: what it asks was answered then; what it denies stays denied."""
-
-    policy: Policy
-
-    @property
-    def mode(self) -> str:
-        return self.policy.mode
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
         """As the policy decides, with "allow" in place of "ask"."""
-        decision = self.policy.decide(tool, tool_input)
+        decision = self.base.decide(tool, tool_input)
         if decision.behavior == "ask":
             reason = "It comes from a recording that you trust."
             return Decision("allow", reason, confinement=decision.confinement)
         return decision
-
-    def may_read(self, path: str) -> bool:
-        """As the policy says."""
-        return self.policy.may_read(path)
-
-    def confinement_for_project_code(self) -> Confinement | None:
-        """As the policy says."""
-        return self.policy.confinement_for_project_code()
-
-    def hides(self, tool: Tool) -> bool:
-        """As the policy hides."""
-        return self.policy.hides(tool)
-
-    def allowing(self, rules: Sequence[str]) -> Self:
-        """The same with these allow rules besides the policy's own."""
-        return structs.replace(self, policy=self.policy.allowing(rules))
-
-    def in_mode(self, mode: str) -> Self:
-        """The same in another mode of the policy's own."""
-        return structs.replace(self, policy=self.policy.in_mode(mode))
-
-    def without_trials(self) -> Self:
-        """The same with the policy's own decision about what it would have tried first."""
-        return structs.replace(self, policy=self.policy.without_trials())
 
 
 def _file_state(path: Path) -> tuple[int, int] | None:

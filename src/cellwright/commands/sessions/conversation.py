@@ -1,16 +1,20 @@
-"""`/btw`, `/goal`, `/compact`, `/autocompact` and `!command`: what users say to a conversation besides prompts."""
+"""`/btw`, `/goal`, `/compact`, `/autocompact`, `/add-dir` and `!command`: said to a conversation besides prompts."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 from cellwright.agent.agent_setup import CompactionSettings
 from cellwright.agent.context.summary import compacted_line
-from cellwright.commands.command import CommandCall, CommandPage, Section
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.model_and_mode import choose
 from cellwright.commands.sessions.sessions import price
 from cellwright.conversation.resolve_options import compaction_settings
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.features.conversation import Conversation
 
 BTW = "QUESTION"
 GOAL = "[GOAL | clear]"
@@ -19,6 +23,8 @@ MAX_GOAL_CHARS = 4_000
 COMPACT = "[FOCUS]"
 AUTOCOMPACT = "[on | off | SHARE %]"
 MIN_SHARE, MAX_SHARE = 10, 95
+
+ADD_DIR = "[DIR]"
 
 
 async def btw_page(call: CommandCall) -> CommandPage:
@@ -101,3 +107,43 @@ async def user_command_page(call: CommandCall) -> CommandPage:
 
 def _not_shown_live(**_news: Any) -> None:
     """The page comes when it has ended."""
+
+
+async def add_dir_page(call: CommandCall) -> CommandPage:
+    """Show the folders, or have Claude work in another one as well."""
+    conversation = call.conversation
+    if not call.text:
+        return CommandPage([_folders(conversation)])
+    folder = await asyncio.to_thread(_named_folder, conversation.cwd, call.text)
+    if any(folder.is_relative_to(known) for known in _known(conversation)):
+        return CommandPage([Section("Folders", text=f"Claude already works in {folder}.")])
+    said = await conversation.add_folder(folder)
+    rule = json.dumps({"permissions": {"additionalDirectories": [str(folder)]}})
+    lines = [
+        f"Claude may read {folder} now, and change its files as in the project, also in the current run.",
+        f"It holds while this kernel or program runs; `{rule}` in the settings adds it for good.",
+        *said.messages,
+        *said.problems,
+    ]
+    return CommandPage([Section("Folder added", text="\n".join(lines)), _folders(conversation)])
+
+
+def _folders(conversation: Conversation) -> Section:
+    rows: list[Row] = [("folder",), *((str(folder),) for folder in _known(conversation))]
+    return Section("Folders", rows, "Claude works in these; /add-dir DIR adds one.")
+
+
+def _known(conversation: Conversation) -> tuple[Path, ...]:
+    return (conversation.cwd, *conversation.in_force.settings.additional_directories)
+
+
+def _named_folder(cwd: Path, text: str) -> Path:
+    """The folder that `text` names. Raises `CellwrightError` FILE_NOT_FOUND where there is none."""
+    name = text.strip("\"'")
+    try:
+        folder = (cwd / Path(name).expanduser()).resolve()
+        if folder.is_dir():
+            return folder
+    except (OSError, RuntimeError, ValueError):
+        pass  # a home that there is not, a name that no folder can have
+    raise CellwrightError(ErrorCode.FILE_NOT_FOUND, f"Folder {name} was not found. Nothing was added.")

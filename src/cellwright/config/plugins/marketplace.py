@@ -23,7 +23,7 @@ from cellwright.config.plugins.plugin import NAME
 from cellwright.config.strict_json import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.text import lazy_pattern
-from cellwright.tools.git.run_git import neutral_git
+from cellwright.tools.run_git import neutral_git
 
 GIT_SECONDS = 180.0
 

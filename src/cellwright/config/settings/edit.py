@@ -21,7 +21,7 @@ from cellwright.sessions.project_writes import check_way, make_folders
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 from cellwright.this_process.shared_files import POLL_SECONDS, FileLocks, system_locks
 from cellwright.tools.files.atomic_write import write_atomically
-from cellwright.tools.files.writing.open_folder import FileChanged
+from cellwright.tools.files.staged_file import FileChanged
 
 
 @contextlib.contextmanager

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-from msgspec.structs import replace
-
-from cellwright.agent.calls.approval import Decision, Policy
+from cellwright.agent.calls.approval import Decision, Policy, PolicyAround
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs.run_options import RunOptions
@@ -77,15 +74,10 @@ class PolicyInForce:
         )
 
 
-class _NothingRuns(Struct, frozen=True):
-    """The policy of settings that no run may have; `before` is what held until then."""
+class _NothingRuns(PolicyAround, frozen=True):
+    """The policy of settings that no run may have; `base` is what held until then."""
 
-    before: Policy
     reason: str
-
-    @property
-    def mode(self) -> str:
-        return self.before.mode
 
     def decide(self, _tool: Tool, _tool_input: Mapping[str, Any]) -> Decision:
         return Decision("deny", self.reason)
@@ -93,17 +85,8 @@ class _NothingRuns(Struct, frozen=True):
     def may_read(self, _path: str) -> bool:
         return False
 
-    def confinement_for_project_code(self) -> Confinement | None:
-        return self.before.confinement_for_project_code()
-
-    def hides(self, tool: Tool) -> bool:
-        return self.before.hides(tool)
-
     def allowing(self, _rules: Sequence[str]) -> Policy:
         return self
-
-    def in_mode(self, mode: str) -> Policy:
-        return replace(self, before=self.before.in_mode(mode))
 
     def without_trials(self) -> Policy:
         return self

@@ -1,4 +1,7 @@
-"""The options of one run, and its result."""
+"""The options of one run, the user's choices for the prompts to come, and a run's result.
+
+Chosen are options of the table, and with `/output-style`, `/add-dir` and `/autocompact`.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from cellwright.agent.structured_output import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
 from cellwright.config.agents.agents import NoAgent, given_definition
-from cellwright.config.settings.option_table import BY_NAME, OnDenied
+from cellwright.config.settings.layers import Layer
+from cellwright.config.settings.option_table import BY_NAME, CHOSEN, OnDenied, nested
 from cellwright.config.settings.settings import CommonOptions
+from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, ExtensionsLoaded, NotLoaded, Number, NumbersTraced, RunEnd
 from cellwright.markdown.safe_markdown import safe_markdown
@@ -22,6 +28,11 @@ from cellwright.model.models import ProviderName
 if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import HookCallbacks
     from cellwright.config.agents.agents import AgentDefinition
+
+LABEL = f"chosen with a command (/{', /'.join((*CHOSEN, 'output-style', 'add-dir', 'autocompact'))})"
+
+FindInlineSettings = Callable[[], tuple[InlineSettings, ...]]
+"""Gives the settings that are in no file, the lowest first."""
 
 
 class RunOptions(CommonOptions, frozen=True, kw_only=True):
@@ -203,3 +214,45 @@ def _with_value(result: Result, answer_type: AnswerType) -> Result:
         error = RunError(ErrorCode.EXECUTION_ERROR, f"The answer is not a valid {answer_type.name}: {problem}.")
         error.result = result
         raise error from None
+
+
+class Choices(Struct):
+    """The choices of one conversation: a layer of its settings above all but the administrator's. None: not chosen."""
+
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Those of the table of options, by their names."""
+    output_style: str | None = None
+    folders: tuple[Path, ...] = ()
+    compacts: bool | None = None
+    compact_share: float | None = None
+    folder: Path = msgspec.field(default_factory=Path.cwd)
+
+    def set(self, name: str, value: Any) -> None:
+        """Choose `value`, None for what else says it."""
+        if name in CHOSEN:
+            self.options[name] = value
+        else:
+            setattr(self, name, value)
+
+    def layers(self) -> tuple[InlineSettings, ...]:
+        """The choices as a layer of settings; none where nothing is chosen."""
+        said = {
+            "outputStyle": self.output_style,
+            "permissions.additionalDirectories": [str(folder) for folder in self.folders] or None,
+            "autoCompactEnabled": self.compacts,
+            "cellwright.autoCompactShare": self.compact_share,
+        }
+        chosen = nested({**{BY_NAME[name].setting: value for name, value in self.options.items()}, **said})
+        layer = Layer(scope="options", label=LABEL, root=self.folder, folder=self.folder)
+        return ((layer, chosen),) if chosen else ()
+
+    def over(self, options: RunOptions) -> RunOptions:
+        """The options that a command began with, less what was chosen since: that is newer."""
+        return msgspec.structs.replace(
+            options, **{BY_NAME[name].run_field: None for name, value in self.options.items() if value}
+        )
+
+
+def with_choices(given: FindInlineSettings, choices: Choices) -> FindInlineSettings:
+    """The settings that are in no file: those that were `given`, and above them what is chosen."""
+    return lambda: (*given(), *choices.layers())

@@ -23,6 +23,7 @@ from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
+from cellwright.sessions.session import Session
 
 MAX_FINISHED = 10
 """The number of runs that are over and can still be asked about."""
@@ -189,3 +190,18 @@ def _text_of(blocks: Any) -> str:
     if not isinstance(blocks, Sequence):
         return ""
     return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, Mapping))
+
+
+def leave_other_modes(session: Session, runs: RunQueue, mode: str) -> None:
+    """Have the mode the user chose now go before what the session came to, and before what a run was begun in."""
+    run = runs.current
+    if run is None or run.task is None:
+        session.mode = None
+        return
+
+    def run_ended(_future: object) -> None:
+        if session.mode == mode:  # now the settings say so
+            session.mode = None
+
+    session.mode = mode
+    run.task.future.add_done_callback(run_ended)

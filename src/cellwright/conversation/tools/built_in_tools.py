@@ -1,7 +1,7 @@
 """The tools that need no kernel, with what they need of the place they work in.
 
-Most are made with their first call (`tools/later_tool.py`): each has a function here that imports it then. Those that
-settings or the environment describe otherwise are made at once.
+Most are made with their first call (`later_tool.py`): each has a function here that imports it then. Those that settings or
+the environment describe otherwise are made at once.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from msgspec import Struct, field
 
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings
+from cellwright.conversation.tools.later_tool import later_tool
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.later_tool import later_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
 
 if TYPE_CHECKING:
     from cellwright.agent.side_request import SideRequest
     from cellwright.tools.agent import StartAgent
     from cellwright.tools.code.navigation.project_code import ProjectCode
-    from cellwright.tools.shell.task_stop import StopAgent
+    from cellwright.tools.shell.background import StopAgent
     from cellwright.tools.skill import LoadSkill
 
 
@@ -73,11 +73,10 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     from cellwright.tools.agent import agent_tool
     from cellwright.tools.files.read import read_tool
     from cellwright.tools.planning.ask_user_question import ask_user_question_tool
-    from cellwright.tools.planning.exit_plan_mode import exit_plan_mode_tool
+    from cellwright.tools.planning.plan_mode import exit_plan_mode_tool
     from cellwright.tools.planning.todos import task_tools_enabled
-    from cellwright.tools.shell.background import background_tasks
+    from cellwright.tools.shell.background import background_tasks, task_stop_tool
     from cellwright.tools.shell.bash import bash_tool
-    from cellwright.tools.shell.task_stop import task_stop_tool
     from cellwright.tools.skill import skill_tool
     from cellwright.tools.web.web_fetch import web_fetch_tool
     from cellwright.tools.web.web_search import choose_engine, web_search_tool
@@ -124,11 +123,13 @@ def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
 
 def _task_tools() -> tuple[Tool, ...]:
     """The tools for a list of tasks, where the user wants them in place of TodoWrite and TodoRead."""
-    from cellwright.tools.planning.tasks.session_tasks import SessionTasks
-    from cellwright.tools.planning.tasks.task_create import task_create_tool
-    from cellwright.tools.planning.tasks.task_get import task_get_tool
-    from cellwright.tools.planning.tasks.task_list import task_list_tool
-    from cellwright.tools.planning.tasks.task_update import task_update_tool
+    from cellwright.tools.planning.tasks import (
+        SessionTasks,
+        task_create_tool,
+        task_get_tool,
+        task_list_tool,
+        task_update_tool,
+    )
 
     tasks_of = SessionTasks().of
     return (
@@ -182,7 +183,7 @@ class ToolMaker(NamedTuple):
 LATER: Mapping[str, ToolMaker] = {
     "Write": ToolMaker("files.write:write_tool", ("state", "cwd")),
     "Edit": ToolMaker("files.edit:edit_tool", ("state", "cwd")),
-    "MultiEdit": ToolMaker("files.multi_edit:multi_edit_tool", ("state", "cwd")),
+    "MultiEdit": ToolMaker("files.edit:multi_edit_tool", ("state", "cwd")),
     "ApplyPatch": ToolMaker("files.apply_patch:apply_patch_tool", ("state", "cwd")),
     "EditSymbol": ToolMaker("code.edit_symbol:edit_symbol_tool", ("state", "cwd")),
     "RenameSymbol": ToolMaker("code.rename_symbol:rename_symbol_tool", ("project_code", "state")),
@@ -190,23 +191,23 @@ LATER: Mapping[str, ToolMaker] = {
     "Grep": ToolMaker("search.grep:grep_tool", ("cwd",)),
     "LS": ToolMaker("search.ls:ls_tool", ("cwd",)),
     "FileTree": ToolMaker("search.file_tree:file_tree_tool", ("cwd",)),
-    "SemanticSearch": ToolMaker("code.navigation.semantic_search:semantic_search_tool", ("project_code",)),
-    "FindDefinitions": ToolMaker("code.navigation.find_definitions:find_definitions_tool", ("project_code",)),
-    "FindReferences": ToolMaker("code.navigation.find_references:find_references_tool", ("project_code",)),
+    "SemanticSearch": ToolMaker("code.navigation.search_code:semantic_search_tool", ("project_code",)),
+    "FindDefinitions": ToolMaker("code.navigation.find_names:find_definitions_tool", ("project_code",)),
+    "FindReferences": ToolMaker("code.navigation.find_names:find_references_tool", ("project_code",)),
     "CodeOutline": ToolMaker("code.navigation.code_outline:code_outline_tool", ("project_code",)),
     "CodeContext": ToolMaker("code.navigation.code_context:code_context_tool", ("project_code",)),
-    "AnalyzeFunction": ToolMaker("code.navigation.analyze_function:analyze_function_tool", ("project_code",)),
-    "ImportChain": ToolMaker("code.navigation.import_chain:import_chain_tool", ("project_code",)),
-    "CallChain": ToolMaker("code.navigation.call_chain:call_chain_tool", ("project_code",)),
-    "SimilarCode": ToolMaker("code.navigation.similar_code:similar_code_tool", ("project_code",)),
+    "AnalyzeFunction": ToolMaker("code.navigation.code_context:analyze_function_tool", ("project_code",)),
+    "ImportChain": ToolMaker("code.navigation.chains:import_chain_tool", ("project_code",)),
+    "CallChain": ToolMaker("code.navigation.chains:call_chain_tool", ("project_code",)),
+    "SimilarCode": ToolMaker("code.navigation.search_code:similar_code_tool", ("project_code",)),
     "CodeMetrics": ToolMaker("code.navigation.code_metrics:code_metrics_tool", ("project_code",)),
-    "Git": ToolMaker("git.git:git_tool", ("cwd", "environ")),
+    "Git": ToolMaker("git:git_tool", ("cwd", "environ")),
     "RunTests": ToolMaker("code.run_tests:run_tests_tool", ("cwd", "environ")),
     "Lint": ToolMaker("code.lint:lint_tool", ("cwd", "environ", "state.keeper")),
     "NotebookEdit": ToolMaker("notebook.notebook_edit:notebook_edit_tool", ("state", "cwd", "open_notebooks")),
     "NotebookRead": ToolMaker("notebook.notebook_read:notebook_read_tool", ("state", "cwd", "open_notebooks")),
-    "TodoWrite": ToolMaker("planning.todo_write:todo_write_tool", group="list"),
-    "TodoRead": ToolMaker("planning.todo_read:todo_read_tool", group="list"),
-    "EnterPlanMode": ToolMaker("planning.enter_plan_mode:enter_plan_mode_tool", group="plan"),
+    "TodoWrite": ToolMaker("planning.todo_tools:todo_write_tool", group="list"),
+    "TodoRead": ToolMaker("planning.todo_tools:todo_read_tool", group="list"),
+    "EnterPlanMode": ToolMaker("planning.plan_mode:enter_plan_mode_tool", group="plan"),
 }
 """The tools that neither settings nor the environment describe otherwise, in the order in which Claude has them."""

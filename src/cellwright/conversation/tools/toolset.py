@@ -26,17 +26,17 @@ from cellwright.conversation.tools.built_in_tools import (
     never_unsaved,
     no_live_definition,
 )
+from cellwright.conversation.tools.later_tool import whole_tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import is_own_platform
 from cellwright.permissions.rules.rule import RULE_NAMES
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import BackupStore
-from cellwright.tools.later_tool import whole_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
     from cellwright.tools.agent import StartAgent
-    from cellwright.tools.shell.task_stop import StopAgent
+    from cellwright.tools.shell.background import StopAgent
     from cellwright.tools.skill import LoadSkill
 
 ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]

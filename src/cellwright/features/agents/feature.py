@@ -12,8 +12,7 @@ from cellwright.config.agents.agents import AgentDefinition, FoundAgents, agent_
 from cellwright.config.kept_search import KeptSearch
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.trust.trust import HOW_TO_TRUST
-from cellwright.conversation.feature import Feature, RunInfo, read_ahead
-from cellwright.conversation.prompts.tagged_list import is_in_history, listed_line, listing
+from cellwright.conversation.feature import Feature, RunInfo, is_in_history, listed_line, listing, read_ahead
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded
 from cellwright.markdown.code_ranges import without_code

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.calls.approval import Decision, Policy
+from cellwright.agent.calls.approval import Decision, Policy, PolicyAround
 from cellwright.config.agents.agents import AgentDefinition
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.rule import own_name
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.confinement import Confinement
     from cellwright.agent.tool import Tool
 
 
@@ -36,16 +34,11 @@ def changed(policy: Policy, change: Callable[[PermissionPolicy], PermissionPolic
     return change(policy) if isinstance(policy, PermissionPolicy) else policy
 
 
-class _WithinRules(Struct, frozen=True):
+class _WithinRules(PolicyAround, frozen=True):
     """The policy of an agent that rules hold to what they allow: `own` are policies of these rules alone, by the tool."""
 
-    base: Policy
     agent: str
     own: Mapping[str, PermissionPolicy]
-
-    @property
-    def mode(self) -> str:
-        return self.base.mode
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
         judged = self.base.decide(tool, tool_input)
@@ -55,21 +48,3 @@ class _WithinRules(Struct, frozen=True):
         rules = ", ".join(f"`{rule}`" for rule in own.allow) or "nothing that is understood"
         allowed = f"The definition of the agent {self.agent} allows {tool.name} only for {rules}."
         return Decision("deny", f"{allowed} Every part of a command must be one of these.")
-
-    def may_read(self, path: str) -> bool:
-        return self.base.may_read(path)
-
-    def confinement_for_project_code(self) -> Confinement | None:
-        return self.base.confinement_for_project_code()
-
-    def hides(self, tool: Tool) -> bool:
-        return self.base.hides(tool)
-
-    def allowing(self, rules: Sequence[str]) -> Policy:
-        return replace(self, base=self.base.allowing(rules))
-
-    def in_mode(self, mode: str) -> Policy:
-        return replace(self, base=self.base.in_mode(mode))
-
-    def without_trials(self) -> Policy:
-        return replace(self, base=self.base.without_trials())

@@ -36,6 +36,7 @@ from cellwright.config.agents.agents import AgentDefinition
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.after_compaction import AfterSummary, after_summary
 from cellwright.conversation.feature import (
     Feature,
     RunInfo,
@@ -44,7 +45,6 @@ from cellwright.conversation.feature import (
     place_blocks,
     with_surroundings,
 )
-from cellwright.conversation.prompts.after_compaction import AfterSummary, after_summary
 from cellwright.conversation.resolve_options import ALIASES, check_allowed, full_name
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.sessions.project_writes import check_way, make_folders, write_file
-from cellwright.tools.git.run_git import Git, neutral_git, repository_of
+from cellwright.tools.run_git import Git, neutral_git, repository_of
 
 WORKTREES = Path(".claude", "worktrees")
 SECONDS = 120.0

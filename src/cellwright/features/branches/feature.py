@@ -1,7 +1,10 @@
-"""The feature: one snapshot a turn, taken when Claude first needs it, and one branch of it for each agent.
+"""Two features: branches for a turn, and variables that Claude's code changed brought back with the turn's files and cells.
 
-A snapshot shows the kernel as it was when it was taken. Code that Claude runs in the kernel itself makes it old: the next
-branch begins from a new one. The user's own cells do not: what Claude explores stays as it was, and says of when it is.
+One snapshot a turn is taken when Claude first needs it, and each agent has one branch of it. A snapshot shows the kernel as
+it was when it was taken. Code that Claude runs in the kernel itself makes it old: the next branch begins from a new one.
+The user's own cells do not: what Claude explores stays as it was, and says of when it is.
+
+A copy of the kernel from before the turn's first code has its variables. It lives until the next turn begins.
 """
 
 from __future__ import annotations
@@ -13,20 +16,25 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from cellwright.agent.calls.written_tools import access_of
+from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.settings.option_table import BRANCHES
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.kernel_copies import (
     NO_BRANCH_LEFT,
+    STAY,
     BranchInUse,
     ForkedKernel,
+    KernelVariables,
     ListedBranch,
     OneBranch,
     Snapshot,
     UsedBranch,
+    VariablesPlan,
 )
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd, SubagentEvent, ToolStart
+from cellwright.sessions.session import Session
 from cellwright.text import visible_line
 
 if TYPE_CHECKING:
@@ -41,6 +49,11 @@ FIRST_USE = (
 
 CHANGES_THE_KERNEL = frozenset({"python", "cells"})
 """Kinds of access whose calls change the kernel itself."""
+
+Turn = tuple[str, int]
+"""A session's id and the number of a turn in it, as checkpoints count."""
+
+NO_COPY = "Variables stay as they are: the copy of the kernel from before a turn's code is kept until the next prompt."
 
 
 class KernelCopies(Feature):
@@ -227,3 +240,85 @@ def _words(taken: Snapshot, *, is_new: bool) -> str:
     place = f", {taken.cell}" if taken.cell else ""
     when = time.strftime("%H:%M", time.localtime(taken.at))
     return f"{'New branch: y' if is_new else 'Y'}our variables as of {when}{place}"
+
+
+class UndoneVariables(Feature):
+    """The variables of the last turn that ran code in the kernel. All of it on the agent's loop.
+
+    `turn` is the one that runs; None if turns cannot be undone. `is_on` is asked before a copy is made.
+    """
+
+    in_dry_runs = False
+
+    def __init__(
+        self, make: Callable[[], KernelVariables], turn: Callable[[], Turn | None], is_on: Callable[[], bool]
+    ) -> None:
+        self._make = make
+        self._turn_now = turn
+        self._is_on = is_on
+        self._kernel: KernelVariables | None = None
+        self._turn: Turn | None = None
+        self._told: list[str] = []
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn whose code may have changed variables, if these can be brought back."""
+        return None if self._kernel is None or self._kernel.why_not else self._turn
+
+    @property
+    def why_not(self) -> str:
+        """The reason why no copy was made in the last turn, as a sentence; "" if there was none."""
+        return "" if self._kernel is None or not self._kernel.why_not else f"{STAY} {self._kernel.why_not}"
+
+    @property
+    def is_open(self) -> bool:
+        return self._kernel is not None
+
+    async def before_run(self, session: Session) -> None:
+        self._turn = None
+        if self._kernel is not None:
+            await self._kernel.begin()
+
+    async def before_code(self, source: str) -> None:
+        """Code of Claude's is about to run in the kernel: the first of a turn waits until a copy is made."""
+        turn = self._turn_now()
+        if turn is None or not self._is_on():
+            return
+        if self._kernel is None:
+            self._kernel = self._make()
+        if turn != self._turn:
+            await self._kernel.begin()
+            self._turn = turn
+        await self._kernel.before_code(source)
+
+    async def plan(self, turns: Sequence[Turn], *, force: bool) -> VariablesPlan | None:
+        """Plan the undo of `turns`; None if none of them is the one that is known."""
+        if self._kernel is None or self._turn is None or self._turn not in turns:
+            return None
+        return await self._kernel.plan(force=force)
+
+    async def apply(self, plan: VariablesPlan) -> list[str]:
+        """Bring the variables back; gives what could not be done."""
+        assert self._kernel is not None, "a plan without a kernel"
+        failed = await self._kernel.apply(plan)
+        if not failed:
+            self._told = [change.text for change in plan.coming_back]
+            self._turn = None
+        return failed
+
+    def context(self, run: RunInfo, prompt: PromptContext) -> ContextProvider | None:
+        if not self._told:
+            return None
+
+        async def provide(_: PromptContext) -> ContextItems:
+            told, self._told = self._told, []
+            lines = "\n".join(told)
+            text = f"<undo>\nThe user has undone your changes of variables in the kernel:\n{lines}\n</undo>"
+            return ContextItems(before=(text_context("The undone variables", "context", text),))
+
+        return provide
+
+    async def close(self) -> None:
+        if self._kernel is not None:
+            await self._kernel.close()
+            self._kernel = None

@@ -138,7 +138,7 @@ class TurnPreview(Feature):
 
     async def _copy_open_notebooks(self, tree: StagedTree) -> None:
         """Notebooks begin as their users see them, unsaved changes included."""
-        from cellwright.tools.notebook.live_source import notebook_bytes  # few turns are previews
+        from cellwright.tools.notebook.notebook_source import notebook_bytes  # few turns are previews
 
         notebooks = self._core.tools.open_notebooks
         await notebooks.settled()

@@ -22,12 +22,12 @@ from cellwright.events import NotLoaded
 from cellwright.features.mcp.discovery import ServerDiscovery
 from cellwright.text import visible_line
 from cellwright.this_process.late_imports import importing
-from cellwright.tools.mcp.oauth.token_store import TokenStore, token_store
 from cellwright.tools.mcp.server_entry import ServerEntry, plain_name
+from cellwright.tools.mcp.token_store import TokenStore, token_store
 
 if TYPE_CHECKING:
     from cellwright.tools.mcp.connection import ServerConnection, ServerPrompt
-    from cellwright.tools.mcp.oauth.sign_in import SignIn
+    from cellwright.tools.mcp.oauth_sign_in import SignIn
 
 CONNECT_SECONDS = 30.0
 FIRST_WAIT_SECONDS = 5.0
@@ -303,7 +303,7 @@ class ServerConnections(ServerDiscovery):
                 if name not in made and tool_is_allowed(name, settings):
                     made[name] = tool
         if any(each.has_resources for each in connections().values()):
-            from cellwright.tools.mcp.resources import resource_tools
+            from cellwright.tools.mcp.tools import resource_tools
 
             made.update({tool.name: tool for tool in resource_tools(connections)})
         return tuple(made.values())
@@ -348,7 +348,7 @@ class ServerConnections(ServerDiscovery):
 
 def _sign_in_module() -> Any:
     with importing:
-        import cellwright.tools.mcp.oauth.sign_in as module  # the `mcp` package, a second's work
+        import cellwright.tools.mcp.oauth_sign_in as module  # the `mcp` package, a second's work
 
     return module
 

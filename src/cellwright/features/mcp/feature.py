@@ -18,8 +18,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import TOOL_SEARCH, Tool
-from cellwright.conversation.feature import Feature, PromptCall, RunInfo
-from cellwright.conversation.prompts.tagged_list import is_in_history, listing
+from cellwright.conversation.feature import Feature, PromptCall, RunInfo, is_in_history, listing
 from cellwright.conversation.runs.kinds import TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.tools.toolset import tools_may_be_deferred
@@ -143,7 +142,7 @@ class McpServers(ServerConnections, Feature):
         if connection is None:
             return ""  # it only looked like one
         try:
-            from cellwright.tools.mcp.resources import resource_content
+            from cellwright.tools.mcp.tools import resource_content
 
             blocks = await resource_content(connection, uri)
         except ToolError as error:

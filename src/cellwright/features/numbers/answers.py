@@ -11,9 +11,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from cellwright.events import Number, NumbersTraced
-from cellwright.features.numbers.checks import check_instructions, check_title, checked_numbers, checked_texts
 from cellwright.features.numbers.claims import unknown_names
-from cellwright.features.numbers.seen import SeenNumbers
+from cellwright.features.numbers.seen import (
+    SeenNumbers,
+    check_instructions,
+    check_title,
+    checked_numbers,
+    checked_texts,
+)
 from cellwright.features.numbers.stale import (
     StaleNumber,
     answer_record,

@@ -7,8 +7,16 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from cellwright.events import Number, Verdict
-from cellwright.features.numbers.derive import Derivation, ShortLines, Term, derive, short_lines
-from cellwright.features.numbers.match import FEW_NUMBERS, Match, look_up
+from cellwright.features.numbers.match import (
+    FEW_NUMBERS,
+    Derivation,
+    Match,
+    ShortLines,
+    Term,
+    derive,
+    look_up,
+    short_lines,
+)
 from cellwright.features.numbers.sources import Source, place, words
 from cellwright.features.numbers.written import MOST_NUMBERS, WrittenNumber, number_of, written_numbers
 from cellwright.markdown.prose import prose_of

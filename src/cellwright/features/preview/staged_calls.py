@@ -16,12 +16,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentFeatures, OtherTools
-from cellwright.agent.calls.approval import Decision, Policy
+from cellwright.agent.calls.approval import Decision, PolicyAround
 from cellwright.agent.tool import READING_KINDS, Content, Tool, ToolContext, ToolResult
 from cellwright.errors import ToolError
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.confinement import Confinement
     from cellwright.features.preview.staged_tree import StagedTree
 
 ACCEPT = "AcceptPreview"
@@ -208,33 +207,13 @@ class StagedFeatures(OtherTools):
         return not self._stage.is_off
 
 
-class PreviewPolicy(Struct, frozen=True):
+class PreviewPolicy(PolicyAround, frozen=True):
     """`base`, for a turn that is a preview."""
 
-    base: Policy
     stage: Stage
-
-    @property
-    def mode(self) -> str:
-        return self.base.mode
 
     def may_read(self, path: str) -> bool:
         return self.base.may_read(self.stage.tree.in_project(path) if self.stage.tree is not None else path)
-
-    def confinement_for_project_code(self) -> Confinement | None:
-        return self.base.confinement_for_project_code()
-
-    def hides(self, tool: Tool) -> bool:
-        return self.base.hides(tool)
-
-    def allowing(self, rules: Sequence[str]) -> Policy:
-        return replace(self, base=self.base.allowing(rules))
-
-    def in_mode(self, mode: str) -> Policy:
-        return replace(self, base=self.base.in_mode(mode))
-
-    def without_trials(self) -> Policy:
-        return replace(self, base=self.base.without_trials())
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
         tree, kind = self.stage.at_work, tool.access.kind

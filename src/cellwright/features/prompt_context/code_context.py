@@ -16,7 +16,7 @@ from cellwright.conversation.feature import refusal, without_secrets
 from cellwright.errors import ToolError
 from cellwright.text import counted, lazy_pattern
 from cellwright.tools.code.navigation.project_code import CodeOutput, CodeRow
-from cellwright.tools.code.navigation.semantic_search import SEMANTIC_SEARCH
+from cellwright.tools.code.navigation.search_code import SEMANTIC_SEARCH
 
 HITS = 20
 HITS_UNASKED = 10

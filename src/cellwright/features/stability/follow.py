@@ -47,7 +47,7 @@ _FORMULAS: Sequence[tuple[re.Pattern[str], Callable[..., float]]] = (
     (_formula(r"exp\(−N\)"), lambda a: math.exp(-a)),
     (_formula("N in another unit"), lambda a: a),
 )
-"""The operations as `numbers/derive.py` writes them. Longer ones come first."""
+"""The operations as `numbers/match.py` writes them. Longer ones come first."""
 _OF_ALL = lazy_pattern(r"the (?P<what>sum|mean) of \d+ numbers|(?P<term>[\d.,]+(?:e[+-]?\d+)?) of the sum .+")
 """Formulas over all numbers of one output."""
 _SIMPLE_ONE: Sequence[tuple[re.Pattern[str], Callable[[float], float]]] = (

@@ -26,11 +26,11 @@ from cellwright.features.numbers.sources import Source
 from cellwright.features.numbers.trace import trace
 from cellwright.features.stability import perturb
 from cellwright.features.stability.follow import Followed, Texts, follow
-from cellwright.features.stability.report import StabilityReport
-from cellwright.features.stability.spreads import (
+from cellwright.features.stability.report import (
     Kind,
     NumberStability,
     Spread,
+    StabilityReport,
     Stated,
     judged,
     not_followed,

@@ -26,7 +26,7 @@ from cellwright.kernel.execute.captured_output import (
 )
 from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
 from cellwright.text import counted
-from cellwright.tools.notebook.drawn_outputs import pictures_of
+from cellwright.tools.notebook.notebook_page import pictures_of
 from cellwright.tools.notebook.open_notebook import Cell, CellConflict, DrawnOutput, OpenNotebook
 
 PUT_SECONDS = 0.1

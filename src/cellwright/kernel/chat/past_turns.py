@@ -67,8 +67,7 @@ from cellwright.sessions.turns import GO_ON, begins_turn_encoded, is_attached, s
 from cellwright.telemetry.run_state import text_of
 from cellwright.telemetry.view_limits import DRAWN
 from cellwright.text import lazy_pattern
-from cellwright.tools.planning.tasks.session_tasks import add_calls
-from cellwright.tools.planning.tasks.tasks import Tasks
+from cellwright.tools.planning.tasks import Tasks, add_calls
 from cellwright.tools.planning.todos import writes_whole_list
 
 Json = Mapping[str, Any]

@@ -31,7 +31,7 @@ from cellwright.agent.prompt import (
 from cellwright.agent.thread import CallerJobs
 from cellwright.config.settings.option_table import CONTEXTS, OPTIONS, How, Option
 from cellwright.conversation.feature import without_secrets
-from cellwright.conversation.prompts.mentions import Mention, find_mentions, together
+from cellwright.conversation.mentions import Mention, find_mentions, together
 from cellwright.conversation.runs.kinds import CellAction, CellActionName
 from cellwright.conversation.runs.run_options import RunOptions, options_of
 from cellwright.errors import CellwrightError, ErrorCode, ToolError

@@ -35,14 +35,15 @@ from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.pages.comm import PageError, optional, required
 from cellwright.kernel.pages.open_notebooks import CalledFor, CallersNotebooks
 from cellwright.kernel.run.kernel_requests import work_between_cells
-from cellwright.tools.mcp.call_question import (
+from cellwright.tools.mcp.kernel_tools import (
+    KERNEL_TOOLS,
     MAX_QUESTION_CHARS,
+    NOTEBOOK_TOOLS,
     CallAnswer,
     decision_of,
     question_of,
     read_answer,
 )
-from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, NOTEBOOK_TOOLS
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.approval import CanUseTool

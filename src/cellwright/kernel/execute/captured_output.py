@@ -34,8 +34,7 @@ from cellwright.kernel.namespace.cell_names import cell_of_file
 from cellwright.model.images import image_block
 from cellwright.sessions.provenance import FIELD
 from cellwright.text import lazy_pattern
-from cellwright.tools.notebook.drawn_outputs import DRAWN_NOTE, display_key, is_drawn, missing_note
-from cellwright.tools.notebook.notebook_page import plain
+from cellwright.tools.notebook.notebook_page import DRAWN_NOTE, display_key, is_drawn, missing_note, plain
 from cellwright.tools.notebook.open_notebook import DrawnOutput, Output
 
 if TYPE_CHECKING:

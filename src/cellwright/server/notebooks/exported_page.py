@@ -11,7 +11,7 @@ from nbformat import NotebookNode
 
 from cellwright.events import NOT_FOUND_NUMBERS
 from cellwright.markdown.prose import prose_of
-from cellwright.tools.notebook.drawn_outputs import OUR_ANSWER
+from cellwright.tools.notebook.notebook_page import OUR_ANSWER
 
 # what nbconvert colours is a `pre` without a `code` in it, for which its page has no font
 STYLE = """\

@@ -27,8 +27,7 @@ from cellwright.server.relay.connection import (
 )
 
 if TYPE_CHECKING:
-    from cellwright.tools.mcp.call_question import CallQuestion
-    from cellwright.tools.mcp.kernel_tools import AskQuestion, TellProgress
+    from cellwright.tools.mcp.kernel_tools import AskQuestion, CallQuestion, TellProgress
 
 TARGET = "cellwright.chat"
 PROTOCOL = 1
@@ -337,7 +336,7 @@ class KernelRelay:
                     if asked == question and not acknowledged.done():
                         acknowledged.set_result(None)
             case {"type": "call_question", "call": str(call), "text": str(text), "rules": list(rules)}:
-                from cellwright.tools.mcp.call_question import CallQuestion  # few servers have agents of others
+                from cellwright.tools.mcp.kernel_tools import CallQuestion  # few servers have agents of others
 
                 self._put(call, CallQuestion(text, tuple(map(str, rules)), ""))
             case {"type": "call_progress", "call": str(call), "message": str(words)}:

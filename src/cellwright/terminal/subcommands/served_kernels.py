@@ -21,8 +21,14 @@ from cellwright.agent.calls.written_tools import access_of
 from cellwright.conversation.message_chunks import JoinedMessages, pieces
 from cellwright.events import ToolEnd
 from cellwright.this_process.late_imports import importing
-from cellwright.tools.mcp.call_question import CallQuestion
-from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, AskQuestion, KernelTool, TellProgress, kernel_tools
+from cellwright.tools.mcp.kernel_tools import (
+    KERNEL_TOOLS,
+    AskQuestion,
+    CallQuestion,
+    KernelTool,
+    TellProgress,
+    kernel_tools,
+)
 from cellwright.tools.process.environment import child_environment
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from cellwright.text import lazy_pattern
 from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import main_line_end
-from cellwright.tools.files.patching.patch_plan import split_lines
+from cellwright.tools.files.patched_files import split_lines
 from cellwright.tools.files.replace import check_size, on_disk, stale_error, update
 from cellwright.tools.inputs import SYMBOL_NAMES, AllowSyntaxErrors, FilePath
 from cellwright.tools.paths import not_found, real_path, shown_path

@@ -22,7 +22,7 @@ from cellwright.tools.paths import shown_path
 from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import RunningProgram
-from cellwright.tools.shell.output import LiveOutput, exit_code
+from cellwright.tools.shell.run_command import LiveOutput, exit_code
 
 SHOWN_CHARS = 12_000
 MEMORY_MB = 8_192

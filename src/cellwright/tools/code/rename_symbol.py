@@ -21,8 +21,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.codebase.imports import ImportResolver
 from cellwright.codebase.index_reader import IndexedSymbol
-from cellwright.codebase.parsing.python_names import python_names
-from cellwright.codebase.parsing.references import references_in
+from cellwright.codebase.parsing.references import python_names, references_in
 from cellwright.codebase.parsing.source_file import SourceText, language_of, place_in, source_text
 from cellwright.codebase.renaming import (
     PYTHON_LANGUAGES,
@@ -36,13 +35,11 @@ from cellwright.codebase.renaming import (
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import counted
-from cellwright.tools.code.navigation.find_definitions import Within, definition_line
-from cellwright.tools.code.navigation.find_references import files_using
+from cellwright.tools.code.navigation.find_names import Within, definition_line, files_using
 from cellwright.tools.code.navigation.project_code import ProjectCode, short
 from cellwright.tools.files.changes import FilesOutput, in_thread
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.patching.patch_plan import file_on_disk
-from cellwright.tools.files.patching.patched_files import PatchedFiles, patched_files
+from cellwright.tools.files.patched_files import PatchedFiles, file_on_disk, patched_files
 from cellwright.tools.files.replace import EDITED_BYTES
 from cellwright.tools.inputs import HERE, SYMBOL_NAMES
 from cellwright.tools.paths import file_errors, real_path

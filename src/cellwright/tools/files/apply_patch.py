@@ -16,8 +16,7 @@ from cellwright.permissions.judges.patch import paths_in_patch
 from cellwright.permissions.patch_text import PatchProblem
 from cellwright.tools.files.changes import FilesOutput, in_thread
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.patching.patch_plan import plan_patch
-from cellwright.tools.files.patching.patched_files import PatchedFiles, patched_files
+from cellwright.tools.files.patched_files import PatchedFiles, patched_files, plan_patch
 from cellwright.tools.files.replace import EDITED_BYTES
 from cellwright.tools.inputs import AllowSyntaxErrors
 from cellwright.tools.paths import shown_path

@@ -2,7 +2,7 @@
 
 What is to be is written down first (`sessions/file_changes.py`). All new contents are safely on disk before the first file
 is touched: a full disk shows there. Then only names change; of several files the old contents are kept until the last is
-done, so that what was done can be undone, by us or by who finds the record (`writing/recovery.py`). A file with other
+done, so that what was done can be undone, by us or by who finds the record (`recovery.py`). A file with other
 names (hard links) is written into, since a change of names would part them.
 """
 
@@ -19,16 +19,19 @@ from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.sessions.file_changes import ChangeOutcome, ChangeRecord, FileToChange, begin_change
-from cellwright.tools.files.writing.open_folder import (
+from cellwright.tools.files.recovery import keep_copy, keep_file, put_back, recover_changes, write_into
+from cellwright.tools.files.staged_file import (
     FileChanged,
+    Like,
     OpenFolder,
+    StagedFile,
+    StagingPlace,
     check_unchanged,
     check_writable,
     opened,
+    stage,
     sync,
 )
-from cellwright.tools.files.writing.recovery import keep_copy, keep_file, put_back, recover_changes, write_into
-from cellwright.tools.files.writing.staged_file import Like, StagedFile, StagingPlace, stage
 
 UNNAMED_FILES = 64
 """The number of files that may be open at once without a name."""

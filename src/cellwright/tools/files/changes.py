@@ -21,7 +21,7 @@ from cellwright.tools.files.diff import Diff
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.encodings import Encoding
 from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha256
-from cellwright.tools.files.writing.open_folder import FileChanged
+from cellwright.tools.files.staged_file import FileChanged
 from cellwright.tools.paths import file_errors, real_path, resolve_path, shown_path
 
 T = TypeVar("T")

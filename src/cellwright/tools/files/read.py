@@ -270,7 +270,7 @@ def read_live(
     notebook: OpenNotebook, cells: Sequence[Cell], display_path: str, request: ReadRequest, state: FileState
 ) -> ToolResult:
     """Read a notebook that is open in a front end, as the model sees it."""
-    from cellwright.tools.notebook.live_source import live_note, live_source, with_note
+    from cellwright.tools.notebook.notebook_source import live_note, live_source, with_note
 
     source = live_source(cells)
     first, page = _notebook_page(source, request)
@@ -314,7 +314,7 @@ def read_file(
             return ToolResult(content, structured=_output(real, "pdf", status))
         broken = []
         if real.suffix.lower() == ".ipynb":
-            from cellwright.tools.notebook.notebook_spans import NotANotebook
+            from cellwright.tools.notebook.notebook_source import NotANotebook
 
             try:
                 return _notebook(file, status, real, display_path, request, state, stopped)

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from mcp_types import ListResourcesResult, Prompt, Resource
     from mcp_types import Tool as ToolDefinition
 
-    from cellwright.tools.mcp.oauth.provider import Challenge, ServerAuth
-    from cellwright.tools.mcp.oauth.token_store import TokenStore
+    from cellwright.tools.mcp.oauth_provider import Challenge, ServerAuth
+    from cellwright.tools.mcp.token_store import TokenStore
 
 logger = logging.getLogger(__name__)
 
@@ -399,13 +399,13 @@ class ServerConnection:
         """The authorization of requests to an address; each connection begins with what is kept by then."""
         self._auth = None
         if self.entry.headers_helper:
-            from cellwright.tools.mcp.headers_helper import helper_auth
+            from cellwright.tools.mcp.http_client import helper_auth
 
             environ = server_environment(self.entry, self._environ, self.entry.cwd)
             return helper_auth(self.entry, environ, self._confinement)
         if self._tokens is not None and self.entry.may_sign_in:
             with importing:
-                from cellwright.tools.mcp.oauth.provider import ServerAuth
+                from cellwright.tools.mcp.oauth_provider import ServerAuth
 
             self._auth = ServerAuth(self.entry, self._tokens)
         return self._auth

@@ -1,17 +1,26 @@
-"""The HTTP client for servers that are reached by an address: bounded in what it takes, and sending nothing elsewhere.
+"""HTTP to servers that are reached by an address: bounded in what it takes, and sending nothing elsewhere.
 
 Environment variables for proxies count as usual. Nothing compressed is asked for or taken: a bound on what arrives would
-be none on what it becomes.
+be none on what it becomes. The headers that requests need may be the output of a command (`headersHelper`), which is run
+again when they are refused.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import httpx2  # heavy: this module is imported where a connection is made
+
+from cellwright.agent.calls.confinement import Confinement
+from cellwright.text import visible_line
+from cellwright.tools.mcp.server_entry import ServerEntry
+from cellwright.tools.process.child_processes import Command
+from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 if TYPE_CHECKING:
     from httpx2 import AsyncByteStream, Auth, Response
@@ -24,6 +33,15 @@ STREAM_BYTES_A_SECOND = 32_000_000
 
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 300.0
+
+HEADERS_SECONDS = 10.0
+"""The time the command may take, as in Claude Code."""
+
+MIN_SECONDS_BETWEEN = 10.0
+"""A server that refuses everything does not have it run all the time."""
+
+MAX_HEADERS_BYTES = 100_000
+_NEVER_SET = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 
 
 class TooMuch(httpx2.StreamError):
@@ -89,3 +107,85 @@ class _BoundedEvents(_BoundedBody):
             elif time.monotonic() - second >= 1:
                 second, count = time.monotonic(), 0
             yield chunk
+
+
+class HelperFailed(Exception):
+    """The command gave no headers; the message says why, and nothing of what it wrote."""
+
+
+class HelperAuth(httpx2.Auth):
+    """The headers of a server's requests: what the command says, and what it says now where the server refuses that."""
+
+    def __init__(
+        self,
+        entry: ServerEntry,
+        environ: Mapping[str, str],
+        confinement: Confinement | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._entry = entry
+        self._environ = environ
+        self._confinement = confinement
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._headers: Mapping[str, str] | None = None
+        self._made = 0.0
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        headers = await self._headers_after(None)
+        request.headers.update(headers)
+        response = yield request
+        if response.status_code in (401, 403) and (newer := await self._headers_after(headers)) is not headers:
+            request.headers.update(newer)
+            yield request
+
+    async def _headers_after(self, refused: Mapping[str, str] | None) -> Mapping[str, str]:
+        """The headers, made anew where there are none or `refused` are those; raises HelperFailed."""
+        async with self._lock:
+            is_old = self._headers is refused and self._clock() - self._made > MIN_SECONDS_BETWEEN
+            if self._headers is None or is_old:
+                self._headers, self._made = (
+                    await headers_of(self._entry, self._environ, self._confinement),
+                    self._clock(),
+                )
+            return self._headers
+
+
+def helper_auth(entry: ServerEntry, environ: Mapping[str, str], confinement: Confinement | None) -> HelperAuth:
+    """The authorization of a server's requests by its `headersHelper`. `environ` is what the command gets."""
+    return HelperAuth(entry, environ, confinement, time.monotonic)
+
+
+async def headers_of(
+    entry: ServerEntry, environ: Mapping[str, str], confinement: Confinement | None
+) -> Mapping[str, str]:
+    """Run the command; the headers in its output, a JSON object of texts. Raises HelperFailed."""
+    shell = ["cmd.exe", "/c"] if sys.platform == "win32" else ["/bin/sh", "-c"]
+    about = {"CLAUDE_CODE_MCP_SERVER_NAME": entry.name, "CLAUDE_CODE_MCP_SERVER_URL": entry.url}
+    command = Command(
+        arguments=[*shell, entry.headers_helper],
+        cwd=entry.cwd,
+        environ={**environ, **about},
+        confinement=confinement,
+    )
+    output, errors = OutputHead(MAX_HEADERS_BYTES), OutputHead(2_000)
+    try:
+        program = RunningProgram(command, output=output.take, errors=errors.take)
+    except (OSError, ValueError) as error:
+        raise HelperFailed(f"`headersHelper` cannot be started: {error}") from None
+    if not await program.finish(HEADERS_SECONDS):
+        raise HelperFailed(f"`headersHelper` took more than {HEADERS_SECONDS:g} s")
+    if program.exit_code != 0:
+        wrote = f": {visible_line(errors.text(), 300)}" if errors.data.strip() else ""
+        raise HelperFailed(f"`headersHelper` ended with the exit code {program.exit_code}{wrote}")
+    try:
+        headers = json.loads(bytes(output.data))
+    except (ValueError, RecursionError):
+        raise HelperFailed("`headersHelper` wrote no JSON") from None
+    fits = isinstance(headers, dict) and all(
+        isinstance(value, str) and f"{name}{value}".isascii() and f"{name}{value}".isprintable() and name
+        for name, value in headers.items()
+    )
+    if not fits:
+        raise HelperFailed("`headersHelper` wrote no JSON object of headers that can be sent")
+    return {name: value for name, value in headers.items() if name.lower() not in _NEVER_SET}

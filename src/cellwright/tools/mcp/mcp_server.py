@@ -22,15 +22,19 @@ from cellwright.agent.tool import Content, Tool, ToolAccess
 from cellwright.events import ToolEnd
 from cellwright.text import visible
 from cellwright.this_process.late_imports import importing
-from cellwright.tools.mcp.call_question import (
+from cellwright.tools.mcp.kernel_tools import (
+    KERNEL_TOOLS,
     MAX_QUESTION_CHARS,
+    NOTEBOOK_TOOLS,
     CallAnswer,
     CallQuestion,
+    KernelCaller,
+    KernelTool,
+    TellProgress,
     answer_of_choice,
     decision_of,
     question_of,
 )
-from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, NOTEBOOK_TOOLS, KernelCaller, KernelTool, TellProgress
 from cellwright.tools.notebook.notebook_markdown import notebook_markdown_tool
 from cellwright.tools.search.glob import glob_tool
 from cellwright.version import VERSION

@@ -14,11 +14,9 @@ from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.formats.encodings import Encoding, NotText
 from cellwright.tools.files.formats.text import read_bytes
 from cellwright.tools.files.originals import keep_original, sha256
-from cellwright.tools.files.writing.open_folder import FileChanged
-from cellwright.tools.notebook.cell_edits import as_utf_8, on_disk_bytes
-from cellwright.tools.notebook.notebook_json import InsertIndex, Notebook, parse_notebook
-from cellwright.tools.notebook.notebook_source import added_outputs, joined_output, written_outputs
-from cellwright.tools.notebook.notebook_spans import NotANotebook
+from cellwright.tools.files.staged_file import FileChanged
+from cellwright.tools.notebook.notebook_json import InsertIndex, Notebook, as_utf_8, on_disk_bytes, parse_notebook
+from cellwright.tools.notebook.notebook_source import NotANotebook, added_outputs, joined_output, written_outputs
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,

@@ -23,8 +23,10 @@ from cellwright.tools.files.formats.text import read_bytes
 from cellwright.tools.files.originals import sha256
 from cellwright.tools.files.replace import check_size, stale_error
 from cellwright.tools.inputs import NotebookPath
-from cellwright.tools.notebook.cell_edits import (
+from cellwright.tools.notebook.file_notebook import NOTEBOOK_BYTES
+from cellwright.tools.notebook.notebook_json import (
     CellEdit,
+    Notebook,
     as_utf_8,
     check_valid,
     delete_cell,
@@ -32,13 +34,11 @@ from cellwright.tools.notebook.cell_edits import (
     insert_cell,
     move_cell,
     on_disk_bytes,
+    parse_notebook,
     replace_cell,
 )
-from cellwright.tools.notebook.file_notebook import NOTEBOOK_BYTES
-from cellwright.tools.notebook.live_source import notebook_bytes
-from cellwright.tools.notebook.notebook_json import Notebook, parse_notebook
 from cellwright.tools.notebook.notebook_page import source_digest
-from cellwright.tools.notebook.notebook_spans import NotANotebook
+from cellwright.tools.notebook.notebook_source import NotANotebook, notebook_bytes
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,

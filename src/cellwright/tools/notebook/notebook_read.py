@@ -20,12 +20,24 @@ from cellwright.tools.files.formats.encodings import NotText
 from cellwright.tools.files.formats.text import open_regular
 from cellwright.tools.files.read import MAX_CHARS, read_limits
 from cellwright.tools.inputs import NotebookPath
-from cellwright.tools.notebook.drawn_outputs import pictures_of, with_pictures
-from cellwright.tools.notebook.live_source import live_note, live_source, with_note
 from cellwright.tools.notebook.notebook_json import POSITION
-from cellwright.tools.notebook.notebook_page import NO_REMARKS, OUTPUT_CHARS, NotebookPage, notebook_page, outline
-from cellwright.tools.notebook.notebook_source import NotebookSource, open_notebook
-from cellwright.tools.notebook.notebook_spans import NotANotebook
+from cellwright.tools.notebook.notebook_page import (
+    NO_REMARKS,
+    OUTPUT_CHARS,
+    NotebookPage,
+    notebook_page,
+    outline,
+    pictures_of,
+    with_pictures,
+)
+from cellwright.tools.notebook.notebook_source import (
+    NotANotebook,
+    NotebookSource,
+    live_note,
+    live_source,
+    open_notebook,
+    with_note,
+)
 from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks, NothingOpen, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 

@@ -1,4 +1,4 @@
 """Tools for the work itself: todos and tasks, questions to the user, plan mode.
 
-A file for each tool; those about tasks with ids are in `tasks/`. `todos.py` is what views know of the list.
+`todo_tools.py` keeps a list without ids, `tasks.py` one with ids; `todos.py` is what views know of both.
 """

@@ -1,14 +1,18 @@
-"""LS: what is in one folder. It only reads."""
+"""LS: what is in one folder, and when a file was created, as far as the system tells. It only reads."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import fnmatch
+import functools
 import itertools
 import os
 import stat
+import struct
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,8 +24,11 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.text import visible
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs
 from cellwright.tools.paths import existing_path, file_errors, shown_name, shown_path
-from cellwright.tools.search.created_time import created_time
 from cellwright.tools.search.ripgrep import TEMPORARY_FILES
+
+_AT_FDCWD, _NOFOLLOW, _BIRTH_TIME = -100, 0x100, 0x800
+_BYTES, _MASK, _TIME = 256, (0, "=I"), (80, "=qI")
+"""The size of Linux's `struct statx`; where in it are what is known, and the time of creation."""
 
 DESCRIPTION = """\
 List a folder: mode, size, time of change and name of each entry, folders first. Use Glob to find files by name, in \
@@ -29,6 +36,31 @@ subfolders too."""
 
 PAGE_ENTRIES = 500
 SCANNED_ENTRIES = 100_000
+
+
+def created_time(path: str, status: os.stat_result) -> float | None:
+    """The time of creation in seconds since the epoch, of a link itself; None if nobody knows it."""
+    if (known := getattr(status, "st_birthtime", None)) is not None:
+        return float(known)
+    if (statx := _statx()) is None:
+        return None
+    found = ctypes.create_string_buffer(_BYTES)
+    if statx(_AT_FDCWD, os.fsencode(path), _NOFOLLOW, _BIRTH_TIME, found) != 0:
+        return None
+    [mask] = struct.unpack_from(_MASK[1], found, _MASK[0])
+    seconds, nanoseconds = struct.unpack_from(_TIME[1], found, _TIME[0])
+    return float(seconds + nanoseconds / 1e9) if mask & _BIRTH_TIME else None
+
+
+@functools.cache
+def _statx() -> Callable[..., int] | None:
+    """Linux's own call: Python's `os.stat` leaves the time of creation out there."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        return ctypes.CDLL(None).statx
+    except (OSError, AttributeError):  # an older C library
+        return None
 
 
 class LSInput(ToolInput):

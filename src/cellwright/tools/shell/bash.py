@@ -26,8 +26,15 @@ from cellwright.text import lazy_pattern, purposeful, unseen_characters, visible
 from cellwright.tools.process.child_processes import ChildProcesses, FolderId, child_processes, folder_id
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
 from cellwright.tools.shell.background import BackgroundTask, BackgroundTasks, background_tasks
-from cellwright.tools.shell.output import MAX_BYTES, SHOWN_CHARS, answer, exit_code, meaning
-from cellwright.tools.shell.run_command import ShellCommand, ShellRun
+from cellwright.tools.shell.run_command import (
+    MAX_BYTES,
+    SHOWN_CHARS,
+    ShellCommand,
+    ShellRun,
+    answer,
+    exit_code,
+    meaning,
+)
 
 if TYPE_CHECKING:
     from cellwright.sandbox.network.network_proxy import NetworkProxy, ProxyAccess

@@ -18,8 +18,7 @@ from cellwright.agent.prompt import ContextItems, PromptContext, text_context
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.process.child_processes import child_processes
 from cellwright.tools.process.environment import child_environment
-from cellwright.tools.shell.output import SHOWN_CHARS, exit_code, meaning
-from cellwright.tools.shell.run_command import ShellCommand, ShellRun
+from cellwright.tools.shell.run_command import SHOWN_CHARS, ShellCommand, ShellRun, exit_code, meaning
 
 TITLE_CHARS = 80
 MAX_TOLD = 20

@@ -11,7 +11,7 @@ from cellwright.permissions.confined.program_use import use_of
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.read_only.git import READS, SUBCOMMANDS, git_reads, only_reads
 from cellwright.permissions.shell.words import Word
-from cellwright.tools.git.git import FLAGS, Subcommand, parse_arguments
+from cellwright.tools.git import FLAGS, Subcommand, parse_arguments
 from row_tables import for_each_row
 
 FIRST = {"stash": ["list"], "worktree": ["list"]}

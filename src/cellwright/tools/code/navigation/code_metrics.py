@@ -25,8 +25,8 @@ from cellwright.tools.code.navigation.project_code import (
     joined,
     where,
 )
-from cellwright.tools.git.run_git import neutral_git
 from cellwright.tools.inputs import HERE
+from cellwright.tools.run_git import neutral_git
 
 GIT_SECONDS = 10.0
 CHURN_SINCE = "1 year ago"

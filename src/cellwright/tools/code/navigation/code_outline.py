@@ -13,7 +13,7 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, too
 from cellwright.codebase.index_reader import IndexedSymbol
 from cellwright.codebase.parsing.source_file import language_of, place_in
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.code.navigation.find_definitions import definition_row
+from cellwright.tools.code.navigation.find_names import definition_row
 from cellwright.tools.code.navigation.project_code import LIMITS, PARSED_FILES, CodeOutput, ProjectCode, joined, short
 from cellwright.tools.paths import shown_path
 

@@ -38,8 +38,7 @@ from cellwright.codebase.parsing.source_file import SourceText, language_of, lar
 from cellwright.codebase.store import BUSY, IndexRequest, index_path
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.sessions.state_dir import make_private_folder
-from cellwright.tools.code.navigation.indexer_process import IndexerProcess, Look
-from cellwright.tools.code.navigation.project_embedding import ProjectEmbedding
+from cellwright.tools.code.navigation.index_processes import IndexerProcess, Look, ProjectEmbedding
 from cellwright.tools.paths import existing_path, shown_path
 from cellwright.tools.process.environment import own_module_environment
 from cellwright.tools.search.ripgrep import NO_VERSION_CONTROL, relative_path, run_ripgrep, search_program
