@@ -43,7 +43,7 @@ _HOME = {
     "ToolError": "cellwright.errors",
     "ToolInput": "cellwright.agent.calls.tool_input",
     "ToolLimits": "cellwright.agent.tool",
-    "ToolOutput": "cellwright.agent.calls.tool_output",
+    "ToolOutput": "cellwright.agent.calls.tool_results",
     "ToolPermissionContext": "cellwright.agent.calls.permission_callback",
     "ToolResult": "cellwright.agent.tool",
     "ToolUse": "cellwright.agent.calls.approval",
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
     from cellwright.agent.calls.permission_callback import ToolPermissionContext
     from cellwright.agent.calls.tool_input import ToolInput
-    from cellwright.agent.calls.tool_output import ToolOutput
+    from cellwright.agent.calls.tool_results import ToolOutput
     from cellwright.agent.hooks.callbacks import HookMatcher
     from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
     from cellwright.conversation.runs.run_options import Result, RunError

@@ -30,8 +30,8 @@ commands/extensions/manage_changes.py
 JUDGED = """
 checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patching/patched_files.py
 tools/files/writing/recovery.py tools/files/writing/open_folder.py tools/files/writing/staged_file.py
-tools/notebook/file_notebook.py agent/recording/replayed_tools.py sandbox/mounts/placeholders.py
-sandbox/mounts/staged_changes.py sessions/project_writes.py features/preview/changes.py
+tools/notebook/file_notebook.py agent/recording/replayed_tools.py sandbox/bubblewrap.py
+sandbox/staging.py sessions/project_writes.py features/preview/changes.py
 """
 """What calls do at the real place that was judged, or undo there; folders are opened without following links."""
 
@@ -52,9 +52,9 @@ terminal/subcommands/docs.py tools/mcp/oauth/token_store.py
 TEMPORARY = """
 agent/calls/tool_results.py doctor/environment_checks.py model/claude_code/program.py
 kernel/cells/fresh_kernel.py sandbox/containers/image_files.py
-sandbox/mechanisms.py sandbox/mounts/bubblewrap.py sandbox/mounts/staging.py sandbox/private_folder.py
+sandbox/mechanisms.py sandbox/bubblewrap.py sandbox/staging.py sandbox/private_folder.py
 this_process/temporary_files.py
-sandbox/programs/git_configuration.py
+sandbox/git_configuration.py
 server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py terminal/interactive/interact.py
 tools/code/project_programs.py tools/code/unittest_reporter.py
 features/preview/staged_tree.py

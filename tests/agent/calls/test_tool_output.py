@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.approval import Allow
-from cellwright.agent.calls.tool_output import MAX_BYTES, ToolOutput, json_of
+from cellwright.agent.calls.tool_results import MAX_BYTES, ToolOutput, json_of
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.events import Preview, RunEnd, ToolEnd, ToolStart

@@ -6,7 +6,7 @@ The policy, in mode `plan`, sees to it that nothing is changed meanwhile; the wo
 from __future__ import annotations
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.sessions.turns import PLAN_MODE

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.text import visible_line
 from cellwright.tools.shell.background import BackgroundTask, BackgroundTasks

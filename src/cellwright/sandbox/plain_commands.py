@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from cellwright.sandbox.kernel.kernel_files import PLAIN
+from cellwright.sandbox.kernel_files import PLAIN
 from cellwright.text import lazy_pattern
 
 _SHELLS = frozenset({"bash", "sh", "dash"})

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxRules
-from cellwright.sandbox.private_folder import PrivateFolder
-from cellwright.sandbox.programs.git_configuration import (
+from cellwright.sandbox.git_configuration import (
     Entry,
     entries_of_text,
     git_configuration,
     is_secret_setting,
     write_copy,
 )
+from cellwright.sandbox.private_folder import PrivateFolder
 from confined import Confined
 from declared_tools import tool_named
 from eventual import paces

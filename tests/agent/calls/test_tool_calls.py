@@ -9,7 +9,7 @@ import pytest
 from tests.agent.plain_tools import look
 
 from cellwright.agent.calls.approval import Allow
-from cellwright.agent.calls.parallel_calls import ParallelCalls
+from cellwright.agent.calls.tool_calls import ParallelCalls
 from cellwright.events import Decided, ToolEnd, ToolStart
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import say, turn, use

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cellwright.sandbox.kernel.plain_commands import may_look_at_processes
+from cellwright.sandbox.plain_commands import may_look_at_processes
 from cellwright.tools.shell.run_command import reporting_script
 from everyday_commands import READING
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.sandbox.mounts.staged_changes import make_changes, refused_changes
+from cellwright.sandbox.staging import make_changes, refused_changes
 
 NOBODY = 65_534
 NOW = 1 << 62

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.check_input import check_input
-from cellwright.agent.calls.inputs.other_names import FIELDS, meant_tool, with_own_fields
+from cellwright.agent.calls.other_names import FIELDS, meant_tool, with_own_fields
 from cellwright.agent.tool import Tool, tool
 from cellwright.conversation.tools.toolset import builtin_tools
 from cellwright.errors import ToolError

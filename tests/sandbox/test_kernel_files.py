@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox.kernel.kernel_files import places_of
+from cellwright.sandbox.kernel_files import places_of
 from cellwright.sandbox.mechanisms import KERNEL_IS_OPEN, PROCESSES_ARE_SHOWN, Sandbox, try_bubblewrap
 from cellwright.sandbox.private_folder import PrivateFolder
 from confined import Confined, sandbox_by, staging_sandbox

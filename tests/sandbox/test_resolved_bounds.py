@@ -21,7 +21,7 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.sandbox.paths import below
-from cellwright.sandbox.programs.interpreters import PARTS
+from cellwright.sandbox.profile import INTERPRETER_PARTS
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of
 from confined import Confined
 from declared_tools import tool_named
@@ -486,7 +486,11 @@ def test_what_is_no_installed_interpreter_is_not(own_place: Path, tmp_path: Path
         project = tmp_path / f"around/{name}"
         write(project / ".venv/pyvenv.cfg", f"home = {base}/bin\n")
         bounds = bounds_of(Confinement(read=(str(project),)), {"HOME": str(own_place)}, str(project))
-        opened = [path for path in (*bounds.read, *bounds.data) if any(below(path, f"{base}/{part}") for part in PARTS)]
+        opened = [
+            path
+            for path in (*bounds.read, *bounds.data)
+            if any(below(path, f"{base}/{part}") for part in INTERPRETER_PARTS)
+        ]
         assert opened == [], name
         assert str(base) not in bounds.read, name
 
