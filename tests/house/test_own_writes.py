@@ -21,7 +21,7 @@ WRITES = re.compile(r"O_(CREAT|WRONLY|RDWR|APPEND)|_NEW\b|_INTO\b|\bflags\b|'[wa
 
 BELOW_A_PROJECT = """
 agent/recording/recorder.py commands/sessions/export.py config/settings/edit.py config/settings/settings.py
-python_api/prompt_map/answer_store.py features/agents/worktree.py telemetry/tool_log.py
+python_api/map_result.py features/agents/worktree.py telemetry/tool_log.py
 tools/planning/exit_plan_mode.py agent/recording/recorded_edits.py config/mcp/written_servers.py
 commands/extensions/manage_changes.py
 """
@@ -42,7 +42,7 @@ config/credentials/stored_key.py config/plugins/files.py config/plugins/install.
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
 config/trust/trust_store.py features/agents/subagents.py
 server/admin/administration.py server/proxy/spending_ledger.py server/proxy/usage.py
-sessions/catalog/database.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
+sessions/catalog/index.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
 sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py
 sessions/transcripts/transcript_lock.py telemetry/log_file.py terminal/interactive/prompt_line.py
 tools/code/navigation/project_code.py tools/code/navigation/project_embedding.py tools/files/originals.py
@@ -50,7 +50,7 @@ terminal/subcommands/docs.py tools/mcp/oauth/token_store.py
 """
 
 TEMPORARY = """
-agent/calls/tool_results.py doctor/environment_checks.py model/claude_code/program.py
+agent/calls/tool_results.py doctor/environment_checks.py model/claude_code/provider.py
 kernel/cells/fresh_kernel.py sandbox/containers/image_files.py
 sandbox/mechanisms.py sandbox/bubblewrap.py sandbox/staging.py sandbox/private_folder.py
 this_process/temporary_files.py

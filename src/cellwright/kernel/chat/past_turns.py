@@ -35,7 +35,7 @@ from cellwright.kernel.output.transcript_ops import (
     shown_input,
 )
 from cellwright.model.models import limits
-from cellwright.sessions.export.exchanges import ToolExchange
+from cellwright.sessions.export import ToolExchange
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import COMPACTED, NO_MESSAGES, is_boundary, is_said
 from cellwright.sessions.transcripts.transcript_file import Line

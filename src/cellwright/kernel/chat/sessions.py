@@ -13,10 +13,9 @@ from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.pages.comm import PageError, optional, required
-from cellwright.sessions.catalog.branches import branches
-from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
+from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, branches, tree_of
 from cellwright.sessions.catalog.metadata import has_title, title_of
-from cellwright.sessions.export.formats import FORMATS, exported
+from cellwright.sessions.export import FORMATS, exported
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import read_messages
 

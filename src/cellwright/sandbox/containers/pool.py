@@ -48,7 +48,7 @@ from cellwright.sandbox.containers.making import Making, image_of
 from cellwright.sandbox.paths import exists
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.resolved_bounds import ConfinementError, bounds_of
-from cellwright.this_process.other_processes import runs
+from cellwright.this_process.shared_files import runs
 from cellwright.this_process.temporary_files import shared_folder
 
 # $1 is what the environment of all that is to end has in it; whoever asks has it among its arguments only

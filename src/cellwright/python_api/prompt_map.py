@@ -1,4 +1,8 @@
-"""`cellwright.map`: a list of prompts, or a column of them, each asked by itself, several at a time."""
+"""`cellwright.map`: a list of prompts, or a column of them, each asked by itself, several at a time.
+
+How many are asked at once: additive increase, multiplicative decrease, as TCP does it (Chiu and Jain, 1989): half as many
+after a refusal, one more after as many answers as there are places.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor
 from pathlib import Path
 from typing import Any, Unpack
@@ -17,6 +21,7 @@ from typing import Any, Unpack
 from msgspec import Struct
 
 from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.run_errors import budget_spent, price_unknown
 from cellwright.agent.structured_output import AnswerProblem, AnswerType
 from cellwright.agent.thread import is_agent_code
 from cellwright.agent.tool import Tool
@@ -24,16 +29,17 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.features.process_conversation import registered
 from cellwright.model.models import limits
-from cellwright.model.pricing import BATCH_FACTOR
+from cellwright.model.pricing import BATCH_FACTOR, worst_case_usd
 from cellwright.python_api.ask import process_conversation
 from cellwright.python_api.ask_option_types import PromptOptions
 from cellwright.python_api.ask_options import CONCURRENCY, MAP_DEFAULTS, OF_ALL_PROMPTS, checked_options, spelled_out
-from cellwright.python_api.prompt_map.answer_store import Answer, AnswerStore, default_store
-from cellwright.python_api.prompt_map.ask_one import SYSTEM, MapOptions, ask_in_worker, ask_one, map_agent
-from cellwright.python_api.prompt_map.map_limits import Concurrency, MapBudget
-from cellwright.python_api.prompt_map.map_result import MapResult, MapRow, error_of
-from cellwright.python_api.prompt_map.progress import Progress, progress_for
+from cellwright.python_api.map_progress import Progress, progress_for
+from cellwright.python_api.map_requests import SYSTEM, MapOptions, ask_in_worker, ask_one, map_agent
+from cellwright.python_api.map_result import Answer, AnswerStore, MapResult, MapRow, default_store, error_of
 from cellwright.sessions.state_dir import state_folder
+
+BYTES_PER_TOKEN = 3
+"""No text takes fewer bytes a token: what is sent is counted at its dearest."""
 
 SECONDS_PER_DAY = 86_400
 
@@ -45,6 +51,109 @@ WORKER_TRIES = 3
 
 MAX_FAILURES_IN_A_ROW = 10
 """Prompts that fail one after another on the way to the model: no more are asked."""
+
+
+class Concurrency:
+    """At most `most` at once. Used on one event loop."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.limit = most
+        self.taken = 0
+        self._answered = 0
+        self._changed = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Wait for a place, and have it for the time of the block."""
+        while self.taken >= self.limit:
+            self._changed.clear()
+            await self._changed.wait()
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
+            self._changed.set()
+
+    def refused(self) -> None:
+        """The API answers that there were too many requests, or that it is overloaded."""
+        self.limit = max(1, min(self.limit, self.taken) // 2)
+        self._answered = 0
+
+    def answered(self) -> None:
+        """The API has answered a prompt."""
+        self._answered += 1
+        if self._answered >= self.limit and self.limit < self.most:
+            self.limit += 1
+            self._answered = 0
+            self._changed.set()
+
+
+class MapBudget:
+    """US dollars; each prompt sets aside what it may cost at worst. `places` are asked at once. Used on one event loop."""
+
+    def __init__(self, budget_usd: float | None, *, model: str, max_tokens: int, fixed_bytes: int, places: int) -> None:
+        self.budget_usd = budget_usd
+        self.spent_usd = 0.0
+        self._model = model
+        self._max_tokens = max_tokens
+        self._fixed_bytes = fixed_bytes
+        self._places = places
+        self._reserved: dict[str, float] = {}
+        self._released = asyncio.Event()
+
+    def worst_case(self, prompt: str) -> float:
+        """The most that one answer to `prompt` can cost. Raises `CellwrightError` where the price is not known."""
+        return self._usd(prompt, self._max_tokens)
+
+    def _usd(self, prompt: str, max_tokens: int) -> float:
+        tokens = (len(prompt.encode(errors="replace")) + self._fixed_bytes) // BYTES_PER_TOKEN + 1
+        usd = worst_case_usd(self._model, tokens, max_tokens)
+        if usd is None:
+            raise price_unknown(self._model)
+        return usd
+
+    def _refusal(self, prompts: Sequence[str], needed: float, factor: float = 1.0) -> CellwrightError:
+        """The error where asking `prompts` at once is too dear, with the `max_tokens` with which it is not."""
+        assert self.budget_usd is not None
+        # a token's price depends on the length of its prompt
+        fixed = sum(self._usd(prompt, 0) for prompt in prompts) * factor
+        each = sum(self._usd(prompt, 1) for prompt in prompts) * factor - fixed
+        fitting = int((self.budget_usd - self.spent_usd - fixed) / each)
+        return budget_spent(self.budget_usd, self.spent_usd, needed, fitting_tokens=fitting)
+
+    async def reserve(self, key: str, prompt: str) -> float | None:
+        """Set aside what `prompt` may spend, and return it; None without a budget. Waits while others hold what it needs.
+
+        Raises `CellwrightError` BUDGET_EXCEEDED where the rest does not pay for it.
+        """
+        if self.budget_usd is None:
+            return None
+        needed = self.worst_case(prompt)
+        while (left := self.budget_usd - self.spent_usd - sum(self._reserved.values())) < needed:
+            if not self._reserved:
+                raise self._refusal([prompt], needed)
+            self._released.clear()
+            await self._released.wait()
+        # what goes on after the output limit, or asks once more for a valid answer, has a fair part
+        share = max(needed, left / max(1, self._places - len(self._reserved)))
+        self._reserved[key] = share
+        return share
+
+    def release(self, key: str, cost_usd: float | None) -> None:
+        """The prompt has come to its end, and has cost this."""
+        reserved = self._reserved.pop(key, 0.0)
+        self.spent_usd += reserved if cost_usd is None else cost_usd
+        self._released.set()
+
+    def check_all(self, prompts: Sequence[str], factor: float) -> None:
+        """Raises `CellwrightError` BUDGET_EXCEEDED where asking all `prompts` at once could cost more than there is."""
+        if self.budget_usd is None:
+            return
+        needed = sum(map(self.worst_case, prompts)) * factor
+        if needed > self.budget_usd - self.spent_usd:
+            raise self._refusal(prompts, needed, factor)
 
 
 @spelled_out(MAP_DEFAULTS)
@@ -304,7 +413,7 @@ class PromptMap:
         self.progress.count(answer.cost_usd, failed=bool(answer.error))
 
     async def _ask_in_batches(self, missing: Sequence[MapPrompt], store: AnswerStore) -> None:
-        from cellwright.python_api.prompt_map.ask_in_batches import ask_in_batches
+        from cellwright.python_api.map_requests import ask_in_batches
 
         sent = {key for batch in store.batches for key in batch.keys}
         self.budget.check_all([prompt.text for prompt in missing if prompt.key not in sent], BATCH_FACTOR)

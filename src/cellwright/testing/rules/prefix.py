@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.request.images import Picture, counted_pages, measured
+from cellwright.testing.rules.images import Picture, counted_pages, measured
 
 CHARS_PER_TOKEN = 4
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.history.prefix import CHARS_PER_TOKEN, Prefix, blocks_of, canonical, chain
-from cellwright.testing.rules.history.turn_order import RoleRun
 from cellwright.testing.rules.models import ServedModel
+from cellwright.testing.rules.prefix import CHARS_PER_TOKEN, Prefix, blocks_of, canonical, chain
+from cellwright.testing.rules.turn_order import RoleRun
 
 # no secret: it only has to be the same in every server of a test run, so that a session can go on with another one
 _KEY = b"cellwright local messages server: compaction"

@@ -1,7 +1,7 @@
-"""The formats a conversation is exported in, and the conversation written in one of them.
+"""A conversation as Markdown, a notebook or JSON: its messages taken apart into prompts and what came of them, then written.
 
 `code_cells` gives what Claude ran, its Python and its commands, as ordinary cells: such a notebook works without
-Claude.
+Claude. Pure functions of messages; `commands/sessions/export.py` reads the session and writes the file.
 
 As JSON it holds the API's messages as they were, for programs:
 
@@ -18,28 +18,142 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.markdown.escaping import escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.markdown.writer import quoted
 from cellwright.redaction.redaction import JsonRedaction, redaction_of
-from cellwright.sessions.export.exchanges import AnswerText, Exchange, ToolExchange, each_exchange
-from cellwright.sessions.turns import begins_turn
+from cellwright.sessions.turns import begins_turn, split_attached
 from cellwright.text import lazy_pattern
 
-FORMAT = 1
-
-
 Json = Mapping[str, Any]
+
+TITLE_CHARS = 120
+_TITLE_FIELDS = ("command", "code", "file_path", "notebook_path", "path", "pattern", "url", "query", "description")
+
+FORMAT = 1
 
 Place = Callable[[Json], str]
 """Keeps an image (a `source` of the API's) and gives the link to it."""
 
-
 KeepFile = Callable[[str, bytes], object]
 """Keeps a file that the text links to, by its path from the text's own folder."""
+
+
+class AnswerText(Struct, frozen=True):
+    """Text of Claude's."""
+
+    text: str
+
+
+class ToolExchange(Struct):
+    """A call and its result: `text` and `images` (the API's `source` objects). `done`: it had a result that is no error."""
+
+    name: str
+    input: Json
+    text: str = ""
+    images: list[Json] = field(default_factory=list)
+    done: bool = False
+
+    @property
+    def title(self) -> str:
+        """The call in one line."""
+        value = next((self.input[name] for name in _TITLE_FIELDS if isinstance(self.input.get(name), str)), None)
+        shown = json.dumps(self.input, ensure_ascii=False) if value is None else str(value)
+        line = " ".join(shown.split())
+        return f"{self.name}: {line[:TITLE_CHARS]}{'…' if len(line) > TITLE_CHARS else ''}"
+
+
+class Exchange(Struct):
+    """One turn: the user's words, what was told besides, the images in the prompt, and what came of it.
+
+    `number` counts from 1, as the turn in an output's provenance does.
+    """
+
+    number: int
+    words: str
+    context: list[str]
+    images: list[Json]
+    parts: list[AnswerText | ToolExchange] = field(default_factory=list)
+
+    @property
+    def calls(self) -> list[ToolExchange]:
+        return [part for part in self.parts if isinstance(part, ToolExchange)]
+
+
+def exchanges_of(messages: Iterable[Json]) -> list[Exchange]:
+    """The turns of a conversation, in order. What follows no prompt is left out."""
+    return list(each_exchange(messages))
+
+
+def each_exchange(messages: Iterable[Json]) -> Iterator[Exchange]:
+    """The same, each turn when it is over: a long conversation need not be in memory."""
+    turn: Exchange | None = None
+    open_calls: dict[str, ToolExchange] = {}
+    for message in messages:
+        blocks = _blocks(message["content"])
+        if begins_turn(message):
+            if turn is not None:
+                yield turn
+            number = 1 if turn is None else turn.number + 1
+            words, context = split_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
+            turn = Exchange(number, "\n".join(words).strip("\n"), context, _images(blocks))
+        elif turn is None:
+            continue
+        elif message["role"] == "assistant":
+            turn.parts += _answer(blocks, open_calls)
+        else:
+            _take_results(blocks, open_calls)
+    if turn is not None:
+        yield turn
+
+
+def _blocks(content: str | Sequence[Json]) -> Sequence[Json]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _answer(blocks: Sequence[Json], open_calls: dict[str, ToolExchange]) -> Iterator[AnswerText | ToolExchange]:
+    for block in blocks:
+        if block["type"] == "text" and str(block["text"]).strip():
+            yield AnswerText(str(block["text"]).strip("\n"))
+        elif block["type"] in ("tool_use", "server_tool_use"):
+            call = ToolExchange(str(block["name"]), block["input"])
+            open_calls[block["id"]] = call
+            yield call
+        elif (
+            block["type"].endswith("_tool_result")
+            and (asked := open_calls.get(block.get("tool_use_id", ""))) is not None
+        ):
+            asked.done = True
+
+
+def _take_results(blocks: Sequence[Json], open_calls: dict[str, ToolExchange]) -> None:
+    for block in blocks:
+        if block["type"] != "tool_result" or (call := open_calls.pop(block["tool_use_id"], None)) is None:
+            continue
+        content = _blocks(block.get("content") or [])
+        call.text = "\n".join(str(part["text"]) for part in content if part["type"] == "text")
+        call.images = _images(content)
+        call.done = not block.get("is_error", False)
+
+
+def _images(blocks: Sequence[Json]) -> list[Json]:
+    return [block["source"] for block in blocks if block["type"] == "image" and _is_drawable(block["source"])]
+
+
+_DRAWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_BASE64 = lazy_pattern(r"[A-Za-z0-9+/]+={0,2}")
+
+
+def _is_drawable(source: Json) -> bool:
+    """Return whether this is a picture of the API's four kinds: a type or data that says more is a way out of a link."""
+    return (
+        source.get("type") == "base64"
+        and source.get("media_type") in _DRAWN
+        and _BASE64.fullmatch(str(source.get("data", ""))) is not None
+    )
 
 
 def markdown_pieces(
@@ -88,9 +202,9 @@ def call_blocks(call: ToolExchange, place: Place) -> Iterator[str]:
 
 
 def _input_block(call: ToolExchange) -> str:
-    for field, language in (("code", "python"), ("command", "bash"), ("patch", "diff")):
-        if isinstance(call.input.get(field), str):
-            return fenced(visible_controls(str(call.input[field]).strip("\n")), language)
+    for name, language in (("code", "python"), ("command", "bash"), ("patch", "diff")):
+        if isinstance(call.input.get(name), str):
+            return fenced(visible_controls(str(call.input[name]).strip("\n")), language)
     return fenced(visible_controls(json.dumps(call.input, indent=2, ensure_ascii=False)), "json")
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.history.prefix import Block, blocks_of, nested
 from cellwright.testing.rules.models import ServedModel
-from cellwright.testing.rules.request.content_blocks import ONLY_ASSISTANT, ONLY_USER, SERVER_TOOL_RESULTS
+from cellwright.testing.rules.prefix import Block, blocks_of, nested
+from cellwright.testing.rules.request_fields import ONLY_ASSISTANT, ONLY_USER, SERVER_TOOL_RESULTS
 
 ID_PATTERN = "^[a-zA-Z0-9_-]+$"
 MAX_MESSAGES = 100_000

@@ -22,8 +22,7 @@ from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
-from cellwright.sessions.export.exchanges import exchanges_of
-from cellwright.sessions.export.formats import code_cells
+from cellwright.sessions.export import code_cells, exchanges_of
 from cellwright.sessions.provenance import provenance
 from cellwright.testing import MessagesServer, say, think, turn, use
 from cellwright.tools.notebook.file_notebook import FileNotebook

@@ -17,8 +17,7 @@ import pytest
 from tests.sessions.catalog.conftest import Held, begun, say
 
 from cellwright.sessions.catalog.catalog import Catalog
-from cellwright.sessions.catalog.database import with_database
-from cellwright.sessions.catalog.index import catch_up
+from cellwright.sessions.catalog.index import catch_up, with_database
 from cellwright.sessions.catalog.metadata import read_about, write_tags, write_title
 
 SECONDS = 120
