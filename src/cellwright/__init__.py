@@ -30,8 +30,8 @@ _HOME = {
     "Deny": "cellwright.agent.calls.approval",
     "ErrorCode": "cellwright.errors",
     "HookMatcher": "cellwright.agent.hooks.callbacks",
-    "MapResult": "cellwright.python_api.prompt_map.map_result",
-    "MapRow": "cellwright.python_api.prompt_map.map_result",
+    "MapResult": "cellwright.python_api.map_result",
+    "MapRow": "cellwright.python_api.map_result",
     "PermissionPolicy": "cellwright.permissions.policy",
     "Result": "cellwright.conversation.runs.run_options",
     "Rewound": "cellwright.python_api.agent",
@@ -43,7 +43,7 @@ _HOME = {
     "ToolError": "cellwright.errors",
     "ToolInput": "cellwright.agent.calls.tool_input",
     "ToolLimits": "cellwright.agent.tool",
-    "ToolOutput": "cellwright.agent.calls.tool_output",
+    "ToolOutput": "cellwright.agent.calls.tool_results",
     "ToolPermissionContext": "cellwright.agent.calls.permission_callback",
     "ToolResult": "cellwright.agent.tool",
     "ToolUse": "cellwright.agent.calls.approval",
@@ -51,7 +51,7 @@ _HOME = {
     "builtin_tools": "cellwright.conversation.tools.toolset",
     "connect": "cellwright.model.anthropic",
     "interrupt": "cellwright.python_api.ask",
-    "map": "cellwright.python_api.prompt_map.prompt_map",
+    "map": "cellwright.python_api.prompt_map",
     "stability": "cellwright.python_api.stability",
     "stream": "cellwright.python_api.ask",
     "tool": "cellwright.agent.tool",
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
     from cellwright.agent.calls.permission_callback import ToolPermissionContext
     from cellwright.agent.calls.tool_input import ToolInput
-    from cellwright.agent.calls.tool_output import ToolOutput
+    from cellwright.agent.calls.tool_results import ToolOutput
     from cellwright.agent.hooks.callbacks import HookMatcher
     from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
     from cellwright.conversation.runs.run_options import Result, RunError
@@ -109,8 +109,8 @@ if TYPE_CHECKING:
     from cellwright.permissions.policy import PermissionPolicy
     from cellwright.python_api.agent import Agent, ContextUsage, Rewound
     from cellwright.python_api.ask import ask, interrupt, stream
-    from cellwright.python_api.prompt_map.map_result import MapResult, MapRow
-    from cellwright.python_api.prompt_map.prompt_map import map as map
+    from cellwright.python_api.map_result import MapResult, MapRow
+    from cellwright.python_api.prompt_map import map as map
     from cellwright.python_api.stability import stability
     from cellwright.sessions.catalog.catalog import Catalog
     from cellwright.sessions.session import Session

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.checkpoints.journal import drop_journals_older_than, journal_of
-from cellwright.checkpoints.records import fold
+from cellwright.checkpoints.journal import drop_journals_older_than, fold, journal_of
 from cellwright.sessions.session import Session
 from cellwright.testing import use
 from cellwright.tools.files import originals

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from cellwright.agent.tool import ToolContext
 from cellwright.checkpoints.checkpoints import Checkpoints
-from cellwright.checkpoints.records import CheckpointTurn
+from cellwright.checkpoints.journal import CheckpointTurn
 from cellwright.checkpoints.undo import Undo
 from cellwright.conversation.core import Host
 from cellwright.errors import ToolError
@@ -30,9 +31,10 @@ from cellwright.tools.files.edit import edit_tool
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import read_tool
 from cellwright.tools.files.write import write_tool
+from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
 from cellwright.tools.notebook.notebook_read import notebook_read_tool
-from cellwright.tools.notebook.open_notebook import NothingOpen
+from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook
 
 NAMES = ("a.txt", "folder/c.txt")
 TEXTS = ("", "one\n", "one\ntwo\n", "two\r\nthree", "ä\n", "1\n2\n3\n4\n")
@@ -80,6 +82,8 @@ task.result()
 
 
 NOTEBOOK += '"execution_count": null}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+
+
 CONTEXT = ToolContext("toolu_test", lambda **_: None)
 
 step = st.one_of(
@@ -370,3 +374,155 @@ def test_an_undo_killed_before_its_first_file_has_not_happened(patched):
     assert "undone turn" not in told_claude(there)
     there.type("/undo")
     assert contents(there) == OLD
+
+
+class OpenInAPage:
+    """A front end whose document is a file: what it shows is what is in there."""
+
+    def __init__(self, path: Path) -> None:
+        self.notebook = FileNotebook(path)
+
+    def own(self) -> OpenNotebook | None:
+        return None
+
+    def at(self, path: Path) -> OpenNotebook | None:
+        return self.notebook if path == self.notebook.path else None
+
+    async def settled(self) -> None:
+        pass
+
+    def refusal(self, path: Path) -> str:
+        return "it is open in a page" if path.name == "other.ipynb" else ""
+
+
+def cell(name: str, source: str, kind: str = "code", count: int | None = None) -> dict[str, Any]:
+    more = {"outputs": [], "execution_count": count} if kind == "code" else {}
+    return {"cell_type": kind, "id": name, "metadata": {}, "source": source, **more}
+
+
+def edit(mode: str, **fields: Any) -> Any:
+    return use("NotebookEdit", notebook_path="n.ipynb", edit_mode=mode, **fields)
+
+
+READ = use("NotebookRead", notebook_path="n.ipynb")
+CELLS = [cell("one", "a = 1", count=7), cell("two", "b = 2"), cell("three", "# three", "markdown")]
+EMPTY = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+CHANGES = [
+    READ,
+    edit("replace", cell_id="one", new_source="a = 10"),
+    edit("delete", cell_id="two"),
+    edit("insert", cell_type="code", new_source="c = 3", position="end"),
+]
+
+
+@pytest.fixture
+def notebook(work, tmp_path):
+    def make(*prompts: list[Any]) -> Any:
+        there = work(*prompts)
+        path = there.put("n.ipynb", json.dumps({"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+        there.conversation.close()
+        there.conversation = Conversation(
+            Host(cwd=there.cwd, interface="a test", environ=there.environ, open_notebooks=OpenInAPage(path))
+        )
+        return there
+
+    return make
+
+
+def sources(there: Any) -> dict[str, str]:
+    found = json.loads(there.read("n.ipynb"))["cells"]
+    return {each["id"]: "".join(each["source"]) for each in found}
+
+
+def typed(there: Any, name: str, source: str) -> None:
+    """The user types into a cell."""
+    found = json.loads(there.read("n.ipynb"))
+    for each in found["cells"]:
+        each["source"] = source if each["id"] == name else each["source"]
+    there.put("n.ipynb", json.dumps(found))
+
+
+def test_changed_deleted_and_new_cells_are_taken_back_and_brought_back(notebook):
+    there = notebook(CHANGES)
+    before = sources(there)
+    there.say("Work on it")
+    after = sources(there)
+    assert after["one"] == "a = 10"
+    assert "two" not in after
+    assert [(each.where, each.kind) for each in there.changed.cells] == [
+        ("cell [7] in n.ipynb", "changed"),
+        ("cell “b = 2” in n.ipynb", "deleted"),
+        ("cell “c = 3” in n.ipynb", "created"),
+    ]
+    assert there.changed.files == ()
+    page = there.type("/undo")
+    assert "cell “b = 2” in n.ipynb" in page
+    assert list(sources(there).items()) == list(before.items())
+    there.type("/redo")
+    assert sources(there) == after
+
+
+def test_a_deleted_cell_comes_back_below_one_that_goes(notebook):
+    insertion = edit("insert", cell_id="one", cell_type="code", new_source="c = 3")
+    there = notebook([READ, insertion, edit("delete", cell_id="two")])
+    before = sources(there)
+    there.say("Work on it")
+    after = sources(there)
+    assert "two" not in after
+    there.type("/undo")
+    assert list(sources(there).items()) == list(before.items())
+    there.type("/redo")
+    assert list(sources(there).values()) == list(after.values())
+
+
+def test_what_the_user_typed_since_is_left(notebook):
+    there = notebook(CHANGES)
+    there.say()
+    typed(there, "one", "a = 11  # mine")
+    page = there.type("/undo")
+    assert "cell [7] in n." in page
+    assert "since turn 1" in page
+    assert sources(there) == {"one": "a = 11  # mine", "two": "b = 2", "three": "# three"}
+
+
+def test_what_the_user_typed_between_two_turns_is_left(notebook):
+    there = notebook(
+        [READ, edit("replace", cell_id="one", new_source="a = 10")],
+        [READ, edit("replace", cell_id="one", new_source="a = 12")],
+    )
+    there.say()
+    typed(there, "one", "a = 11")
+    there.say()
+    page = there.type("/undo 2")
+    assert "has changed since" in page
+    assert sources(there)["one"] == "a = 12"
+    there.type("/undo")
+    assert sources(there)["one"] == "a = 11"
+
+
+def test_a_moved_cell_goes_back(notebook):
+    there = notebook([READ, edit("move", cell_id="three", position="start")])
+    there.say()
+    assert list(sources(there)) == ["three", "one", "two"]
+    there.type("/undo")
+    assert list(sources(there)) == ["one", "two", "three"]
+
+
+def test_an_edit_that_was_refused_is_no_change(notebook):
+    there = notebook([READ, edit("replace", cell_id="nowhere", new_source="x")])
+    there.say()
+    assert not any(event for event in there.events if type(event).__name__ == "TurnChanged")
+
+
+def test_a_notebook_that_is_gone_is_named(notebook):
+    there = notebook(CHANGES)
+    there.say()
+    (there.cwd / "n.ipynb").unlink()
+    assert "as they are" in there.type("/undo")
+
+
+def test_the_file_of_a_notebook_that_was_opened_since_is_left(notebook):
+    there = notebook([use("Write", file_path="other.ipynb", content=EMPTY)])
+    there.say()
+    assert "open in a page" in there.type("/undo force")
+    assert there.read("other.ipynb") == EMPTY

@@ -21,8 +21,8 @@ SOURCES = Path(__file__).parents[2] / "src"
 PLAYED = {
     "cellwright.claude_agent_sdk.client",
     "cellwright.python_api.ask",
-    "cellwright.python_api.prompt_map.map_result",
-    "cellwright.python_api.prompt_map.prompt_map",
+    "cellwright.python_api.map_result",
+    "cellwright.python_api.prompt_map",
     "cellwright.conversation.runs.run_options",
     "cellwright.python_api.agent",
 }

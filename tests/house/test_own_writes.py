@@ -21,17 +21,16 @@ WRITES = re.compile(r"O_(CREAT|WRONLY|RDWR|APPEND)|_NEW\b|_INTO\b|\bflags\b|'[wa
 
 BELOW_A_PROJECT = """
 agent/recording/recorder.py commands/sessions/export.py config/settings/edit.py config/settings/settings.py
-python_api/prompt_map/answer_store.py features/agents/worktree.py telemetry/tool_log.py
-tools/planning/plan_mode.py agent/recording/recorded_edits.py config/mcp/written_servers.py
-commands/extensions/manage_changes.py
+features/agents/worktree.py telemetry/tool_log.py tools/planning/plan_mode.py agent/recording/recorded_edits.py
+config/mcp/written_servers.py python_api/map_result.py commands/extensions/manage_changes.py
 """
 """Each goes through `sessions/project_writes.py`."""
 
 JUDGED = """
 checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patched_files.py
-tools/files/recovery.py tools/files/staged_file.py
-tools/notebook/file_notebook.py agent/recording/replayed_tools.py sandbox/mounts/placeholders.py
-sandbox/mounts/staged_changes.py sessions/project_writes.py features/preview/changes.py
+tools/files/recovery.py tools/files/staged_file.py tools/notebook/file_notebook.py
+agent/recording/replayed_tools.py sessions/project_writes.py features/preview/changes.py sandbox/bubblewrap.py
+sandbox/staging.py
 """
 """What calls do at the real place that was judged, or undo there; folders are opened without following links."""
 
@@ -40,23 +39,20 @@ agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journa
 codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/doctor.py
 config/credentials/stored_key.py config/plugins/files.py config/plugins/install.py
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
-config/trust/trust_store.py features/agents/subagents.py
-server/admin/administration.py server/proxy/spending_ledger.py
-sessions/catalog/database.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
-sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py
+config/trust/trust_store.py features/agents/subagents.py server/admin/administration.py
+server/proxy/spending_ledger.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
+sessions/catalog/index.py sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py
 sessions/transcripts/transcript_lock.py telemetry/log_file.py terminal/interactive/prompt_line.py
 tools/code/navigation/project_code.py tools/code/navigation/index_processes.py tools/files/originals.py
 terminal/subcommands/docs.py tools/mcp/token_store.py
 """
 
 TEMPORARY = """
-agent/calls/tool_results.py doctor/environment_checks.py model/claude_code/program.py
-kernel/cells/fresh_kernel.py sandbox/containers/image_files.py
-sandbox/mechanisms.py sandbox/mounts/bubblewrap.py sandbox/mounts/staging.py sandbox/private_folder.py
-this_process/temporary_files.py
-sandbox/programs/git_configuration.py
-server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py terminal/interactive/interact.py
-tools/code/project_programs.py tools/code/unittest_reporter.py
+agent/calls/tool_results.py doctor/environment_checks.py model/claude_code/provider.py kernel/cells/fresh_kernel.py
+sandbox/containers/image_files.py sandbox/mechanisms.py sandbox/bubblewrap.py sandbox/staging.py
+sandbox/private_folder.py this_process/temporary_files.py sandbox/git_configuration.py
+server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py
+terminal/interactive/interact.py tools/code/project_programs.py tools/code/unittest_reporter.py
 features/preview/staged_tree.py
 """
 """Folders that we made for the purpose."""
@@ -70,8 +66,7 @@ READING = "tools/files/formats/text.py"
 """It opens with flags to read."""
 
 THE_NULL_DEVICE = """
-kernel/branches/forked/descriptors.py kernel/cells/fresh_kernel_main.py
-terminal/main.py tools/mcp/transports.py
+kernel/branches/forked/descriptors.py kernel/cells/fresh_kernel_main.py terminal/main.py tools/mcp/transports.py
 """
 
 THE_SYSTEMS = "kernel/branches/forked/resets.py"

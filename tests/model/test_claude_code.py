@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
-from cellwright.model.claude_code.program import api_error
-from cellwright.model.claude_code.provider import ClaudeCodeProvider
+from cellwright.model.claude_code.provider import ClaudeCodeProvider, api_error
 from cellwright.model.claude_code.sign_in import SignIn, find_program, has_sdk, sign_in
 from cellwright.model.claude_code.wire_format import (
     GO_ON,

@@ -24,7 +24,7 @@ ENDS_MEANWHILE = """
 import os, pathlib, subprocess, sys
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.mechanisms import Sandbox
-from cellwright.sandbox.mounts import bubblewrap
+from cellwright.sandbox import bubblewrap
 from cellwright.sandbox.private_folder import PrivateFolder
 
 def start(arguments, environ, inherited):

@@ -15,8 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox import landlock
-from cellwright.sandbox.mounts import bubblewrap
+from cellwright.sandbox import bubblewrap, landlock
 from cellwright.sandbox.resolved_bounds import ConfinementError, bounds_of
 from confined import Confined
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox.mounts.placeholders import first_missing
+from cellwright.sandbox.bubblewrap import first_missing
 from confined import Confined
 from row_tables import for_each_row
 

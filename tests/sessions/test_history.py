@@ -16,8 +16,8 @@ from cellwright.sessions.history import (
     valid_history,
 )
 from cellwright.sessions.turns import begins_turn, split_attached
-from cellwright.testing.rules.history.turn_order import check_content, check_conversation, exchanges
 from cellwright.testing.rules.models import MODELS
+from cellwright.testing.rules.turn_order import check_content, check_conversation, exchanges
 from row_tables import for_each_row
 
 

@@ -16,9 +16,8 @@ import pytest
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox import mechanisms
+from cellwright.sandbox import mechanisms, staging
 from cellwright.sandbox.mechanisms import Sandbox
-from cellwright.sandbox.mounts import staging
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.tools.process.environment import child_environment
 

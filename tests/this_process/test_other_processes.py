@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from cellwright.this_process.other_processes import runs, runs_on_windows
+from cellwright.this_process.shared_files import runs, runs_on_windows
 
 
 def test_an_ended_process_does_not_run() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.check_input import check_input
-from cellwright.agent.calls.tool_output import json_of
+from cellwright.agent.calls.tool_results import json_of
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.git import git_tool

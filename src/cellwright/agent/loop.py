@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent import run_errors
-from cellwright.agent.calls.inputs.other_names import meant_tool
+from cellwright.agent.calls.other_names import meant_tool
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, Verdict
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_calls import FAILED, INTERRUPTED, ToolCalls

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.agent.calls.inputs.offered_schema import offered_examples, offered_schema
+from cellwright.agent.calls.offered_schema import offered_examples, offered_schema, problem_at
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
@@ -27,7 +27,7 @@ from cellwright.text import lazy_pattern
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
     from cellwright.agent.calls.tool_input import ToolInput
-    from cellwright.agent.calls.tool_output import ToolOutput
+    from cellwright.agent.calls.tool_results import ToolOutput
     from cellwright.agent.subagent import Nesting
 
 Content = str | list[dict[str, Any]]
@@ -365,7 +365,7 @@ TOOL_ALIASES: Mapping[str, str] = {
     "run_command": "Bash",
     "search_by_pattern": "Grep",
 }
-"""Names of other agents that rules, hooks' matchers and lists of tools take for ours; `calls/inputs/other_names.py` has
+"""Names of other agents that rules, hooks' matchers and lists of tools take for ours; `calls/other_names.py` has
 those that a call may use."""
 
 
@@ -701,8 +701,6 @@ def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
 def _parse(model: Any, schema: Mapping[str, Any], tool_input: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments. What the schema cannot say, pydantic checks: a date, a constraint between fields."""
     import pydantic
-
-    from cellwright.agent.calls.inputs.input_problems import problem_at
 
     try:
         parsed = model.model_validate(dict(tool_input))

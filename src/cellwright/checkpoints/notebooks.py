@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.checkpoints.records import UNKNOWN, Json
+from cellwright.checkpoints.journal import UNKNOWN, Json
 from cellwright.checkpoints.turn_recorder import TurnRecorder
 from cellwright.errors import ToolError
 from cellwright.tools.notebook.open_notebook import (

@@ -23,8 +23,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.agent.tool import Tool
-from cellwright.checkpoints.journal import Journal
-from cellwright.checkpoints.records import UNKNOWN, CellChange, CheckpointTurn, FileChange, FileContent, Json
+from cellwright.checkpoints.journal import UNKNOWN, CellChange, CheckpointTurn, FileChange, FileContent, Journal, Json
 from cellwright.events import Changed, TurnChanged
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.text import visible_line

@@ -1,30 +1,38 @@
-"""Turns taken back, and brought back: planned, then done. What is done is written down before it is done."""
+"""Turns taken back, and brought back: planned, then done. What is done is written down before it is done.
+
+A plan for files and for the cells of notebooks is worked out without doing anything. A file is followed from what it holds
+now back through the turns. If it is not what a turn left, somebody else has changed it since: from there on nothing is
+taken back, unless that was asked for.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cellwright.checkpoints.journal import Journal, name_of
-from cellwright.checkpoints.plan import (
-    CellUndo,
-    FileUndo,
-    What,
-    cell_undos,
-    changes_of,
-    file_redos,
-    file_undos,
-    redone_cells,
-    undone_cells,
+from cellwright.checkpoints.journal import CellChange as KeptChange
+from cellwright.checkpoints.journal import (
+    CellStep,
+    CheckpointTurn,
+    FileChange,
+    FileContent,
+    FileStep,
+    Journal,
+    Undone,
+    name_of,
 )
-from cellwright.checkpoints.records import CheckpointTurn, FileStep, Undone
-from cellwright.checkpoints.turn_recorder import at
+from cellwright.checkpoints.notebooks import cell_data
+from cellwright.checkpoints.turn_recorder import COUNTED_BYTES, PathState, at, line_counts
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.events import Changed
 from cellwright.sessions.file_changes import CallId, changing_call
 from cellwright.sessions.session import Session
 from cellwright.text import counted
@@ -34,8 +42,326 @@ from cellwright.tools.files.originals import keep_original, original, sha256
 from cellwright.tools.files.recovery import recover_changes
 from cellwright.tools.files.staged_file import FileChanged
 from cellwright.tools.notebook.file_notebook import FileNotebook
-from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
+from cellwright.tools.notebook.open_notebook import (
+    Cell,
+    CellChange,
+    CellPosition,
+    Delete,
+    Insert,
+    Move,
+    OpenNotebook,
+    OpenNotebooks,
+    Replace,
+    cell_name,
+)
 from cellwright.tools.paths import file_errors, shown_path
+
+What = Literal["code", "conversation", "both"]
+
+Blocked = Callable[[Path], str]
+"""The reason the file at a path must not be written now; empty where it may be."""
+
+FindNotebook = Callable[[Path], OpenNotebook]
+"""The notebook at a path, where it can be changed now. Raises ToolError that says why it cannot."""
+
+
+class FileUndo(Struct, frozen=True, kw_only=True):
+    """The undo of one file: it holds `now` and shall hold `target` (None: no file), with its mode if `set_mode`.
+
+    `refused` says why nothing is done, and `conflict` that it is because somebody else changed it: it can be forced.
+    """
+
+    path: Path
+    now: PathState
+    target: FileContent | None = None
+    set_mode: bool = False
+    folders: tuple[Path, ...] = ()
+    refused: str = ""
+    conflict: bool = False
+
+    @property
+    def needed(self) -> bool:
+        """True when there is something to do, and it can be done."""
+        if self.refused:
+            return False
+        if self.target is None or self.now.held is None:
+            return self.target != self.now.held
+        other_mode = self.set_mode and self.now.held.mode != self.target.mode
+        return other_mode or self.target.sha256 != self.now.held.sha256
+
+    def shown(self, cwd: Path) -> Changed:
+        """For people: what the undo does to the file."""
+        where = shown_path(cwd, self.path)
+        kind: Literal["created", "changed", "deleted"] = (
+            "deleted" if self.target is None else "created" if self.now.held is None else "changed"
+        )
+        after = None if self.target is None else original(self.target.sha256)
+        try:
+            small = self.now.status is None or self.now.status.st_size <= COUNTED_BYTES
+            before = None if self.now.held is None else self.path.read_bytes() if small else None
+        except OSError:
+            return Changed(where, kind)
+        if (before is None) != (self.now.held is None) or (after is None) != (self.target is None):
+            return Changed(where, kind)
+        return Changed(where, kind, *line_counts(before, after))
+
+
+def file_undos(turns: Sequence[CheckpointTurn], blocked: Blocked, *, force: bool) -> list[FileUndo]:
+    """Work out what taking back `turns` (newest first) makes of each of their files."""
+    changes: dict[Path, list[tuple[CheckpointTurn, FileChange]]] = {}
+    for turn in turns:
+        for file in turn.changed_files:
+            changes.setdefault(file.path, []).append((turn, file))
+    return [_back_through(path, back, blocked, force=force) for path, back in changes.items()]
+
+
+def file_redos(steps: Sequence[FileStep], blocked: Blocked, *, force: bool) -> list[FileUndo]:
+    """Work out what taking back an undo makes of the files that it wrote."""
+    undos: list[FileUndo] = []
+    for step in steps:
+        now = at(step.path)
+        expected = None if step.now is None else step.now.sha256
+        target = None if step.was is None else step.was.sha256
+        known = not now.problem and now.sha256 in (expected, target)
+        undo = FileUndo(path=step.path, now=now, target=step.was, set_mode=True, folders=step.folders)
+        undos.append(_checked(undo, blocked, "" if known else "it has changed since the undo", force=force))
+    return undos
+
+
+def _back_through(
+    path: Path, back: Sequence[tuple[CheckpointTurn, FileChange]], blocked: Blocked, *, force: bool
+) -> FileUndo:
+    now = at(path)
+    holds, target, set_mode, conflict = now.sha256, now.held, False, ""
+    folders: list[Path] = []
+    for turn, file in back:
+        before = None if file.before is None else file.before.sha256
+        # of a turn that was cut off the last change may not have come to be
+        left = [file.after] if turn.ended else file.left[-2:]
+        known = not now.problem and holds in (before, *left)
+        if not known and not conflict:
+            conflict = now.problem or f"it has changed since turn {turn.number}"
+        if conflict and not force:
+            break
+        holds, target = before, file.before
+        set_mode = set_mode or file.mode_changed
+        folders += file.folders
+    undo = FileUndo(path=path, now=now, target=target, set_mode=set_mode, folders=tuple(folders))
+    return _checked(undo, blocked, conflict, force=force)
+
+
+def _checked(undo: FileUndo, blocked: Blocked, conflict: str, *, force: bool) -> FileUndo:
+    """The same, refused where it cannot be done or must not."""
+    refused, forcible = "", False
+    if undo.now.problem:
+        refused = undo.now.problem
+    elif conflict and not force:
+        refused, forcible = conflict, True
+    elif undo.needed and undo.target is not None and original(undo.target.sha256) is None:
+        refused = "its earlier content was not kept"
+    elif undo.needed:
+        refused = blocked(undo.path)
+    if not refused:
+        return undo
+    return FileUndo(path=undo.path, now=undo.now, target=undo.target, refused=refused, conflict=forcible)
+
+
+class CellTarget(Struct, frozen=True, kw_only=True):
+    """The state to restore a cell to: `target` names a cell in the store (None: no cell), `anchor_id` the one before it.
+
+    `expected` are the sources (hashes; None: no cell) that it may have now without anybody else having changed it.
+    """
+
+    notebook: Path
+    cell_id: str
+    expected: Collection[str | None]
+    target: str | None
+    anchor_id: str = ""
+    moved: bool = False
+    since: str = ""
+    """Since when it should not have changed, in words."""
+
+
+class CellUndo(Struct, frozen=True, kw_only=True):
+    """The undo of one cell: it is `now` (None: not there), and these `changes` make it what it shall be.
+
+    `refused` says why nothing is done, and `conflict` that it is because somebody else changed it: it can be forced.
+    """
+
+    about: CellTarget
+    now: Cell | None = None
+    anchor_id: str = ""
+    """The cell before it now."""
+    changes: tuple[CellChange, ...] = ()
+    refused: str = ""
+    conflict: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.about.notebook}#{self.about.cell_id}"
+
+    def shown(self, cwd: Path, own: Path | None) -> Changed:
+        """For people: what the undo does to the cell. A cell of the notebook `own` is named without it."""
+        target = _kept(self.about.target)
+        kind: Literal["created", "changed", "deleted"] = (
+            "deleted" if self.about.target is None else "created" if self.now is None else "changed"
+        )
+        before = None if self.now is None else self.now.source.encode("utf-8", "surrogatepass")
+        after = None if target is None else str(target["source"]).encode("utf-8", "surrogatepass")
+        where = self._seen(target)
+        if self.about.notebook != own:
+            where += f" in {shown_path(cwd, self.about.notebook)}"
+        return Changed(where, kind, *line_counts(before, after))
+
+    def _seen(self, target: Mapping[str, Any] | None) -> str:
+        """The cell by the number that its user sees beside it, or gets back beside it."""
+        kept = target or {}
+        if self.now is None:
+            return cell_name(None, kept.get("execution_count"), str(kept.get("source", "")))
+        return cell_name(self.now.position, kept.get("execution_count") or self.now.execution_count, self.now.source)
+
+    def step(self) -> CellStep:
+        """For the journal: what a redo would have to make of the cell."""
+        target = _kept(self.about.target)
+        return CellStep(
+            self.about.notebook,
+            self.about.cell_id,
+            None if self.now is None else sha256(cell_data(self.now)),
+            self.about.target,
+            None if target is None else sha256(str(target["source"]).encode("utf-8", "surrogatepass")),
+            self.anchor_id,
+        )
+
+
+def undone_cells(turns: Sequence[CheckpointTurn]) -> list[CellTarget]:
+    """Work out what taking back `turns` (newest first) makes of each of their cells, as far as the journal knows."""
+    targets: dict[tuple[Path, str], CellTarget] = {}
+    for turn in turns:
+        for cell in turn.changed_cells:
+            key = cell.notebook, cell.cell_id
+            target = _target(cell, turn)
+            later = targets.get(key)
+            # its later changes must have been made from what this turn left: else somebody else was there in between
+            fits = later is None or cell.after_source in later.expected
+            expected = target.expected if later is None else later.expected if fits else ()
+            targets[key] = replace(target, expected=expected, moved=target.moved or (later is not None and later.moved))
+    return list(targets.values())
+
+
+def redone_cells(steps: Sequence[CellStep]) -> list[CellTarget]:
+    """Work out what taking back an undo makes of the cells that it changed."""
+    return [
+        CellTarget(
+            notebook=step.notebook,
+            cell_id=step.cell_id,
+            expected=(step.now_source,),
+            target=step.was,
+            anchor_id=step.anchor_id,
+            since="the undo",
+        )
+        for step in steps
+    ]
+
+
+async def cell_undos(targets: Sequence[CellTarget], find: FindNotebook, *, force: bool) -> list[CellUndo]:
+    """Work out what has to be done to each cell, as its notebook is now."""
+    undos: list[CellUndo] = []
+    for path in dict.fromkeys(target.notebook for target in targets):
+        mine = [target for target in targets if target.notebook == path]
+        try:
+            cells = await find(path).cells()
+        except ToolError as error:
+            undos += [CellUndo(about=target, refused=error.message) for target in mine]
+            continue
+        undos += _of_notebook(mine, cells, force=force)
+    return undos
+
+
+def changes_of(undos: Sequence[CellUndo]) -> list[tuple[Path, list[CellUndo]]]:
+    """The undos that do something, by notebook, in an order in which each new cell finds the one beside it."""
+    needed = [undo for undo in undos if undo.changes and not undo.refused]
+    return [
+        (path, _ordered([undo for undo in needed if undo.about.notebook == path]))
+        for path in dict.fromkeys(undo.about.notebook for undo in needed)
+    ]
+
+
+def _target(cell: KeptChange, turn: CheckpointTurn) -> CellTarget:
+    return CellTarget(
+        notebook=cell.notebook,
+        cell_id=cell.cell_id,
+        expected=(cell.before_source, *cell.left),
+        target=cell.before,
+        anchor_id=cell.anchor_id,
+        moved=cell.moved,
+        since=f"turn {turn.number}",
+    )
+
+
+def _of_notebook(targets: Sequence[CellTarget], cells: Sequence[Cell], *, force: bool) -> list[CellUndo]:
+    by_id = {cell.id: cell for cell in cells}
+    restored = {target.cell_id for target in targets if target.target is not None}
+    return [_undo(target, by_id, cells, restored, force=force) for target in targets]
+
+
+def _undo(
+    target: CellTarget, by_id: dict[str, Cell], cells: Sequence[Cell], restored: Collection[str], *, force: bool
+) -> CellUndo:
+    now = by_id.get(target.cell_id)
+    anchor_id = cells[now.position - 1].id if now is not None and now.position else ""
+    undo = CellUndo(about=target, now=now, anchor_id=anchor_id)
+    content = _kept(target.target)
+    if target.target is not None and content is None:
+        return replace(undo, refused="its earlier content was not kept")
+    holds = None if now is None else now.sha256
+    if holds not in target.expected and not force:
+        return replace(undo, refused=f"it has changed since {target.since}", conflict=True)
+    position = (
+        CellPosition("after", target.anchor_id) if target.anchor_id in {*by_id, *restored} else CellPosition("start")
+    )
+    if target.anchor_id and position.where == "start":
+        position = CellPosition("end")  # the cell it stood behind is gone
+    return replace(undo, changes=_changes(target, now, content, position))
+
+
+def _changes(
+    target: CellTarget, now: Cell | None, content: dict[str, Any] | None, position: CellPosition
+) -> tuple[CellChange, ...]:
+    if content is None:
+        return () if now is None else (Delete(cell_id=target.cell_id, expect=now.sha256),)
+    parts: dict[str, Any] = {
+        "source": content["source"],
+        "cell_type": content["cell_type"],
+        "attachments": content["attachments"],
+        "outputs": tuple(content["outputs"]),
+        "execution_count": content["execution_count"],
+    }
+    if now is None:
+        return (Insert(place=position, cell_id=target.cell_id, metadata=content["metadata"], **parts),)
+    changes: list[CellChange] = []
+    if (now.source, now.cell_type) != (content["source"], content["cell_type"]):
+        changes.append(Replace(cell_id=target.cell_id, expect=now.sha256, **parts))
+    if target.moved and position.anchor_id != target.cell_id:
+        changes.append(Move(cell_id=target.cell_id, place=position))
+    return tuple(changes)
+
+
+def _ordered(undos: Sequence[CellUndo]) -> list[CellUndo]:
+    waiting, ordered = list(undos), list[CellUndo]()
+    restored = {undo.about.cell_id for undo in undos if undo.now is None and undo.about.target is not None}
+    while waiting:
+        ready = [undo for undo in waiting if undo.now is not None or undo.about.anchor_id not in restored]
+        ready = ready or waiting  # in a circle, which no notebook has
+        ordered += ready
+        restored -= {undo.about.cell_id for undo in ready}
+        waiting = [undo for undo in waiting if undo not in ready]
+    # what goes away does so last: a cell that comes back may stand beside it
+    return sorted(ordered, key=lambda undo: any(isinstance(change, Delete) for change in undo.changes))
+
+
+def _kept(name: str | None) -> dict[str, Any] | None:
+    data = None if name is None else original(name)
+    return None if data is None else dict(json.loads(data))
 
 
 class UndoPlan(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.checkpoints.records import UNKNOWN, CellChange, CheckpointTurn, FileChange, History
+from cellwright.checkpoints.journal import UNKNOWN, CellChange, CheckpointTurn, FileChange, History
 from cellwright.checkpoints.turn_recorder import cell_source, shown_cell
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode

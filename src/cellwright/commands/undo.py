@@ -10,10 +10,8 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.checkpoints.journal import Journal, bounded, names_of
-from cellwright.checkpoints.plan import FileUndo, What
-from cellwright.checkpoints.records import CheckpointTurn, History
-from cellwright.checkpoints.undo import Undo, UndoPlan
+from cellwright.checkpoints.journal import CheckpointTurn, History, Journal, bounded, names_of
+from cellwright.checkpoints.undo import FileUndo, Undo, UndoPlan, What
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.kernel_copies import VariablesPlan

@@ -312,7 +312,7 @@ def sandbox_rules(
     rules = replace(rules, means=means)
     if settings.sandbox.container.container is None:
         return rules
-    from cellwright.sandbox.containers.rules import rules_in_container  # few sessions have one
+    from cellwright.sandbox.containers.bounds import rules_in_container  # few sessions have one
 
     return replace(rules, in_container=rules_in_container(rules, settings.sandbox.container.container))
 
@@ -325,7 +325,7 @@ def _check_sandbox(settings: Settings, sandbox: SandboxRules) -> None:
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
     inside = sandbox.in_container
     if inside is not None and inside.container is not None and inside.abilities is None:
-        from cellwright.sandbox.containers.rules import why_no_container
+        from cellwright.sandbox.containers.bounds import why_no_container
 
         who = origin_of(settings, "sandbox.container")
         message = f"`sandbox.container` ({who}): {why_no_container(inside.container)} Nothing was sent."

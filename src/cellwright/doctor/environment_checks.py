@@ -192,8 +192,8 @@ def sandbox_checks(settings: Settings) -> list[Check]:
 
 def containers(settings: Settings) -> Finding:
     """Report what runs the container of the settings, if they name one, and the containers that nobody owns any more."""
-    from cellwright.sandbox.containers.left_over import all_left_over  # few have any
-    from cellwright.sandbox.containers.rules import rules_in_container, why_no_container
+    from cellwright.sandbox.containers.bounds import rules_in_container, why_no_container
+    from cellwright.sandbox.containers.pool import all_left_over  # few have any
 
     said = settings.sandbox.container
     if said.problem:

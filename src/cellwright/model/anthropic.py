@@ -23,9 +23,16 @@ from msgspec.structs import replace
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying
-from cellwright.model.context_management import betas_of, fields_of, may_compact, with_summary_as_text
+from cellwright.model.betas import (
+    all_loaded,
+    betas_of,
+    fields_of,
+    may_compact,
+    may_defer,
+    with_summary_as_text,
+    without_references,
+)
 from cellwright.model.credentials import choose_transport, is_own_platform
-from cellwright.model.deferred_tools import all_loaded, may_defer, without_references
 from cellwright.model.message_stream import MAX_EVENT_BYTES, ErrorEvent, MessageBuilder, SseParser, joined_deltas
 from cellwright.model.models import ModelLimits, limits, may_think_now, refined
 from cellwright.model.pricing import MAX_COUNT
@@ -134,7 +141,7 @@ class AnthropicProvider:
 
     `retry` and `stall_seconds` (how long an answer may be silent) come from the environment by default. It may be used
     from several event loops; `aclose` closes the running loop's connections. `defers_tools`: the API at the other end loads
-    tools on demand (`deferred_tools.py`); `own_compaction`: it sums conversations up (`context_management.py`).
+    tools on demand; `own_compaction`: it sums conversations up (`betas.py`).
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from cellwright.agent.context.context_usage import NAMES, ContextContents, conte
 from cellwright.agent.prompt import Prompt
 from cellwright.agent.steering import SteeringText
 from cellwright.agent.structured_output import AnswerType
-from cellwright.checkpoints.plan import What
+from cellwright.checkpoints.undo import What
 from cellwright.commands.command import CommandCall, CommandPage, SlashCommand, command_name
 from cellwright.commands.registry import COMMANDS, answer_of, command_of, is_command
 from cellwright.commands.undo import rewind_turns

@@ -21,15 +21,12 @@ from msgspec import Struct, structs
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.paths import leads_astray
 from cellwright.permissions.sandboxing import SandboxAbilities
-from cellwright.sandbox import landlock, seccomp
-from cellwright.sandbox.confined_process import ConfinedProcess
-from cellwright.sandbox.kernel import process_mark
-from cellwright.sandbox.kernel.kernel_files import KNOB
-from cellwright.sandbox.mounts import bubblewrap, staging
+from cellwright.sandbox import bubblewrap, git_configuration, landlock, seccomp, staging
+from cellwright.sandbox.confined_process import ConfinedProcess, marking
+from cellwright.sandbox.kernel_files import KNOB
 from cellwright.sandbox.paths import Places, below
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment, home_folder
-from cellwright.sandbox.programs import git_configuration
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of, session_folders
 from cellwright.this_process.temporary_files import scratch_folder
 
@@ -131,7 +128,7 @@ class Sandbox(Struct, frozen=True):
             raise ConfinementError(message)
         if bounds.network == "hosts" and proxy_port is not None:
             # the address that the command was given has its secret in it
-            from cellwright.sandbox.network.proxy_socket import proxy_environment  # few commands may reach hosts
+            from cellwright.sandbox.network import proxy_environment  # few commands may reach hosts
 
             own = {**proxy_environment(proxy_port), **own}
         if self.seatbelt:
@@ -140,7 +137,7 @@ class Sandbox(Struct, frozen=True):
             return ConfinedProcess(start([*seatbelt.arguments(bounds, proxy_port), *arguments], own, ()))
         if not self._mounts(bounds, processes=processes):
             landlock.check(bounds)
-            with contextlib.nullcontext() if mark is None else process_mark.marking(mark):
+            with contextlib.nullcontext() if mark is None else marking(mark):
                 process = landlock.start_confined(
                     bounds, lambda: start(arguments, own, ()), self.landlock, processes=processes
                 )
@@ -155,7 +152,7 @@ class Sandbox(Struct, frozen=True):
                 bounds = bubblewrap.with_placeholders(bounds, held)
             command, inherited = list(arguments), []
             if bounds.network == "hosts" and proxy_port is not None:
-                from cellwright.sandbox.network.proxy_socket import WayOut, proxied  # as above
+                from cellwright.sandbox.network import WayOut, proxied  # as above
 
                 way_out = held.enter_context(contextlib.closing(WayOut(proxy_port)))
                 meanwhile.callback(way_out.started)
@@ -187,20 +184,20 @@ class Sandbox(Struct, frozen=True):
         own_variables: Mapping[str, str] | None,
     ) -> ConfinedProcess:
         """The same with an image's files as the root, by bubblewrap alone."""
-        from cellwright.sandbox.containers import shown_files  # few sessions have a container
+        from cellwright.sandbox.containers import image_files  # few sessions have a container
 
         container = confinement.container
         if container is None or not self.bubblewrap:
             message = "the container's files are shown by bubblewrap, which does not work here"
             raise ConfinementError(message)
-        files = shown_files.files_of(container)
+        files = image_files.files_of(container)
         bounds = bounds_of(confinement, environ, str(cwd), private.writable)
         stageable = self._check_staged(bounds)
         bubblewrap.check(bounds)
-        own = shown_files.environment(files, container, environ, own_variables or {}, private)
+        own = image_files.environment(files, container, environ, own_variables or {}, private)
         shown = (*bounds.read, *bounds.data, *bounds.write, *bounds.temporary)
-        root = shown_files.root_arguments(
-            files, container, shown, writable=confinement.keeps_installed and shown_files.keeps_changes(container)
+        root = image_files.root_arguments(
+            files, container, shown, writable=confinement.keeps_installed and image_files.keeps_changes(container)
         )
         with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
             staged = None

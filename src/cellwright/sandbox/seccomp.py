@@ -64,7 +64,7 @@ _REFUSED_FILE_COMMANDS = (8, 10, 15, 1024, 1026, 1036, 1040)
 """F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY: who is signalled about a file, and when. Two more write to it."""
 
 MARKED_LIMIT = 15
-"""RLIMIT_RTTIME, in microseconds: nobody confined can change it, so it marks them (`kernel/process_mark.py`)."""
+"""RLIMIT_RTTIME, in microseconds: nobody confined can change it, so it marks them (`confined_process.py`)."""
 
 _X32_BIT = 0x40000000
 

@@ -33,7 +33,7 @@ from cellwright.text import dollars
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session
-    from cellwright.telemetry.observed_run import ObservedRun
+    from cellwright.telemetry.run_state import ObservedRun
 
 RUNS = "cellwright.runs"
 """The logger of what runs do. It is our file's alone: in a cell that shows a user's own log it would be noise."""

@@ -12,7 +12,7 @@ The browser has the same state, made from the operations that are drawn of this 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -54,6 +54,18 @@ from cellwright.text import visible_line
 
 MAX_PIECES = 256
 """The number of pieces of a text that are kept apart: each takes the memory of ten times its characters."""
+
+
+class ObservedRun(Protocol):
+    """A run of a conversation, as its observers see it."""
+
+    @property
+    def id(self) -> str:
+        """The same in every event, line and span of the run."""
+
+    @property
+    def origin(self) -> str:
+        """The place where it was asked for: a cell, the panel, a program."""
 
 
 class AgentLine(Struct, frozen=True):

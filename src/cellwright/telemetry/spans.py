@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
     from cellwright.sessions.session import Session
-    from cellwright.telemetry.observed_run import ObservedRun
+    from cellwright.telemetry.run_state import ObservedRun
 
 AGENT = "Cellwright"
 

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.prompt import Prompt
 from cellwright.agent.recording.recordings import prompt_key
-from cellwright.agent.recording.replay_checks import describe_unchecked
-from cellwright.agent.recording.replay_drift import check_drift, describe_drift
+from cellwright.agent.recording.replay_drift import check_drift, describe_drift, describe_unchecked
 from cellwright.agent.recording.replay_modes import process_replay_mode
 from cellwright.agent.steering import SteeringText
 from cellwright.agent.structured_output import AnswerType, answer_type

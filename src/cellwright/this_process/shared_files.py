@@ -1,4 +1,4 @@
-"""Files that several processes use: locks on open files, and putting a new file in the place of one.
+"""What several processes share: locks on open files, a new file in the place of one, and whether another process still runs.
 
 Files are locked by `flock`, on Windows by a locked byte. A lock is the operating system's and belongs to the open file:
 it is free again when that is closed or its process is gone, however it ended. It is advice: it keeps out who asks for
@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 LOCKED_BYTE = 1 << 30
 """Far behind the content: on Windows a locked byte cannot be read by others."""
@@ -25,6 +25,10 @@ REPLACE_SECONDS = 1.0
 
 _TAKEN = frozenset({errno.EACCES, errno.EDEADLK, errno.EAGAIN})
 """The errors of `msvcrt.locking` when another open file has the byte; EDEADLK after it has tried for ten seconds."""
+
+_SYNCHRONIZE = 0x0010_0000
+_TIMED_OUT = 0x102
+_ACCESS_DENIED = 5
 
 
 class FileLocks(Protocol):
@@ -126,3 +130,34 @@ def replace_file(
             time.sleep(POLL_SECONDS)
         else:
             return
+
+
+def runs(pid: int) -> bool:
+    """Return whether a process runs, another user's included."""
+    if sys.platform == "win32":
+        import ctypes
+
+        kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
+        kernel32.OpenProcess.restype = ctypes.c_void_p  # a handle is as wide as a pointer
+        kernel32.WaitForSingleObject.argtypes = (ctypes.c_void_p, ctypes.c_ulong)
+        kernel32.CloseHandle.argtypes = (ctypes.c_void_p,)
+        return runs_on_windows(pid, kernel32, ctypes.get_last_error)
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def runs_on_windows(pid: int, kernel32: Any, last_error: Callable[[], int]) -> bool:
+    """Return the same by Windows' `kernel32`, where `os.kill(pid, 0)` would send Ctrl+C to a console's processes."""
+    handle = kernel32.OpenProcess(_SYNCHRONIZE, False, pid)
+    if not handle:
+        return last_error() == _ACCESS_DENIED
+    try:
+        # somebody may hold an ended process open: it is there, and no wait for it lasts
+        return bool(kernel32.WaitForSingleObject(handle, 0) == _TIMED_OUT)
+    finally:
+        kernel32.CloseHandle(handle)

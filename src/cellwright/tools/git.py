@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, convert
 
 from cellwright.agent.calls.confinement import without_hosts
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.patch_text import changed_lines

@@ -23,8 +23,7 @@ from cellwright.events import Call, RunEnd, TextDelta, TodosChanged, ToolEnd, To
 from cellwright.kernel.output.saved_markdown import SavedTranscript
 from cellwright.kernel.output.saved_ops import TRANSCRIPT
 from cellwright.markdown.safe_markdown import safe_markdown
-from cellwright.sessions.export.exchanges import exchanges_of
-from cellwright.sessions.export.formats import markdown_pieces, notebook_pieces
+from cellwright.sessions.export import exchanges_of, markdown_pieces, notebook_pieces
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.testing import say, turn, use

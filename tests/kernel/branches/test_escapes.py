@@ -21,7 +21,7 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.kernel.branches.bounds import BranchBounds, branch_bounds, branches_enforced, end_marked
 from cellwright.kernel.branches.forked.resets import LEAST_BYTES
 from cellwright.sandbox import landlock
-from cellwright.sandbox.kernel.process_mark import marked_processes
+from cellwright.sandbox.confined_process import marked_processes
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.resolved_bounds import ConfinementError
 from confined import REQUIRED

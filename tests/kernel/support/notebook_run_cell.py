@@ -10,7 +10,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from cellwright.agent.calls.tool_output import json_of
+from cellwright.agent.calls.tool_results import json_of
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ToolError

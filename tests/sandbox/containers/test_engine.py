@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.agent.calls.confinement import Container
+from cellwright.sandbox.containers.bounds import why_no_container
 from cellwright.sandbox.containers.engine import (
     PLACES,
     Engine,
@@ -24,7 +25,6 @@ from cellwright.sandbox.containers.engine import (
     run_arguments,
     why_no_engine,
 )
-from cellwright.sandbox.containers.rules import why_no_container
 from processes.container_images import settings_for_podman
 
 CONTAINER = Container(

@@ -8,7 +8,7 @@ import pytest
 
 from cellwright.config.settings.settings import load_settings
 from cellwright.doctor.environment_checks import containers
-from cellwright.sandbox.containers.left_over import is_alive, owner
+from cellwright.sandbox.containers.pool import is_alive, owner
 from cellwright.tools.process.child_processes import ChildProcesses
 from processes.container_images import IMAGE
 from processes.containers_at_work import bounds, engine_of, ours, run

@@ -15,8 +15,7 @@ from tests.sessions.catalog.conftest import Held, append, begun, say
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog
-from cellwright.sessions.catalog.database import with_database
-from cellwright.sessions.catalog.index import catch_up
+from cellwright.sessions.catalog.index import catch_up, with_database
 from cellwright.sessions.catalog.metadata import about_path, read_about, write_tags, write_title
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import encode_line

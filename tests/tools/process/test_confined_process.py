@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox import mechanisms
-from cellwright.sandbox.kernel import process_mark
+from cellwright.sandbox.confined_process import marking, new_mark
 from cellwright.tools.process.child_processes import ChildProcesses, Command
 from cellwright.tools.process.environment import child_environment
 from cellwright.tools.process.runner import OutputHead, RunningProgram
@@ -213,10 +213,10 @@ def test_commands_do_not_see_the_processes_of_others_where_both_mechanisms_are(t
 
 
 def test_a_process_that_is_forked_meanwhile_keeps_no_mark() -> None:
-    with warnings.catch_warnings(), process_mark.marking(process_mark.new_mark()):
+    with warnings.catch_warnings(), marking(new_mark()):
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child has no use for
         if (child := os.fork()) == 0:
-            with process_mark.marking(process_mark.new_mark()):  # nobody holds its lock
+            with marking(new_mark()):  # nobody holds its lock
                 marked = resource.getrlimit(resource.RLIMIT_RTTIME)[0] != resource.RLIM_INFINITY
             free = resource.getrlimit(resource.RLIMIT_RTTIME)[0] == resource.RLIM_INFINITY
             os._exit(0 if marked and free else 1)

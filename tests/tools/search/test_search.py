@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import cellwright
-from cellwright.agent.calls.tool_output import json_of
+from cellwright.agent.calls.tool_results import json_of
 from cellwright.agent.tool import ToolContext
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.search.glob import glob_tool

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cellwright.agent.calls.tool_output import json_of
+from cellwright.agent.calls.tool_results import json_of
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.tools.planning.todo_tools import todo_write_tool
 from cellwright.tools.shell.bash import bash_tool

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cellwright.agent.calls.inputs.input_problems import path_of, problem_of
+from cellwright.agent.calls.offered_schema import path_of, problem_of
 from cellwright.agent.tool import Tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.model.provider import INVALID_JSON

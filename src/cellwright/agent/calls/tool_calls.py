@@ -19,11 +19,9 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, Deny
 from cellwright.agent.calls.check_input import check_input
-from cellwright.agent.calls.parallel_calls import ParallelCalls, start_at_once
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, Verdict
 from cellwright.agent.calls.redaction import ResultRedaction
-from cellwright.agent.calls.tool_output import json_of
-from cellwright.agent.calls.tool_results import EDITORS, Outcome, RunningCall, bounded, edit_note
+from cellwright.agent.calls.tool_results import EDITORS, Outcome, RunningCall, bounded, edit_note, json_of
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
 from cellwright.agent.thread import tell_waiting, time_limit
 from cellwright.agent.tool import Content, Progress, Tool, ToolContext, ToolResult
@@ -62,6 +60,50 @@ DENIED: Mapping[QuestionKind, str] = {
     "plan": "The user does not approve the plan yet: {reason}\n"
     "Plan mode goes on: nothing may be changed. Work the remark in, then show the new plan with {name}.",
 }
+
+
+class _Place(Struct):
+    """A call's place. `reads` is None until it is known whether the call only reads."""
+
+    reads: bool | None
+    known: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class ParallelCalls:
+    """The order of a batch: calls that only read run beside each other, one that does more when those before it are over.
+
+    Of most calls the tool says which they are (`known_to_read`). What a command does shows once hooks have had their word,
+    which may have made another command of it; until then those behind it wait.
+    """
+
+    def __init__(self, known_to_read: Sequence[bool]) -> None:
+        self._places = [_Place(reads or None) for reads in known_to_read]
+
+    @contextlib.contextmanager
+    def place(self, index: int) -> Iterator[None]:
+        """Hold the place of the call at `index` until it is over, however it ends."""
+        place = self._places[index]
+        try:
+            yield
+        finally:
+            place.known.set()
+            place.ended.set()
+
+    async def may_start(self, index: int, *, reads: bool) -> None:
+        """Wait until the call at `index`, of which is known now whether it only `reads`, may run."""
+        own = self._places[index]
+        own.reads = reads
+        own.known.set()
+        for before in self._places[:index]:
+            if before.reads is None:
+                await before.known.wait()
+            if not (reads and before.reads):
+                await before.ended.wait()
+
+
+async def start_at_once(*, reads: bool) -> None:
+    """Let a call run that shares its batch with none, or keeps its order by itself."""
 
 
 class MayStart(Protocol):

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
-from cellwright.agent.calls.inputs.other_names import with_own_fields
+from cellwright.agent.calls.other_names import with_own_fields
 
 Input = TypeVar("Input", bound="ToolInput")
 
-WRITTEN_SCHEMAS = Path(__file__).parent / "inputs" / "input_schemas.json"
+WRITTEN_SCHEMAS = Path(__file__).with_name("input_schemas.json")
 """The schemas of our own inputs: working out forty of them took 20 ms of each start. `tests/house/test_input_schemas.py`
 writes them, and says where one is no longer what its class says."""
 

@@ -1,7 +1,10 @@
-"""The results of calls: bounded for the model, and in the shapes that Claude Code gives to hooks.
+"""The results of calls: bounded for the model, data for programs, and in the shapes that Claude Code gives to hooks.
 
 Of a result that is longer than the model should get it reads the start and the end; the whole is in a file that Read
 can page. A call that is cut off has no other result than what it has shown (`RunningCall`).
+
+A tool makes data for programs as a `ToolOutput` of its own (`ToolResult.structured`). It becomes JSON once, here, and is
+bounded: a program that wants the whole of a file or an output opens it.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
 from cellwright.agent.tool import Content, Tool, ToolLimits
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import ToolProgress, ToolStatus
 from cellwright.sessions.state_dir import PRIVATE_FOLDER
-from cellwright.text import plain
+from cellwright.text import plain, replace_surrogates_in
 from cellwright.this_process.temporary_files import new_file, process_folder
 
 EDITORS = ("The user", "A hook")
@@ -25,6 +30,15 @@ EDITORS = ("The user", "A hook")
 
 LONGEST_BYTES = 200_000_000
 """More of a result than this is not kept."""
+
+MAX_BYTES = 100_000
+"""Of a structured result as JSON."""
+
+CHARS_PER_ITEM = 100
+"""Of a structured result that is too large a list keeps N items, and a text N times as many characters."""
+
+CUT_MARK = "truncated"
+"""The field that says of a structured result that something of it was left out to keep it within its bounds."""
 
 
 class Outcome(Struct, frozen=True):
@@ -190,3 +204,53 @@ class RunningCall(Struct):
     def duration_ms(self) -> float:
         """The time it has run."""
         return (time.perf_counter() - self.started) * 1000
+
+
+class ToolOutput(msgspec.Struct, kw_only=True):
+    """The structured result of a tool; subclass it, and name the subclass in `@tool(output=…)`.
+
+    Fields have Claude Code's names where it has one for the same thing. Times are seconds since the epoch, sizes bytes;
+    None stands for what is not known.
+
+    >>> class Rows(ToolOutput):
+    ...     rows: int
+    >>> Rows(rows=2).rows
+    2
+    """
+
+
+def json_of(structured: Any, tool_name: str) -> Any:
+    """The structured result as bounded JSON, None where there is none. Raises ToolError for what JSON cannot hold.
+
+    >>> json_of({"rows": (1, 2), "share": float("nan")}, "stats")
+    {'rows': [1, 2], 'share': None}
+    """
+    if structured is None:
+        return None
+    try:
+        encoded = msgspec.json.encode(replace_surrogates_in(msgspec.to_builtins(structured, str_keys=True)))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise ToolError(
+            f"{tool_name} ran, but its structured result cannot be written as JSON: {error}.",
+            code=ErrorCode.EXECUTION_ERROR,
+        ) from error
+    value = msgspec.json.decode(encoded)
+    return value if len(encoded) <= MAX_BYTES else _shortened(value)
+
+
+def _shortened(value: Any) -> Any:
+    """`value` with as many items of each list, and as much of each text, as keep it within bounds; an object says so."""
+    marked = {**value, CUT_MARK: True} if isinstance(value, dict) else value
+    for items in (1_000, 300, 100, 30, 10, 3, 1):
+        shorter = _cut(marked, items)
+        if len(msgspec.json.encode(shorter)) <= MAX_BYTES:
+            return shorter
+    return {CUT_MARK: True}
+
+
+def _cut(value: Any, items: int) -> Any:
+    if isinstance(value, str):
+        return value[: items * CHARS_PER_ITEM]
+    if isinstance(value, dict):
+        return {key: _cut(item, items) for key, item in value.items()}
+    return [_cut(item, items) for item in value[:items]] if isinstance(value, list) else value

@@ -27,8 +27,7 @@ from cellwright.agent.recording.recordings import (
     turn_from_json,
     without_project,
 )
-from cellwright.agent.recording.replay_checks import context_digests
-from cellwright.agent.recording.replay_drift import cell_place, real_path, states_after, states_of
+from cellwright.agent.recording.replay_drift import cell_place, context_digests, real_path, states_after, states_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, ContextAttached, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd, UserPrompt
 from cellwright.redaction.redaction import JsonRedaction, redaction_of, replaced_in_words

@@ -26,8 +26,16 @@ from cellwright.agent.recording.recordings import (
     read_recording,
     trust,
 )
-from cellwright.agent.recording.replay_checks import Unchecked, context_digests, context_drift, later_changes
-from cellwright.agent.recording.replay_drift import Drift, later_states, recorded_id, result_drift
+from cellwright.agent.recording.replay_drift import (
+    Drift,
+    Unchecked,
+    context_digests,
+    context_drift,
+    later_changes,
+    later_states,
+    recorded_id,
+    result_drift,
+)
 from cellwright.agent.recording.replayed_tools import EditTarget, ReplayedCalls, replayed_tools
 from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
 from cellwright.agent.tool import Tool

@@ -14,21 +14,19 @@ from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.calls.written_tools import changes_cells, written_tools
 from cellwright.agent.recording.recorded_edits import Edit, content_bytes, content_hash, edits_of
 from cellwright.agent.recording.recordings import RecordedCall
-from cellwright.agent.recording.replay_checks import (
-    LaterChanges,
-    Unchecked,
-    is_checked,
-    listing_drift,
-    unchecked_name,
-)
 from cellwright.agent.recording.replay_drift import (
     Drift,
+    LaterChanges,
     States,
+    Unchecked,
     cell_place,
+    is_checked,
+    listing_drift,
     real_path,
     recorded_id,
     state_of,
     text_of,
+    unchecked_name,
 )
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError

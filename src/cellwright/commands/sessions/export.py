@@ -13,13 +13,14 @@ from cellwright.config.trust.repository import project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.markdown.escaping import escaped
 from cellwright.redaction.redaction import JsonRedaction, redaction_of, replaced_in_words
-from cellwright.sessions.export.exchanges import Exchange, exchanges_of
-from cellwright.sessions.export.formats import (
+from cellwright.sessions.export import (
     FORMATS,
+    Exchange,
     Export,
     changed_files,
     code_cell,
     code_cells,
+    exchanges_of,
     markdown_cell,
     notebook_text,
 )

@@ -88,7 +88,7 @@ def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool,
 
 def tools_may_be_deferred(environ: Mapping[str, str]) -> bool:
     """Return whether definitions may be loaded on demand on the way to the model."""
-    from cellwright.model.deferred_tools import may_defer
+    from cellwright.model.betas import may_defer
 
     return may_defer(environ, is_own_platform=is_own_platform(environ))
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox import landlock, seccomp
-from cellwright.sandbox.kernel.process_mark import marked_processes, new_mark
+from cellwright.sandbox.confined_process import marked_processes, new_mark
 from cellwright.sandbox.mechanisms import copied_configuration, try_landlock
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
@@ -35,7 +35,7 @@ class BranchBounds(Struct, frozen=True):
     """The bounds of one branch as they came out on this disk: made in the kernel, entered in the branch.
 
     `environ` are the variables of the branch: no secrets, no ways to sockets, its own temporary and cache folders. `mark` is
-    carried by all that it starts, wherever that goes (`sandbox/kernel/process_mark.py`).
+    carried by all that it starts, wherever that goes (`sandbox/confined_process.py`).
     """
 
     bounds: Bounds

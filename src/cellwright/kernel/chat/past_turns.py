@@ -52,7 +52,7 @@ from cellwright.kernel.output.transcript_ops import (
     shown_input,
 )
 from cellwright.model.models import limits
-from cellwright.sessions.export.exchanges import ToolExchange
+from cellwright.sessions.export import ToolExchange
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import (
     COMPACTED,

@@ -39,10 +39,9 @@ from cellwright.kernel.namespace.cell_log import type_name_of
 from cellwright.kernel.pages.comm import PageError, optional, required
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.model.models import limits
-from cellwright.sessions.catalog.branches import branches
-from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
+from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, branches, tree_of
 from cellwright.sessions.catalog.metadata import has_title, read_about, title_of
-from cellwright.sessions.export.formats import FORMATS, exported
+from cellwright.sessions.export import FORMATS, exported
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import read_messages
 from cellwright.telemetry.log_file import last_lines

@@ -22,7 +22,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.conversation.kernel_copies import Ran, UsedBranch
 from cellwright.errors import ErrorCode, ToolError

@@ -340,8 +340,10 @@ class RecordedRun:
 
 
 def _say_what_differs(played: ReplayedTurn, say: Emit) -> None:
-    from cellwright.agent.recording.replay_checks import describe_unchecked  # few runs are played
-    from cellwright.agent.recording.replay_drift import describe_drift
+    from cellwright.agent.recording.replay_drift import (
+        describe_drift,
+        describe_unchecked,  # few runs are played
+    )
 
     for text in describe_drift(played.drift):
         say(Notice(text, "warning"))

@@ -8,8 +8,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cellwright.model.context_management import with_summary_as_text
-from cellwright.model.deferred_tools import all_loaded, without_references
+from cellwright.model.betas import all_loaded, with_summary_as_text, without_references
 from cellwright.model.provider import Request
 
 SERVER = "cellwright"

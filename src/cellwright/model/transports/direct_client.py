@@ -24,9 +24,16 @@ import h11
 
 from cellwright.model.provider import request_sent
 from cellwright.model.retry import RequestFailed, broken_stream
-from cellwright.model.transports import network_failures
-from cellwright.model.transports.network_failures import CONNECT_SECONDS
-from cellwright.model.transports.reply import HttpReply
+from cellwright.model.transports.reply import (
+    CONNECT_SECONDS,
+    HttpReply,
+    certificate_refused,
+    connecting_took_too_long,
+    connection_cut,
+    unreachable,
+    unsendable,
+    went_silent,
+)
 
 NEXT_ADDRESS_SECONDS = 0.25
 """The time after which a host's next address is tried beside the last one (RFC 8305), where IPv6 leads nowhere."""
@@ -89,7 +96,7 @@ class DirectClient:
                 method=method, target=quote(self._path + path, safe=_OF_A_PATH), headers=[*sent.items()]
             )
         except h11.LocalProtocolError:
-            raise RequestFailed(network_failures.unsendable()) from None
+            raise RequestFailed(unsendable()) from None
         kept = self._idle_connection()
         connection = kept or await self._connected(seconds)
         try:
@@ -143,13 +150,13 @@ class DirectClient:
                     happy_eyeballs_delay=NEXT_ADDRESS_SECONDS,
                 )
         except TimeoutError:
-            raise RequestFailed(network_failures.connecting_took_too_long(self._host)) from None
+            raise RequestFailed(connecting_took_too_long(self._host)) from None
         except ssl.SSLCertVerificationError as error:
-            raise RequestFailed(network_failures.certificate_refused(self._host, error)) from None
+            raise RequestFailed(certificate_refused(self._host, error)) from None
         except OSError as error:
-            raise RequestFailed(network_failures.unreachable(self._host, _in_plain_words(error))) from None
+            raise RequestFailed(unreachable(self._host, _in_plain_words(error))) from None
         except UnicodeError:  # of the resolver
-            raise RequestFailed(network_failures.unreachable(self._host, "No host has such a name")) from None
+            raise RequestFailed(unreachable(self._host, "No host has such a name")) from None
         return _Connection(self._host, reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
 
@@ -219,11 +226,11 @@ class _Connection:
             for start in range(0, len(rest), WRITE_BYTES):
                 await self._write(rest[start : start + WRITE_BYTES], seconds)
         except h11.LocalProtocolError:  # a header of the user's contradicts the body
-            raise RequestFailed(network_failures.unsendable()) from None
+            raise RequestFailed(unsendable()) from None
         except OSError:  # a TimeoutError too
             # who refuses a request may have answered before the end of it
             if not self._reader.unread and not self._writer.is_closing():
-                raise RequestFailed(network_failures.silent(self._host, seconds)) from None
+                raise RequestFailed(went_silent(self._host, seconds)) from None
         request_sent.get()()
         while not isinstance(event := await self._next_event(seconds), h11.Response):
             pass  # 1xx: the answer follows
@@ -253,13 +260,13 @@ class _Connection:
                 async with asyncio.timeout(seconds):
                     data = await self._reader.read(READ_BYTES)
             except TimeoutError:
-                raise RequestFailed(network_failures.silent(self._host, seconds)) from None
+                raise RequestFailed(went_silent(self._host, seconds)) from None
             unanswered = self._protocol.their_state is h11.SEND_RESPONSE
             if not data and (error := self._reader.error):
                 failed = _Unanswered if unanswered else RequestFailed
-                raise failed(network_failures.cut(self._host, _in_plain_words(error)))
+                raise failed(connection_cut(self._host, _in_plain_words(error)))
             if not data and unanswered:
-                raise _Unanswered(network_failures.cut(self._host, "It was closed before the answer came"))
+                raise _Unanswered(connection_cut(self._host, "It was closed before the answer came"))
             self._protocol.receive_data(data)
         return event
 
@@ -267,7 +274,7 @@ class _Connection:
         try:
             event = self._protocol.next_event()
         except h11.RemoteProtocolError as error:
-            raise RequestFailed(network_failures.cut(self._host, str(error))) from None
+            raise RequestFailed(connection_cut(self._host, str(error))) from None
         return event
 
 

@@ -12,10 +12,17 @@ import httpx2
 
 from cellwright.model.provider import request_sent
 from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
-from cellwright.model.transports import network_failures
 from cellwright.model.transports.library_logs import guard_logs
-from cellwright.model.transports.network_failures import CONNECT_SECONDS
-from cellwright.model.transports.reply import HttpReply
+from cellwright.model.transports.reply import (
+    CONNECT_SECONDS,
+    HttpReply,
+    certificate_refused,
+    connecting_took_too_long,
+    connection_cut,
+    unreachable,
+    unsendable,
+    went_silent,
+)
 
 
 def import_httpx() -> None:
@@ -118,16 +125,16 @@ def network_failure(error: BaseException, host: str, stall_seconds: float) -> Fa
     cause = _innermost(error)
     reason = str(cause) or type(cause).__name__
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return network_failures.certificate_refused(host, cause)
+        return certificate_refused(host, cause)
     if isinstance(error, httpx2.LocalProtocolError | httpx2.UnsupportedProtocol):
-        return network_failures.unsendable()
+        return unsendable()
     if isinstance(error, httpx2.ConnectTimeout):
-        return network_failures.connecting_took_too_long(host)
+        return connecting_took_too_long(host)
     if isinstance(error, httpx2.TimeoutException):
-        return network_failures.silent(host, stall_seconds)
+        return went_silent(host, stall_seconds)
     if isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
-        return network_failures.unreachable(host, reason)
-    return network_failures.cut(host, reason)
+        return unreachable(host, reason)
+    return connection_cut(host, reason)
 
 
 def _innermost(error: BaseException) -> BaseException:

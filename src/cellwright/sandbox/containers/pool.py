@@ -3,12 +3,15 @@
 A command that only reads runs in a container whose own files nothing can change, one for each set of bounds. All that
 somebody has allowed share another, in which what they install stays. Its mounts cannot be changed: where the bounds are
 others by now (a file that is hidden has appeared), its files become an image, and the next one is made of that.
+
+Containers and images of ours whose process is gone are found by their labels, and removed unless they are to be kept.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import secrets
 import shlex
@@ -24,9 +27,16 @@ from msgspec import Struct
 
 from cellwright.agent.calls.confinement import Confinement, Container
 from cellwright.sandbox.confined_process import ConfinedProcess
-from cellwright.sandbox.containers import mounts as container_mounts
+from cellwright.sandbox.containers.bounds import (
+    ContainerMounts,
+    check_mounts,
+    inside_variables,
+    missing_mounts,
+    mounts_of,
+)
 from cellwright.sandbox.containers.engine import (
     LABEL,
+    PROGRAMS,
     Engine,
     exec_arguments,
     find_engine,
@@ -34,12 +44,11 @@ from cellwright.sandbox.containers.engine import (
     run_arguments,
     why_no_engine,
 )
-from cellwright.sandbox.containers.left_over import is_alive, labels_of, owner, remove_left_over
 from cellwright.sandbox.containers.making import Making, image_of
-from cellwright.sandbox.containers.mounts import ContainerMounts, inside_variables, mounts_of
 from cellwright.sandbox.paths import exists
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.resolved_bounds import ConfinementError, bounds_of
+from cellwright.this_process.shared_files import runs
 from cellwright.this_process.temporary_files import shared_folder
 
 # $1 is what the environment of all that is to end has in it; whoever asks has it among its arguments only
@@ -77,6 +86,85 @@ exit $code
 """
 
 Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.Popen[bytes]"]
+
+
+class LeftOver(Struct, frozen=True):
+    """A container of ours: the program that has it, its name, its project, and whether it is to be kept."""
+
+    program: str
+    name: str
+    project: str
+    keep: bool
+    owned: bool
+
+
+def owner() -> str:
+    """This process in a label: its number, and when it began, since numbers are given again."""
+    return _owner(os.getpid())
+
+
+def is_alive(owned_by: str) -> bool:
+    """Return whether the process that a label names still runs."""
+    number = owned_by.partition(".")[0]
+    return number.isdecimal() and _owner(int(number)) == owned_by
+
+
+def our_containers(engine: Engine) -> Iterator[LeftOver]:
+    """Find all containers of ours. Raises ConfinementError if the program does not say."""
+    listed = engine.ask("ps", "--all", "--filter", f"label={LABEL}=1", "--format", "{{.Names}}")
+    for name in listed.split():
+        labels = labels_of(engine, name)
+        yield LeftOver(
+            program=engine.kind,
+            name=name,
+            project=labels.get(f"{LABEL}.project", ""),
+            keep=labels.get(f"{LABEL}.keep") == "yes",
+            owned=is_alive(labels.get(f"{LABEL}.owner", "")),
+        )
+
+
+def labels_of(engine: Engine, name: str) -> dict[str, str]:
+    """The labels of a container; {} where it is gone."""
+    with contextlib.suppress(ConfinementError, ValueError):
+        found = json.loads(engine.ask("container", "inspect", "--format", "{{json .Config.Labels}}", name))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def remove_left_over(engine: Engine) -> list[str]:
+    """Remove what processes that are gone have left and nobody wants kept; the names."""
+    removed = []
+    with contextlib.suppress(ConfinementError):
+        for each in our_containers(engine):
+            if not each.owned and not each.keep:
+                engine.ask("rm", "--force", each.name)
+                removed.append(each.name)
+    with contextlib.suppress(ConfinementError):
+        listed = engine.ask("images", "--filter", f"label={LABEL}.owner", "--format", "{{.ID}}")
+        for image in dict.fromkeys(listed.split()):
+            label = f'{{{{index .Config.Labels "{LABEL}.owner"}}}}'
+            if not is_alive(engine.ask("image", "inspect", "--format", label, image).strip()):
+                engine.ask("rmi", image)
+    return removed
+
+
+def all_left_over() -> list[LeftOver]:
+    """The containers of ours that no running process owns, of every container program that runs here."""
+    found = []
+    for program in PROGRAMS:
+        engine = find_engine(program)
+        if engine is not None:
+            with contextlib.suppress(ConfinementError):
+                found += [each for each in our_containers(engine) if not each.owned]
+    return found
+
+
+def _owner(pid: int) -> str:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return "" if Path("/proc/self").exists() or not runs(pid) else str(pid)
+    return f"{pid}.{fields[19]}"
 
 
 class ContainedProcess(ConfinedProcess):
@@ -188,7 +276,7 @@ class ContainerPool:
             raise ConfinementError(message)
         shared = str(shared_folder())
         bounds = bounds_of(confinement, environ, str(cwd))
-        container_mounts.check(confinement, bounds)
+        check_mounts(confinement, bounds)
         mounts = mounts_of(confinement, bounds, private, shared)
         if not mounts.shows(str(cwd)):
             message = f"the folder {cwd} is not shown in the container"
@@ -209,7 +297,7 @@ class ContainerPool:
                 cwd=str(cwd),
                 environ={**self._variables(running, environ, own_variables), **dict([mark.split("=", 1)])},
             )
-            missing = tuple(container_mounts.missing(bounds))
+            missing = tuple(missing_mounts(bounds))
             process = start(whole, running.engine.environment(), ())
         except BaseException:
             for descriptor in handed.values():

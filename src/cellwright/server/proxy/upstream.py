@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.deferred_tools import is_anthropics_address
+from cellwright.model.betas import is_anthropics_address
 from cellwright.model.retry import RequestFailed
 from cellwright.model.transports.transport import API_VERSION, DEFAULT_BASE_URL, HttpClient, LoopClients, http_client
 from cellwright.server.proxy.limits import Refusal

@@ -87,7 +87,7 @@ class SessionFiles(Struct, frozen=True):
 
     def export(self, session_id: str, form: str) -> ExportedFile:
         """The conversation written down, secrets replaced, its images in the text. Raises CellwrightError."""
-        from cellwright.sessions.export.formats import FORMATS, exported
+        from cellwright.sessions.export import FORMATS, exported
         from cellwright.sessions.transcripts.transcript import (
             read_messages,  # these take long, and every server imports this module
         )

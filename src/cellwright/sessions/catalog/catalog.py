@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,18 +18,17 @@ from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog import metadata as about
-from cellwright.sessions.catalog.database import empty, with_database
 from cellwright.sessions.catalog.extract import TITLE_CHARS
-from cellwright.sessions.catalog.index import HIT_BEGIN, HIT_END, catch_up, shown, terms
+from cellwright.sessions.catalog.index import HIT_BEGIN, HIT_END, catch_up, empty, shown, terms, with_database
 from cellwright.sessions.catalog.metadata import about_path
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import journal_path, sessions_folder, state_folder
 from cellwright.sessions.transcripts import transcript_lock as lease
 from cellwright.sessions.transcripts.fork_point import delete_transcript, parent_path
-from cellwright.sessions.transcripts.transcript import in_effect
+from cellwright.sessions.transcripts.transcript import in_effect, read_transcript
 from cellwright.sessions.transcripts.transcript_file import Line
 from cellwright.sessions.transcripts.transcript_lock import is_held, lease_path
-from cellwright.sessions.turns import until_turn_ended
+from cellwright.sessions.turns import begins_turn_encoded, until_turn_ended
 from cellwright.text import visible_line
 
 T = TypeVar("T")
@@ -43,6 +42,12 @@ _ENTRY = (
 )
 _SHOWN = "(turns > 0 OR damaged)"
 """A session whose only prompt was refused holds nothing to go on with."""
+
+MAX_SESSIONS = 200
+"""The newest sessions of the folder among which branches are looked for."""
+
+TurnStart = tuple[int, float]
+"""The line that a turn begins with, which forks have in common: its `seq` and its time."""
 
 
 def delete_session(transcript: Path) -> None:
@@ -377,3 +382,53 @@ def fork_at(path: Path, turn: int | None) -> Session:
         return found
 
     return Session.fork_from(path, kept)
+
+
+def branches(catalog: Catalog, session_id: str, cwd: Path) -> dict[int, list[str]]:
+    """Return the sessions to choose from at each turn that has several, oldest first; `session_id` is among them.
+
+    Of those that share a turn it stands for itself, else the one that was used last.
+    """
+    family = _family(catalog.entries(cwd, limit=MAX_SESSIONS), session_id)
+    if len(family) < 2:
+        return {}
+    starts = {entry.id: _turn_starts(entry.path) for entry in family}
+    own = starts.get(session_id, [])
+    found: dict[int, list[str]] = {}
+    for turn, start in enumerate(own, 1):
+        alike = [
+            other for other in starts if starts[other][: turn - 1] == own[: turn - 1] and len(starts[other]) >= turn
+        ]
+        # the newest come first
+        choices: dict[TurnStart, str] = {}
+        for other in alike:
+            choices.setdefault(starts[other][turn - 1], other)
+        choices[start] = session_id
+        if len(choices) > 1:
+            found[turn] = [choices[each] for each in sorted(choices, key=lambda each: each[1])]
+    return found
+
+
+def _family(entries: Iterable[CatalogEntry], session_id: str) -> list[CatalogEntry]:
+    """The sessions that were forked from the same one, in their order."""
+    by_id = {entry.id: entry for entry in entries}
+
+    def root(entry: CatalogEntry) -> str:
+        seen = {entry.id}
+        while entry.forked_from in by_id and entry.forked_from not in seen:
+            entry = by_id[entry.forked_from]
+            seen.add(entry.id)
+        # forks of a session that was deleted belong together
+        return entry.forked_from or entry.id
+
+    if (own := by_id.get(session_id)) is None:
+        return []
+    return [entry for entry in by_id.values() if root(entry) == root(own) and not entry.is_beginning_gone]
+
+
+def _turn_starts(path: Path) -> Sequence[TurnStart]:
+    try:
+        lines = in_effect(read_transcript(path).lines)
+    except CellwrightError:
+        return []  # it is damaged, or was deleted meanwhile
+    return [(int(line.meta["seq"]), float(line.meta["at"])) for line in lines if begins_turn_encoded(line.message)]

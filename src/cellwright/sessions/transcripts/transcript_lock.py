@@ -195,7 +195,7 @@ def _is_left(said: _Said) -> bool:
     pid = rest.partition(" ")[0]
     if host != socket.gethostname() or not pid.isdecimal():
         return time.time() - said.made > FOREIGN_SECONDS
-    from cellwright.this_process.other_processes import runs  # file systems without locks alone
+    from cellwright.this_process.shared_files import runs  # file systems without locks alone
 
     return not runs(int(pid))
 

@@ -21,7 +21,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.catalog.index import HIT_BEGIN, HIT_END
 from cellwright.sessions.catalog.metadata import shown_tags
-from cellwright.sessions.export.exchanges import AnswerText, Exchange
+from cellwright.sessions.export import AnswerText, Exchange
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.views.terminal_text import columns_of
 from cellwright.text import visible_line
@@ -229,7 +229,7 @@ def _joined(words: Sequence[str]) -> str:
 
 
 def _show(catalog: Catalog, options: argparse.Namespace) -> int:
-    from cellwright.sessions.export.exchanges import exchanges_of
+    from cellwright.sessions.export import exchanges_of
     from cellwright.sessions.transcripts.transcript import read_messages  # only this and the export read messages
 
     entry = catalog.entry(options.id)
@@ -297,7 +297,7 @@ def _fork(catalog: Catalog, options: argparse.Namespace) -> int:
 
 
 def _export(catalog: Catalog, options: argparse.Namespace) -> int:
-    from cellwright.sessions.export.formats import Export
+    from cellwright.sessions.export import Export
     from cellwright.sessions.transcripts.transcript import each_message, said_lines
 
     entry = catalog.entry(options.id)

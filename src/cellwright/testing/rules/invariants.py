@@ -6,10 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.history.context_editing import check_compaction, check_edits, edited
-from cellwright.testing.rules.history.prefix import Prefix, blocks_of, chain, nested
-from cellwright.testing.rules.history.thinking_signatures import Memory, check_binding
-from cellwright.testing.rules.history.turn_order import (
+from cellwright.testing.rules.context_editing import check_compaction, check_edits, edited
+from cellwright.testing.rules.images import check_pictures
+from cellwright.testing.rules.models import ServedModel
+from cellwright.testing.rules.prefix import Prefix, blocks_of, chain, nested
+from cellwright.testing.rules.request_fields import check_shape
+from cellwright.testing.rules.thinking import (
+    Memory,
+    check_binding,
+    check_manual_thinking,
+    check_thinking,
+    thinking_display,
+)
+from cellwright.testing.rules.tool_definitions import check_strict, check_tool_choice, check_tools
+from cellwright.testing.rules.turn_order import (
     check_content,
     check_conversation,
     check_last,
@@ -17,11 +27,6 @@ from cellwright.testing.rules.history.turn_order import (
     exchanges,
     tail_start,
 )
-from cellwright.testing.rules.models import ServedModel
-from cellwright.testing.rules.request.images import check_pictures
-from cellwright.testing.rules.request.request_fields import check_shape
-from cellwright.testing.rules.request.tool_definitions import check_strict, check_tool_choice, check_tools
-from cellwright.testing.rules.thinking import check_manual_thinking, check_thinking, thinking_display
 from cellwright.testing.rules.usage import check_breakpoints
 
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.history.prefix import Breakpoint, Prefix, blocks_of, loaded_tools, time_to_live
 from cellwright.testing.rules.models import ServedModel
+from cellwright.testing.rules.prefix import Breakpoint, Prefix, blocks_of, loaded_tools, time_to_live
 
 LOOKBACK_BLOCKS = 20
 MAX_BREAKPOINTS = 4

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, field
 
-from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import CannotBeDone, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview

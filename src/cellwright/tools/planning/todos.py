@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.calls.written_tools import access_of
 
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}

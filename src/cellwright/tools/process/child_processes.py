@@ -38,7 +38,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement, in_engine
-from cellwright.sandbox.kernel.process_mark import SAME_DIGITS, marked_processes, new_mark
+from cellwright.sandbox.confined_process import SAME_DIGITS, marked_processes, new_mark
 from cellwright.text import lazy_pattern
 from cellwright.this_process.temporary_files import process_folder
 
@@ -63,7 +63,7 @@ MARK_NAME = "CELLWRIGHT_CHILD"
 _LIMIT_MARKS = 900
 """As many children have different limits; a mark is in whole KiB, and its first digits are those of all."""
 
-# $1 is the mark, and $2 begins the limits that are marks, too (sandbox/kernel/process_mark.py); groups come as lines
+# $1 is the mark, and $2 begins the limits that are marks, too (sandbox/confined_process.py); groups come as lines
 # `+ GROUP` and `- GROUP`, the folder to remove at the end as `f FOLDER`, and a command to run then as `c COMMAND`;
 # `x` is: none of these
 _WATCHDOG = """
@@ -408,11 +408,11 @@ class ChildProcesses:
         making: Making | None,
     ) -> ConfinedProcess:
         """Start `command` by `start` in the sandbox. Raises ConfinementError, an OSError, where it would not be confined."""
-        from cellwright.sandbox.kernel.plain_commands import may_look_at_processes
         from cellwright.sandbox.mechanisms import find_sandbox  # most processes confine nothing
+        from cellwright.sandbox.plain_commands import may_look_at_processes
 
         if confinement.container is not None:
-            from cellwright.sandbox.containers.mounts import called_inside
+            from cellwright.sandbox.containers.bounds import called_inside
 
             command = replace(command, arguments=called_inside(command.arguments, confinement))
         if in_engine(confinement):

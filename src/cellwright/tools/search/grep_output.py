@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted, lazy_pattern, visible

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, field, structs
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Notice, Preview
@@ -37,7 +37,7 @@ from cellwright.tools.shell.run_command import (
 )
 
 if TYPE_CHECKING:
-    from cellwright.sandbox.network.network_proxy import NetworkProxy, ProxyAccess
+    from cellwright.sandbox.network import NetworkProxy, ProxyAccess
 
 
 DEFAULT_MS = 120_000
@@ -52,7 +52,7 @@ _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.lim
 
 def new_proxy() -> NetworkProxy:
     """A proxy that nobody uses yet."""
-    from cellwright.sandbox.network.network_proxy import NetworkProxy  # few commands need one
+    from cellwright.sandbox.network import NetworkProxy  # few commands need one
 
     return NetworkProxy()
 
@@ -65,7 +65,7 @@ async def network_access(proxy: Callable[[], NetworkProxy], ctx: ToolContext) ->
     confinement = ctx.confinement
     if confinement is None or confinement.hosts is None or confinement.any_host:
         return None
-    from cellwright.sandbox.network.network_proxy import HostBounds
+    from cellwright.sandbox.network import HostBounds
 
     ask = ctx.may_reach if confinement.asks_hosts else None
     return await proxy().admit(HostBounds.of(confinement.hosts, confinement.denied_hosts, ask, confinement.asked_hosts))

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.side_request import SideRequest, text_of
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import CellwrightError, ErrorCode, ToolError

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.calls.tool_output import ToolOutput
+from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import ToolContext, ToolLimits
 from cellwright.codebase.embedding.provider import EmbeddingProblem, EmbeddingSettings
 from cellwright.codebase.index_reader import (
