@@ -17,6 +17,7 @@ from cellwright.conversation.resolve_options import CHOSEN_IN_FORCE, mode_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.features.conversation import Conversation
+from cellwright.permissions.modes import mode_name
 from cellwright.redaction.redaction import is_secret
 
 _LONGEST_VALUE = 400
@@ -109,11 +110,10 @@ def permissions_page(call: CommandCall) -> CommandPage:
     """The mode, each rule with where it comes from, trust and folders."""
     conversation, options = call.conversation, call.options
     settings = conversation.in_force.settings
-    mode = conversation.sessions.current.mode or or_problem(
-        lambda: mode_of(options, settings, conversation.in_force.environment)
-    )
+    chosen = conversation.sessions.current.mode
+    mode = or_problem(lambda: mode_name(chosen or mode_of(options, settings, conversation.in_force.environment)))
     origin = settings.origin("permissions.defaultMode")
-    came_to = "this session" if conversation.sessions.current.mode else "default" if origin is None else origin.label
+    came_to = "this session" if chosen else "default" if origin is None else origin.label
     trust = conversation.in_force.trust
     facts: list[Row] = [
         ("", ""),

@@ -25,7 +25,7 @@ from cellwright.kernel.pages.comm import PageError, optional
 from cellwright.kernel.run.idle_kernel import loses_output
 from cellwright.model.credentials import is_scripted
 from cellwright.model.models import EFFORTS, limits, model_name
-from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS
+from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, mode_name
 
 if TYPE_CHECKING:
     from cellwright.config.settings.settings import Settings
@@ -95,7 +95,7 @@ class Choices:
         if model is not None and model not in [known["id"] for known in self.models]:
             self._model(model)
         if mode is not None and self._mode(mode) != mode:
-            raise PageError("PERMISSION_DENIED", f"The settings allow no mode as loose as {mode}.")
+            raise PageError("PERMISSION_DENIED", f"The settings allow no mode as loose as {mode_name(mode)}.")
         if effort and effort not in EFFORTS:
             raise PageError("invalid", f"Unknown effort {effort!r}. Choose one of {', '.join(EFFORTS)}.")
         chosen = self._conversation.choices  # what is picked now is newer

@@ -163,7 +163,7 @@ class ConfinableCommand:
             # what it would do is not known for certain, only that it cannot
             return Decision("allow", f"It can change nothing, confined by {self._name}.", confinement=self.reading)
         if (editing := self._editing) is not None:
-            reason = f"Mode acceptEdits allows changes in the session's folders, confined by {self._name}."
+            reason = f"Mode Accept edits allows changes in the session's folders, confined by {self._name}."
             return Decision("allow", reason, confinement=editing, trial=self._use.use == "runs")
         if self._in_sandbox is not None and not unconfined.firm:
             return Decision(

@@ -334,7 +334,7 @@ def _judge_inside(book: RuleBook, subject: Subject, rule: CompiledRule | None, f
     if rule:
         return allowed_by(rule)
     if book.mode == "acceptEdits":
-        return Decision("allow", "Mode acceptEdits allows edits inside the session's folders.")
+        return Decision("allow", "Mode Accept edits allows edits inside the session's folders.")
     # inside the folder the name in it says enough, and the long path would hide it
     start = f"{book.cwd}/"
     name = next((place.removeprefix(start) for place in reversed(found) if place.startswith(start)), found[-1])

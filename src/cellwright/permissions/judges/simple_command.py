@@ -448,7 +448,7 @@ def _judge_changes(book: RuleBook, facts: CommandFacts) -> Decision:
             if access.source is not None and (inner := protected_below(path)):
                 reason = f"{visible_line(path)} could create the protected path `{inner}`, so it needs your approval."
                 return Decision("ask", reason)
-    return Decision("allow", "Mode acceptEdits allows changes of files inside the session's folders.")
+    return Decision("allow", "Mode Accept edits allows changes of files inside the session's folders.")
 
 
 def _judge_made(book: RuleBook, access: Access, target: str, folders: Folders) -> Decision | None:

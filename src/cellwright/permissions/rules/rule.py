@@ -442,7 +442,7 @@ class JudgedCall(Struct, frozen=True):
         return text_field(self.input, field)
 
 
-BYPASSED = Decision("allow", "Mode bypassPermissions allows it.")
+BYPASSED = Decision("allow", "Mode Bypass permissions allows it.")
 
 
 def denied_by(rule: CompiledRule, what: str) -> Decision:
