@@ -17,8 +17,8 @@ LISTED_MODES: tuple[str, ...] = ("default", "acceptEdits", "plan", "dontAsk", "b
 """In the order in which they are offered to people; Shift-Tab goes through them in it."""
 
 MODE_LABELS: Mapping[str, tuple[str, str]] = {
-    "default": ("Ask", "Asks before it changes anything or runs commands"),
-    "acceptEdits": ("Accept edits", "Changes files and cells unasked; asks before commands and code"),
+    "default": ("Ask", "Asks before it changes or runs anything"),
+    "acceptEdits": ("Accept edits", "Edits files and cells unasked; asks before it runs anything"),
     "plan": ("Plan", "Only looks, then proposes a plan"),
     "dontAsk": ("Only what rules allow", "Never asks: whatever no rule allows is denied"),
     "bypassPermissions": ("Bypass permissions", "Does everything unasked, but what a rule denies"),

@@ -267,7 +267,7 @@ def test_thinking_is_folded_to_a_line_and_unfolds() -> None:
     out = io.StringIO()
     plain = shown(PlainView(out), out, [*thought, *answer])
     out = io.StringIO()
-    view = LiveView(Console(file=out, width=120), unfolds=True)
+    view = LiveView(Console(file=out, width=120), in_session=True)
     folded = shown(view, out, [*thought, *answer])
     for said in (plain, folded):
         assert re.search(r"^Thought briefly: First .*idea\.", said, re.MULTILINE)
@@ -278,7 +278,7 @@ def test_thinking_is_folded_to_a_line_and_unfolds() -> None:
     view.show_details(True)
     assert "  Second idea." in out.getvalue()[len(folded) :]
     out = io.StringIO()
-    whole = shown(LiveView(Console(file=out, width=120), details=True, unfolds=True), out, [*thought, *answer])
+    whole = shown(LiveView(Console(file=out, width=120), details=True, in_session=True), out, [*thought, *answer])
     assert "  Second idea." in whole
     assert "(Ctrl-O)" not in whole
     out = io.StringIO()

@@ -24,6 +24,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
+from cellwright.terminal.interactive.keys import SEQUENCE_SECONDS
 from cellwright.terminal.interactive.stop_requests import on_stop_request
 from cellwright.text import visible_line
 
@@ -72,16 +73,17 @@ Suggest = Callable[[str], Sequence[Suggestion]]
 
 
 class PromptLine:
-    """Reads prompts. `status` gives the mode and the rest of the line below; `cycle_mode` and `toggle_details` are keys.
+    """Reads prompts. `status` gives the mode and the facts below the line; the last are left out where it is narrow.
 
-    `dim` is the colour of what is less important, `accent` that of the mode ("": the text's own).
+    `cycle_mode` and `toggle_details` are keys. `dim` is the colour of what is less important, `accent` that of the mode
+    ("": the text's own).
     """
 
     def __init__(
         self,
         *,
         suggest: Suggest,
-        status: Callable[[], tuple[str, str]],
+        status: Callable[[], tuple[str, list[str]]],
         cycle_mode: Callable[[], None],
         toggle_details: Callable[[], object],
         history: Path | None,
@@ -109,6 +111,7 @@ class PromptLine:
             input=keyboard,
             output=screen,
         )
+        self._session.app.ttimeoutlen = SEQUENCE_SECONDS  # else a letter soon after Escape is lost as Alt with it
 
     def read(self, draft: str = "") -> str:
         """The next prompt, begun as `draft`; its line is gone then. Raises EOFError and KeyboardInterrupt as `input`."""
@@ -123,8 +126,11 @@ class PromptLine:
         app.loop.call_soon_threadsafe(functools.partial(app.exit, exception=request))
 
     def _toolbar(self) -> FormattedText:
-        mode, rest = self._status()
-        return FormattedText([("class:mode", f" {mode}"), ("", f" (Shift-Tab) · {rest}")])
+        mode, facts = self._status()
+        columns = get_app().output.get_size().columns
+        while len(line := " · ".join([f" {mode} (Shift-Tab)", *facts])) > columns and len(facts) > 1:
+            facts.pop()
+        return FormattedText([("class:mode", f" {mode}"), ("", line[len(mode) + 1 :])])
 
 
 class _Words(Completer):

@@ -41,12 +41,12 @@ def make_view(
     claude: Callable[[], ClaudeOutput] | None = None,
     all_messages: bool = False,
     details: bool = False,
-    unfolds: bool = False,
+    in_session: bool = False,
     look: Look = DEFAULT_LOOK,
 ) -> View:
     """The view for one run; `claude` says what Claude Code's formats need, and with `all_messages` its JSON has them all.
 
-    With `details` a terminal shows results of calls and thinking whole; `unfolds`: a key does that.
+    With `details` a terminal shows results of calls and thinking whole; `in_session`: keys are read while Claude works.
     """
     if claude is not None:
         from cellwright.terminal.claude_code.output import ClaudeJsonView, ClaudeStreamView  # other formats are usual
@@ -64,7 +64,7 @@ def make_view(
         return PlainView(streams.stdout, columns_of(streams.stdout, streams.environ))
     from cellwright.terminal.views.live_view import live_view  # rich: imported while the first request is on its way
 
-    return live_view(streams.stdout, look, details=details, unfolds=unfolds)
+    return live_view(streams.stdout, look, details=details, in_session=in_session)
 
 
 def asker_maker(

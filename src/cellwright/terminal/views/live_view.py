@@ -20,7 +20,9 @@ from rich.text import Text
 
 from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.subagent import progress_of
+from cellwright.errors import ErrorCode
 from cellwright.events import (
+    Asked,
     ContextAttached,
     ContextCompacted,
     Event,
@@ -46,9 +48,9 @@ from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.diff_view import DiffView
 from cellwright.terminal.views.look import DEFAULT_LOOK, Look
-from cellwright.terminal.views.markdown_view import Hanging, drawn_markdown
+from cellwright.terminal.views.markdown_view import drawn_markdown
 from cellwright.terminal.views.terminal_text import Style, harmless
-from cellwright.terminal.views.themes import Theme, theme_named
+from cellwright.terminal.views.themes import Hanging, Theme, theme_named
 from cellwright.text import lazy_pattern, visible_line
 
 _FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})(.*)")
@@ -139,8 +141,18 @@ class MarkdownBlock(Struct, frozen=True):
         if not self.is_first:
             lines.insert(0, [])
         for line in lines[-self.height :] if self.height is not None else lines:
-            yield from line
+            yield from _without_end_spaces(line)
             yield Segment.line()
+
+
+def _without_end_spaces(line: list[Segment]) -> list[Segment]:
+    """The line without what would wrap in a narrower window, and be copied with its words."""
+    kept = list(line)
+    while kept and not kept[-1].text.strip() and not (kept[-1].style and kept[-1].style.bgcolor):
+        kept.pop()
+    if kept and not (kept[-1].style and kept[-1].style.bgcolor):
+        kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style, kept[-1].control)
+    return kept
 
 
 def _is_empty(line: list[Segment]) -> bool:
@@ -151,8 +163,8 @@ class LiveView(Struct):
     """Draws on `console`. Called on one thread at a time.
 
     `shares_screen`: others print there as well (IPython and what it runs), and ask there; so nothing moves below what is
-    finished but the text while it is written. `details`: results of calls and thinking are shown whole; `unfolds`: Ctrl-O
-    shows them so.
+    finished but the text while it is written. `details`: results of calls and thinking are shown whole. `in_session`: keys
+    are read, Ctrl-O shows them so; and what ends a run is shown here.
     """
 
     console: Console
@@ -160,7 +172,7 @@ class LiveView(Struct):
     compact: bool = False
     shares_screen: bool = False
     details: bool = False
-    unfolds: bool = False
+    in_session: bool = False
     _thinking: run_lines.Thinking = field(default_factory=run_lines.Thinking)
     _folded: list[str] = field(default_factory=list)
     _draft: str = ""
@@ -184,6 +196,8 @@ class LiveView(Struct):
         match event:
             case UserPrompt():
                 self._now("waiting for the answer")
+            case Asked():
+                self._above = "line"  # the question's last one
             case ContextAttached() if run_lines.context_line(event):
                 self._print(run_lines.context_line(event), "dim")
             case TextDelta():
@@ -251,8 +265,8 @@ class LiveView(Struct):
         folded, self._folded = self._folded if shown else [], []
         for line in folded:
             self._print(f"  {line}" if line else "", "dim")
-        what = "Results and thinking are shown"
-        self._print(f"{what} whole." if shown else f"{what} in one line.", "dim")
+        what = "From now on each result and thought is shown"
+        self._print(f"{what} whole; Ctrl-O folds them." if shown else f"{what} in one line.", "dim")
 
     def _end_thinking(self, *, void: bool) -> None:
         thought = self._thinking.end()
@@ -260,14 +274,14 @@ class LiveView(Struct):
             return
         line, lines = thought
         self._end_text()
-        key = " (Ctrl-O)" if self.unfolds and not self.details else ""
+        key = " (Ctrl-O)" if self.in_session and not self.details else ""
         shown = Text(line, self.theme.styles["dim"])
         shown.truncate(max(20, self.console.width - len(key)), overflow="ellipsis")
         self._print_above(shown.append(key))
         if self.details:
             for each in lines:
                 self._print(f"  {each}" if each else "", "dim")
-        elif self.unfolds:
+        elif self.in_session:
             self._folded += [*lines, ""]
 
     def _now(self, doing: str) -> None:
@@ -310,8 +324,11 @@ class LiveView(Struct):
         lines += [Hanging(Text("  "), Text(what, self.theme.styles[how])) for what, how in ended.below]
         if self.details and running is not None and item.progress is not None:
             lines += [Text(f"  {step}", "dim") for step in running.output.splitlines()]
+        result = run_lines.result_lines(event)
         if self.details:
-            lines += [Text(f"  {line}", "dim") for line in run_lines.result_lines(event)]
+            lines += [Text(f"  {line}", "dim") for line in result]
+        elif self.in_session:
+            self._folded += [ended.title, *(f"  {line}" for line in result), ""]
         if diff := run_lines.diff_of(event, item):
             path = run_lines.path_of(item.call) if item.call else ""
             limit = ON_TERMINAL.diff_lines
@@ -320,7 +337,10 @@ class LiveView(Struct):
 
     def _todos_changed(self) -> None:
         head, *lines = run_lines.todo_lines(self._state, TODO_MARKS)
-        styled = [Text(line, self.theme.styles[TODO_STYLES[line.lstrip()[0]]]) for line in lines]
+        styled = []
+        for line in lines:
+            style = self.theme.styles[TODO_STYLES[line.lstrip()[0]]]
+            styled.append(Hanging(Text(line[:4], style), Text(line[4:], style)))
         apart = [] if self.compact or not self._above else [Text()]
         self._print_above(Group(*apart, Text(head, self.theme.styles["title"]), *styled))
 
@@ -341,6 +361,9 @@ class LiveView(Struct):
         self.pause()
         for notice in run_lines.repeated(self._state):
             self._notice(notice)
+        if self.in_session and event.error is not None and event.error["code"] != ErrorCode.INTERRUPTED:
+            said = f"{event.error['code']}: {visible_line(event.error['message'], 10_000)}"
+            self._print_above(Hanging(Text("✗ ", self.theme.styles["error"]), self.theme.line(said, "error")))
         self._print_foot(run_lines.footer(event, self._state))
 
     def _notice(self, notice: Notice) -> None:
@@ -416,7 +439,8 @@ class LiveView(Struct):
         lines = [line for each in self._running.values() for line in _running_lines(each, now, self.details)]
         if self._doing:
             about = f" · {self._thinking.last_line}" if self._doing == "thinking" else ""
-            lines.append(Text(f"… {self._doing} {now - self._since:.0f} s{about}".rstrip(" ·"), "dim"))
+            keys = " · Escape stops" if self.in_session and not about else ""
+            lines.append(Text(f"… {self._doing} {now - self._since:.0f} s{about}{keys}".rstrip(" ·"), "dim"))
         if self._draft:
             lines.append(Text(f"> {self._draft[-self.console.width + 4 :]}▏", "bold"))
         for line in lines:
@@ -443,11 +467,11 @@ def live_view(
     *,
     shares_screen: bool = False,
     details: bool = False,
-    unfolds: bool = False,
+    in_session: bool = False,
 ) -> LiveView:
     """A view that draws on the terminal `out`."""
     theme = theme_named(look.theme)
-    return LiveView(theme.console(out), theme, look.compact, shares_screen, details, unfolds)
+    return LiveView(theme.console(out), theme, look.compact, shares_screen, details, in_session)
 
 
 def styled_writer(out: TextIO, look: Look = DEFAULT_LOOK) -> Callable[[str, Style], None]:
@@ -456,6 +480,6 @@ def styled_writer(out: TextIO, look: Look = DEFAULT_LOOK) -> Callable[[str, Styl
     console = theme.console(out)
 
     def write(line: str, style: Style) -> None:
-        console.print(theme.line(line, style))
+        console.print(theme.lines(line, style))
 
     return write

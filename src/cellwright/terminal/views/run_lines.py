@@ -350,8 +350,9 @@ def context_line(event: ContextAttached) -> str:
 
 def retry(event: Retrying) -> str:
     """Announce that a request is sent again, and when."""
-    wait = f"in {event.wait_seconds:.1f} s" if event.wait_seconds >= 0.05 else "now"
-    return f"{event.code}: {visible_line(event.message, 200)} Trying again {wait} ({event.attempt} of {event.max_attempts})."
+    wait = f" in {event.wait_seconds:.1f} s" if event.wait_seconds >= 0.05 else ""
+    said = visible_line(event.message, 200).partition(" [request ")[0]
+    return f"{said} Retrying{wait} ({event.attempt} of {event.max_attempts})…"
 
 
 def mode(event: ModeChanged) -> str:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from pygments.token import Comment, Keyword, Literal, Name, Operator
 from rich.color import Color, ColorSystem, blend_rgb
 from rich.color_triplet import ColorTriplet
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.style import Style as RichStyle
 from rich.syntax import ANSISyntaxTheme, PygmentsSyntaxTheme, SyntaxTheme, TokenType
 from rich.text import Text
@@ -28,8 +28,24 @@ from cellwright.text import lazy_pattern
 _PLAIN_CODE = ANSISyntaxTheme({})
 _CODE = lazy_pattern(r"(?<!`)`([^`\n]+)`(?!`)")
 
+_LABEL = lazy_pattern(r" +(?:\S+(?: \S+)* {2,})?")
+
 MIN_CONTRAST = 4.5
 """Of text on its background, by WCAG 2.2 AA."""
+
+
+class Hanging:
+    """Draws `body` after `head`; the lines that it wraps to begin below its first word."""
+
+    def __init__(self, head: Text, body: Text) -> None:
+        self.head = head
+        self.body = body
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        indent = self.head.cell_len
+        for number, line in enumerate(self.body.wrap(console, max(10, options.max_width - indent))):
+            line.rstrip()
+            yield Text.assemble(self.head if number == 0 else " " * indent, line)
 
 
 class Theme(Struct, frozen=True, kw_only=True):
@@ -67,6 +83,15 @@ class Theme(Struct, frozen=True, kw_only=True):
             shown.append(line[at : found.start()]).append(found[1], code)
             at = found.end()
         return shown.append(line[at:])
+
+    def lines(self, text: str, style: Style) -> Group:
+        """Return lines of our own that wrap below their first word; below the words behind its label in a list."""
+        shown = []
+        for line in text.split("\n"):
+            label = _LABEL.match(line)
+            head = label[0] if label else ""
+            shown.append(Hanging(Text(head, self.styles[style]), self.line(line[len(head) :], style)))
+        return Group(*shown)
 
 
 class _ReadableCode(PygmentsSyntaxTheme):
@@ -149,6 +174,7 @@ def _own(styles: Mapping[Style, str], accent: str) -> dict[str, object]:
     markdown = {
         "markdown.code": f"bold {accent}",
         "markdown.code_block": accent,
+        "markdown.h1": f"bold underline {accent}",
         "markdown.h2": f"bold {accent}",
         "markdown.h3": "bold",
         "markdown.h4": "italic",
