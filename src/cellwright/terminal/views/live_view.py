@@ -107,6 +107,8 @@ class MarkdownBlocks:
 DRAW_SECONDS = 0.08
 """Drawn more often, nobody would see the difference."""
 
+KEYS_AT_WORK = "Escape stops · type and Enter to add a message"
+
 TODO_MARKS = {"completed": "✓", "in_progress": "▸", "pending": "○"}
 TODO_STYLES: dict[str, Style] = {"✓": "dim", "▸": "title", "○": ""}
 MARKS = {"success": "✓", "error": "✗", "timeout": "✗", "denied": "⊘", "interrupted": "■"}
@@ -439,10 +441,11 @@ class LiveView(Struct):
         lines = [line for each in self._running.values() for line in _running_lines(each, now, self.details)]
         if self._doing:
             about = f" · {self._thinking.last_line}" if self._doing == "thinking" else ""
-            keys = " · Escape stops" if self.in_session and not about else ""
-            lines.append(Text(f"… {self._doing} {now - self._since:.0f} s{about}{keys}".rstrip(" ·"), "dim"))
+            lines.append(Text(f"… {self._doing} {now - self._since:.0f} s{about}".rstrip(" ·"), "dim"))
         if self._draft:
             lines.append(Text(f"> {self._draft[-self.console.width + 4 :]}▏", "bold"))
+        elif self.in_session:
+            lines.append(Text(KEYS_AT_WORK, "dim"))
         for line in lines:
             line.truncate(self.console.width, overflow="ellipsis")
         return lines
@@ -451,8 +454,8 @@ class LiveView(Struct):
 def _running_lines(running: _Running, now: float, details: bool) -> list[Text]:
     expected = run_lines.estimate(running.estimated_seconds, now - running.since)
     call, agent = running.item.call, running.item.progress
-    title = run_lines.call_title(call) if call else running.item.name
-    lines = [Text(f"● {title} {now - running.since:.0f} s{expected}", "bold")]
+    verb, space, rest = (run_lines.running_title(call) if call else running.item.name).partition(" ")
+    lines = [Text.assemble("● ", (verb, "bold"), space + rest, (f" · {now - running.since:.0f} s{expected}", "dim"))]
     if agent is not None:
         lines[0].append(f" · {agent.facts()} · {agent.doing}".removesuffix(" · "), "dim")
         if not details:

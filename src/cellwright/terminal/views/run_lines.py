@@ -105,6 +105,12 @@ def call_title(call: Call) -> str:
     return visible_line(call.step)
 
 
+def running_title(call: Call) -> str:
+    """The title of a call that runs."""
+    is_command = call.name == "Bash" and not call.tool_use["input"].get("description")
+    return visible_line(f"Running {call.title}") if is_command else call_title(call)
+
+
 def ended_title(call: Call, end: ToolEnd) -> str:
     """The title of a call that has ended: of a search that succeeded, what was looked for."""
     tool_input = call.tool_use["input"]
