@@ -18,13 +18,16 @@ from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
+from cellwright.agent.calls.approval import ToolUse
 from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.subagent import progress_of
 from cellwright.errors import ErrorCode
 from cellwright.events import (
+    Answered,
     Asked,
     ContextAttached,
     ContextCompacted,
+    Decided,
     Event,
     ModeChanged,
     Notice,
@@ -186,6 +189,9 @@ class LiveView(Struct):
     _printed_text: bool = False
     _above: Literal["", "line", "text", "foot"] = ""
     """The kind of line printed last: an answer and the lines at its foot have an empty line before them."""
+    _taken_away: set[str] = field(default_factory=set)
+    _others_taken_away: bool = False
+    """The calls that were allowed with the last one taken away: they were shown there."""
     _finished: bool = False
     _live: Live | None = None
     _drawn_at: float = 0.0
@@ -257,6 +263,11 @@ class LiveView(Struct):
     def close(self) -> None:
         self.pause()
 
+    def card_taken_away(self, use: ToolUse) -> None:
+        """Note that the question is not on the screen any more: what came of it is shown whole."""
+        self._taken_away.add(use.id)
+        self._others_taken_away = bool(use.following)
+
     def show_draft(self, draft: str) -> None:
         """Show what the user writes meanwhile, below everything."""
         self._draft = draft
@@ -313,6 +324,10 @@ class LiveView(Struct):
         running, item = self._running.pop(event.tool_use_id, None), self._state.calls[event.tool_use_id]
         if not self._running:
             self._now("waiting for the answer")
+        if event.tool_use_id in self._taken_away:
+            item.facts = [fact for fact in item.facts if not isinstance(fact, Asked | Answered)]
+        elif self._others_taken_away:
+            item.facts = [fact for fact in item.facts if not isinstance(fact, Decided)]
         if run_lines.is_shown_already(event, item):
             return
         ended = run_lines.ended_call(event, item)
