@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -336,9 +337,16 @@ def _offer(use: ToolUse, choice: Choice) -> OfferedAnswer:
         label = "Reject" if choice["action"] == "deny" else accept
     elif choice["rules"] and not label.lower().startswith(("allow", "always allow")):
         label = f"Allow {label}"
-    rules = visible_line(", ".join(choice["rules"]), TITLE_CHARS)
+    rules = visible_line(", ".join(map(_short_rule, choice["rules"])), TITLE_CHARS)
     about = f"{'rule' if len(choice['rules']) == 1 else 'rules'} {rules}" if rules else ""
     return OfferedAnswer(choice["key"], label[:1].upper() + label[1:], about, words, is_rule=bool(rules))
+
+
+def _short_rule(rule: str) -> str:
+    """The rule as it may be written here: a path in the working folder, or in the user's home, begins with that."""
+    for folder, short in ((Path.cwd(), "./"), (Path.home(), "~/")):
+        rule = rule.replace(f"(/{folder.as_posix()}/", f"({short}")
+    return rule
 
 
 def _purpose(use: ToolUse) -> list[str]:

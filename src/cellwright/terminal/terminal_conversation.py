@@ -128,11 +128,15 @@ class TerminalCommand:
 
     @property
     def title(self) -> str:
-        """The name, model and folder with which an interactive session introduces itself."""
+        """The name and folder with which an interactive session introduces itself, and the model if no line names it."""
         cwd, effective = self.conversation.cwd, self.conversation.in_force
         model = ""
-        with contextlib.suppress(CellwrightError):  # the line below the prompt says what is wrong
-            model = model_name(model_of(self._run_options(), effective.settings, effective.environment))
+        with contextlib.suppress(CellwrightError):  # the first prompt says what is wrong
+            model = (
+                ""
+                if self._keys is not None
+                else model_name(model_of(self._run_options(), effective.settings, effective.environment))
+            )
         return " · ".join(filter(None, (f"Cellwright {VERSION}", model, home_path(cwd))))
 
     def show_last_turn(self) -> None:

@@ -21,10 +21,13 @@ def draw_page(page: CommandPage, out: TextIO, look: Look = DEFAULT_LOOK) -> None
     """Draw a command's page: bold titles, code set as code, and Claude's answers as its other answers are."""
     theme = theme_named(look.theme)
     console = theme.console(out)
+    briefs = [row[0] for section in page.sections for row in section.brief]
+    width = max(map(len, briefs), default=0)  # the tables of one page have their columns below each other
     for index, section in enumerate(page.sections):
         if index:
             console.print()
-        _draw_section(section, console, theme)
+        brief = [(f"{row[0]:<{width}}", *row[1:]) for row in section.brief]
+        _draw_section(replace(section, brief=brief), console, theme)
 
 
 def _draw_section(section: Section, console: Console, theme: Theme) -> None:
