@@ -61,7 +61,7 @@ def test_what_cannot_be_chosen_is_refused(talk: Talk) -> None:
         ("/model opus", "`deniedModels` excludes it"),
         ("/model opusplan", "`deniedModels` excludes it"),
         ("/mode bypassPermissions", "switched off"),
-        ("/mode wild", "There is no permission mode"),
+        ("/mode wild", "Unknown permission mode"),
         ("/effort enormous", "Unknown effort"),
         ("/output-style rude", "Output style 'rude' was not found"),
     ):
@@ -86,7 +86,9 @@ def test_a_mode_holds_until_another_is_chosen(talk: Talk) -> None:
     talk.say("write", use("Write", file_path="b.txt", content="b\n"), say("done"))
     assert [ask.name for ask in talk.asked] == ["Write"]
     (section,) = talk.page("/mode").sections
-    assert [row[0] for row in section.rows if row[1] == "current"] == ["default"]
+    assert [row[0] for row in section.rows if row[1] == "current"] == ["Ask (default)"]
+    for typed in ("accept edits", "Accept edits (acceptEdits)"):
+        assert talk.page(f"/mode {typed}").sections[0].title == "Mode: Accept edits"
 
 
 def test_an_effort_is_sent(talk: Talk) -> None:

@@ -95,7 +95,7 @@ def on(make: Callable[[Screen], View], run: Sequence[Event]) -> list[str]:
 
 def drawn_on_a_terminal(screen: Screen, *, details: bool = False) -> LiveView:
     console = Console(file=screen, width=100, force_terminal=False, color_system=None)
-    return LiveView(console, details=details, unfolds=True)
+    return LiveView(console, details=details, in_session=True)
 
 
 def claude_output(screen: Screen, *, partial_messages: bool = False) -> ClaudeOutput:

@@ -112,7 +112,7 @@ class CommandPage(Struct, frozen=True):
                 lines = [
                     each
                     for index, line in enumerate(lines)
-                    for each in _wrapped(line, columns, indent if index >= table else 2)
+                    for each in _wrapped(line, columns, indent if index >= table else 2, breaks=index >= table)
                 ]
             parts.append("\n".join(lines))
         return "\n\n".join(parts)
@@ -132,14 +132,17 @@ def _lines(text: str) -> str:
     return "\n".join(escaped(line, at_line_start=True) for line in text.split("\n"))
 
 
-def _wrapped(text: str, columns: int, indent: int) -> list[str]:
-    """The lines of `text`, those that it is wrapped to begun with `indent` spaces where these leave room for words."""
+def _wrapped(text: str, columns: int, indent: int, *, breaks: bool) -> list[str]:
+    """The lines of `text`, those that it is wrapped to begun with `indent` spaces where these leave room for words.
+
+    `breaks`: a word that is longer than a line, as a path may be, is broken; an address would not open then.
+    """
     space = " " * (indent if columns - indent >= _LEAST_WORDS else 4)
     return [
         each
         for line in text.split("\n")
         for each in textwrap.wrap(
-            line, columns, subsequent_indent=space, drop_whitespace=True, break_long_words=False, break_on_hyphens=False
+            line, columns, subsequent_indent=space, break_long_words=breaks, break_on_hyphens=False
         )
         or [""]
     ]

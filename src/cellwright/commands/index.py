@@ -64,7 +64,7 @@ def state_words(status: IndexStatus) -> str:
     'being built: 75% of 200 files'
     """
     if not status.exists:
-        return "not begun: the first tool that looks for code, or /index, begins it"
+        return "not built yet: the first search of the code builds it, or /index"
     if not status.complete:
         way = "being built" if status.state != "idle" else "begun, continues with the next question"
         return f"{way}: {status.share:.0%} of {status.total:,} files"

@@ -26,7 +26,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.model.models import EFFORTS, accepted_effort, canonical, limits
 from cellwright.model.pricing import PRICES_DATE, price_of
-from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, parse_mode
+from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, mode_name, parse_mode
 from cellwright.text import dollars
 from cellwright.tools.paths import shown_path
 
@@ -151,17 +151,21 @@ def mode_page(call: CommandCall) -> CommandPage:
     if not call.text:
         now = conversation.sessions.current.mode or mode_of(call.options, settings, environ)
         rows: list[Row] = [("mode", "", "what it does")]
-        rows += [(mode, IN_FORCE if mode == now else "", MODE_LABELS[mode][1]) for mode in LISTED_MODES]
+        rows += [(mode_name(mode), IN_FORCE if mode == now else "", MODE_LABELS[mode][1]) for mode in LISTED_MODES]
         return CommandPage([Section("Permission modes", rows, "/mode NAME switches.")])
-    mode, remark = parse_mode(next((each for each in LISTED_MODES if each.lower() == call.text.lower()), call.text))
+    typed = call.text.lower()
+    names = ((each, (each, MODE_LABELS[each][0], mode_name(each))) for each in LISTED_MODES)
+    named = (each for each, said in names if typed in map(str.lower, said))
+    mode, remark = parse_mode(next(named, call.text))
     if (allowed := mode_of(RunOptions(mode=mode), settings, environ)) != mode:
         raise CellwrightError(
-            ErrorCode.PERMISSION_DENIED, f"The settings allow no mode as loose as {mode}; the loosest is {allowed}."
+            ErrorCode.PERMISSION_DENIED,
+            f"The settings allow no mode as loose as {mode_name(mode)}; the loosest is {mode_name(allowed)}.",
         )
     choose(conversation, mode=mode)
     leave_other_modes(conversation.sessions.current, conversation.runs, mode)
     text = f"{MODE_LABELS[mode][1]}. It applies until you choose another one. {remark}".strip()
-    return CommandPage([Section(f"Mode {mode}", text=text)])
+    return CommandPage([Section(f"Mode: {MODE_LABELS[mode][0]}", text=text)])
 
 
 def plan_page(call: CommandCall) -> CommandPage:

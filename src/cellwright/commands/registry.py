@@ -158,7 +158,7 @@ def _unknown(name: str) -> str:
 
 
 def _help(call: CommandCall) -> CommandPage:
-    if call.text:
+    if call.text not in ("", ALL):
         return CommandPage([_help_for(call)])
     head = ("command", "what it does")
     sections = [
@@ -167,11 +167,12 @@ def _help(call: CommandCall) -> CommandPage:
             [head, *((_usage(name), COMMANDS[name].help) for name in names)],
             brief=[head, *(brief_row(name, COMMANDS[name]) for name in names)],
         )
-        for title, names in GROUPS.items()
+        for title, names in (GROUPS if call.text else {"Common commands": COMMON}).items()
     ]
+    others = "" if call.text else f"/help {ALL} lists all {len(COMMANDS)} commands. "
     text = (
-        "/help NAME is about one command or one of the /skills. `!` runs a command in your shell; Claude sees it with "
-        "your next prompt. Only /btw, /compact, and /rename without a title ask a model. "
+        f"{others}/help NAME is about one command or one of the /skills. `!` runs a command in your shell; Claude sees it "
+        "with your next prompt. Only /btw, /compact, and /rename without a title ask a model. "
         f"{documented()} has the documentation."
     )
     return CommandPage([*sections, Section("More", text=text)])
@@ -213,12 +214,18 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("context", "compact", "autocompact", "cost", "status", "index", "doctor", "upgrade", "bug", "help"),
     ),
 }
-"""The commands by their use, as `/help` lists them."""
+"""The commands by their use, as `/help all` lists them."""
+
+COMMON = (
+    *("clear", "resume", "model", "mode", "permissions", "diff", "undo"),
+    *("context", "compact", "cost", "mcp", "status", "help"),
+)
+ALL = "all"
 
 _OWN_COMMAND = SlashCommand(user_command_page, "run a command of your own", "COMMAND")
 
 COMMANDS: dict[str, SlashCommand] = {
-    "help": SlashCommand(_help, "this list; with a name, what that command or skill does", "[NAME]"),
+    "help": SlashCommand(_help, "the common commands; all of them; what one command or skill does", "[all|NAME]"),
     **CHOOSING,
     "config": SlashCommand(config_page, "each setting with its value and where it comes from"),
     "memory": SlashCommand(memory_page, "the instructions Claude gets: CLAUDE.md, rules, and what they import"),

@@ -17,6 +17,7 @@ from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound
+from cellwright.permissions.modes import MODE_LABELS
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.sandbox.setup_advice import advice_on
@@ -66,7 +67,9 @@ def _facts(found: SandboxFound, settings: Settings, cwd: str) -> list[Row]:
         text = f"Bash, RunTests and fresh kernels run in {container.name}, with {network}; the rest is about other programs"
         rows.append(("container", text))
     if found.abilities is not None and not found.abilities.protects:
-        rows.append(("so", "commands that would change files ask, also where `acceptEdits` would let them confined"))
+        rows.append(
+            ("so", "commands that would change files ask, also where mode Accept edits would let them confined")
+        )
     if found.abilities is not None and not found.abilities.hosts:
         rows.append(("so", "the network can be closed to a command, and not bounded to named hosts"))
     if found.abilities is not None and found.abilities.protects:
@@ -90,9 +93,10 @@ def _of_staging(abilities: SandboxAbilities, cwd: str) -> str:
     why = "" if abilities.protects_patterns else "it cannot stage changes"
     if not why and abilities.why_not is not None:
         why = abilities.why_not(Confinement(read=(cwd,), write=(cwd,), protects=lambda _path: False))
+    mode = MODE_LABELS["acceptEdits"][0]
     if why:
-        return f"in `acceptEdits`, {kind} ask: {why}; {every}"
-    return f"in `acceptEdits`, {kind} change a copy, which is looked at before anything of it is made here; {every}"
+        return f"in mode {mode}, {kind} ask: {why}; {every}"
+    return f"in mode {mode}, {kind} change a copy, which is looked at before anything of it is made here; {every}"
 
 
 def _what_commands_may(policy: PermissionPolicy, bash: Tool, environ: Mapping[str, str], cwd: Path) -> list[Section]:
@@ -100,7 +104,8 @@ def _what_commands_may(policy: PermissionPolicy, bash: Tool, environ: Mapping[st
     if policy.sandbox.enabled:
         kinds.append(("Any other command", policy.in_mode("default"), _RUNS))
     else:
-        kinds.append(("What runs unasked in mode acceptEdits", policy.in_mode("acceptEdits"), _WRITES))
+        unasked = f"What runs unasked in mode {MODE_LABELS['acceptEdits'][0]}"
+        kinds.append((unasked, policy.in_mode("acceptEdits"), _WRITES))
     sections = []
     for title, judging, command in kinds:
         called = {"command": command}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
@@ -17,7 +16,9 @@ from cellwright.conversation.resolve_options import CHOSEN_IN_FORCE, mode_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.features.conversation import Conversation
+from cellwright.permissions.modes import mode_name
 from cellwright.redaction.redaction import is_secret
+from cellwright.tools.paths import home_path
 
 _LONGEST_VALUE = 400
 
@@ -83,12 +84,7 @@ def _shown(path: tuple[str, ...], value: Any) -> str:
 
 def layer_label(layer: Layer) -> str:
     """The place of a layer as people write it."""
-    if layer.file is None:
-        return layer.label
-    try:
-        return str(Path("~") / layer.file.relative_to(Path.home()))
-    except ValueError:
-        return str(layer.file)
+    return layer.label if layer.file is None else home_path(layer.file)
 
 
 def _quarantined(conversation: Conversation) -> list[Section]:
@@ -109,17 +105,19 @@ def permissions_page(call: CommandCall) -> CommandPage:
     """The mode, each rule with where it comes from, trust and folders."""
     conversation, options = call.conversation, call.options
     settings = conversation.in_force.settings
-    mode = conversation.sessions.current.mode or or_problem(
-        lambda: mode_of(options, settings, conversation.in_force.environment)
-    )
+    chosen = conversation.sessions.current.mode
+    mode = or_problem(lambda: mode_name(chosen or mode_of(options, settings, conversation.in_force.environment)))
     origin = settings.origin("permissions.defaultMode")
-    came_to = "this session" if conversation.sessions.current.mode else "default" if origin is None else origin.label
+    came_to = "this session" if chosen else "the defaults" if origin is None else origin.label
     trust = conversation.in_force.trust
     facts: list[Row] = [
         ("", ""),
-        ("mode", f"{mode} (from {'options' if options.mode else came_to})"),
-        ("folder", f"{trust.folder}: {_describe_trust(conversation)}"),
-        ("working folders", ", ".join(str(folder) for folder in (conversation.cwd, *settings.additional_directories))),
+        ("mode", f"{mode} · from {'options' if options.mode else came_to}"),
+        ("folder", f"{home_path(trust.folder)}: {_describe_trust(conversation)}"),
+        (
+            "working folders",
+            ", ".join(home_path(folder) for folder in (conversation.cwd, *settings.additional_directories)),
+        ),
     ]
     for name, blocked in (("reads", settings.block_reads_outside), ("writes", settings.block_writes_outside)):
         if blocked:

@@ -33,6 +33,7 @@ from cellwright.model.pricing import PRICES_DATE, Tally
 from cellwright.model.provider import Request
 from cellwright.sessions.session import Session
 from cellwright.text import counted, dollars
+from cellwright.tools.paths import home_path
 from cellwright.version import VERSION
 
 _TOKENS = (
@@ -59,9 +60,9 @@ async def status_page(call: CommandCall) -> CommandPage:
         ("", ""),
         ("Cellwright", VERSION),
         ("Python", f"{platform.python_version()} on {platform.system()} {platform.release()}"),
-        ("folder", str(conversation.cwd)),
+        ("folder", home_path(conversation.cwd)),
         ("session", f"{session.id} ({len(session.encoded)} messages, {session.context_tokens:,} tokens)"),
-        ("kept in", "memory only" if session.path is None else str(session.path)),
+        ("kept in", "memory only" if session.path is None else home_path(session.path)),
         ("model", or_problem(lambda: model_of(options, settings, environment))),
         *_way(conversation, options),
         ("running", "yes" if conversation.runs.current is not None else "no"),

@@ -37,12 +37,12 @@ _ON = ("1", "true", "yes", "on")
 
 _HOW_TO_GIVE_A_KEY = """\
 Claude needs a key. Three ways to continue:
-  Enter a key   once: `%claude login` in a cell, the panel, or `cellwright auth login` in a terminal. It counts at once.
+  Enter a key   `cellwright auth login` in a terminal, `%claude login` in a cell, or the panel's field.
                 Or set ANTHROPIC_API_KEY before the kernel starts. Keys: https://platform.claude.com/settings/keys
-  Use a cloud   CLAUDE_CODE_USE_BEDROCK=1, CLAUDE_CODE_USE_VERTEX=1 or CLAUDE_CODE_USE_FOUNDRY=1; a gateway or local server:
-                ANTHROPIC_BASE_URL with ANTHROPIC_AUTH_TOKEN; a sign-in of `ant auth login`;
-                a Claude subscription: `--provider claude-code`.
-  Try the demo  `%claude demo` in a notebook, `cellwright demo` in a terminal: a scripted model, no key and no network."""
+  Use a cloud   Set CLAUDE_CODE_USE_BEDROCK=1, CLAUDE_CODE_USE_VERTEX=1 or CLAUDE_CODE_USE_FOUNDRY=1.
+                A gateway or a local server: ANTHROPIC_BASE_URL with ANTHROPIC_AUTH_TOKEN.
+                Also: a sign-in of `ant auth login`, or a Claude subscription with `--provider claude-code`.
+  Try the demo  `cellwright demo` in a terminal, `%claude demo` in a notebook: a scripted model, no key, no network."""
 
 
 def chosen_platform(environ: Mapping[str, str]) -> str:

@@ -17,8 +17,8 @@ LISTED_MODES: tuple[str, ...] = ("default", "acceptEdits", "plan", "dontAsk", "b
 """In the order in which they are offered to people; Shift-Tab goes through them in it."""
 
 MODE_LABELS: Mapping[str, tuple[str, str]] = {
-    "default": ("Ask", "Asks before it changes anything or runs commands"),
-    "acceptEdits": ("Accept edits", "Changes files and cells unasked; asks before commands and code"),
+    "default": ("Ask", "Asks before it changes or runs anything"),
+    "acceptEdits": ("Accept edits", "Edits files and cells unasked; asks before it runs anything"),
     "plan": ("Plan", "Only looks, then proposes a plan"),
     "dontAsk": ("Only what rules allow", "Never asks: whatever no rule allows is denied"),
     "bypassPermissions": ("Bypass permissions", "Does everything unasked, but what a rule denies"),
@@ -29,12 +29,22 @@ _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 _CONTAINER_CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 
 
+def mode_name(mode: str) -> str:
+    """The mode's one name for people, with the value to type where that is another word.
+
+    >>> mode_name("default"), mode_name("plan")
+    ('Ask (default)', 'Plan')
+    """
+    label = MODE_LABELS[mode][0]
+    return label if label.lower() == mode.lower() else f"{label} ({mode})"
+
+
 def parse_mode(name: str) -> tuple[Mode, str]:
     """The mode called `name`, and a notice for the user or "". Raises CellwrightError CONFIG_INVALID."""
     if name == "auto":
         return (
             "default",
-            "Mode `auto` is not offered here: `default` is in force, which asks before anything is changed.",
+            f"Mode `auto` is not available. {mode_name('default')} applies: it asks before anything is changed.",
         )
     if name == "manual":
         return "default", ""
@@ -42,7 +52,8 @@ def parse_mode(name: str) -> tuple[Mode, str]:
         if mode == name:
             return mode, ""
     raise CellwrightError(
-        ErrorCode.CONFIG_INVALID, f"There is no permission mode `{name}`. The modes are: {', '.join(MODES)}."
+        ErrorCode.CONFIG_INVALID,
+        f"Unknown permission mode `{name}`. Choose one of {', '.join(map(mode_name, LISTED_MODES))}.",
     )
 
 
@@ -65,7 +76,7 @@ def check_bypass_allowed(facts: HostFacts) -> None:
     if facts.is_root and not (facts.is_sandbox or facts.in_container):
         raise CellwrightError(
             ErrorCode.PERMISSION_DENIED,
-            "Mode bypassPermissions is refused for root: Claude could change anything on this machine unasked. "
+            f"{mode_name('bypassPermissions')} is refused for root: Claude could change anything on this machine unasked. "
             "Run as another user or in a container, or set IS_SANDBOX=1 if this machine may be lost.",
         )
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +29,9 @@ from cellwright.events import AnsweredBy, Preview
 from cellwright.terminal.interactive.keys import ESCAPE
 from cellwright.terminal.views.terminal_text import Style, style_of_diff_line
 from cellwright.text import visible, visible_line
+
+if TYPE_CHECKING:
+    from cellwright.terminal.views.choose_view import Card
 
 Write = Callable[[str, Style], None]
 Json = Mapping[str, Any]
@@ -69,6 +73,8 @@ class Asker(Struct, frozen=True):
     questions instead, and raises TimeoutError when Claude is to go on without one. `choose(answers, hint)` gives the key of
     an answer that was chosen without Enter, and the words that came with it; `choose_in_time` does so for Claude's own
     questions, of which some take several answers; `draw` shows the whole of a call in colours, `draw_markdown` a plan.
+    An answered question about a permission leaves the screen if it can be taken off `card`: `taken_away` is called, for what
+    came of it to be shown whole.
     """
 
     write: Write
@@ -80,6 +86,8 @@ class Asker(Struct, frozen=True):
     choose_in_time: Callable[[Sequence[OfferedAnswer], str, bool], tuple[str, str] | None] | None = None
     draw: Callable[[Preview], None] | None = None
     draw_markdown: Callable[[str], None] | None = None
+    card: Card | None = None
+    taken_away: Callable[[ToolUse], None] | None = None
     compact: bool = False
 
     def ask(self, use: ToolUse) -> Allow | Deny:
@@ -171,10 +179,17 @@ class Asker(Struct, frozen=True):
         assert self.choose is not None
         keys = [answer.key for answer in shown]
         escape = "keeps planning" if use.kind == "plan" else "denies"
+        below = 2 * len(shown) + 3
+        if self.card is not None and use.kind == "permission" and not self.card.fits(below):
+            self.write(visible_line(use.preview.title, TITLE_CHARS), "title")  # its first line is out of view
         reply = self.choose(shown, f"Press {', '.join(keys[:-1])} or {keys[-1]}, or ↑ ↓ and Enter. Escape {escape}.")
         if reply is None:
             return None
         key, words = (keys[-1], "") if reply[0] == ESCAPE else reply
+        # what an agent does has no line of its own
+        leaves = use.kind == "permission" and not use.agent_id and key != EDIT_KEY and not (key == ALL_KEY and is_cut)
+        if leaves and self.taken_away is not None and self.card is not None and self.card.take_away(below):
+            self.taken_away(use)
         # the line of the call says that it ran, or was denied and why; what is reviewed follows
         if use.kind != "trust" and (key in (keys[0], keys[-1]) or (key == ALL_KEY and is_cut)):
             return key, words
@@ -322,9 +337,16 @@ def _offer(use: ToolUse, choice: Choice) -> OfferedAnswer:
         label = "Reject" if choice["action"] == "deny" else accept
     elif choice["rules"] and not label.lower().startswith(("allow", "always allow")):
         label = f"Allow {label}"
-    rules = visible_line(", ".join(choice["rules"]), TITLE_CHARS)
+    rules = visible_line(", ".join(map(_short_rule, choice["rules"])), TITLE_CHARS)
     about = f"{'rule' if len(choice['rules']) == 1 else 'rules'} {rules}" if rules else ""
     return OfferedAnswer(choice["key"], label[:1].upper() + label[1:], about, words, is_rule=bool(rules))
+
+
+def _short_rule(rule: str) -> str:
+    """The rule as it may be written here: a path in the working folder, or in the user's home, begins with that."""
+    for folder, short in ((Path.cwd(), "./"), (Path.home(), "~/")):
+        rule = rule.replace(f"(/{folder.as_posix()}/", f"({short}")
+    return rule
 
 
 def _purpose(use: ToolUse) -> list[str]:

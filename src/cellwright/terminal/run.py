@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse, keep_rules
 from cellwright.agent.thread import AgentTask
@@ -112,7 +113,7 @@ class TerminalRun(Struct, eq=False):
                     if self.keys is not None:
                         self.keys.pause()
                     view.pause()
-                    self._put_question(item)
+                    self._put_question(item, view)
                     continue
                 if isinstance(item, Steered):
                     if item.state == "waiting":
@@ -163,13 +164,13 @@ class TerminalRun(Struct, eq=False):
         self._inbox.put(_Question(use, answer))
         return await keep_rules(await asyncio.wrap_future(answer), self.save_rules)
 
-    def _put_question(self, question: _Question) -> None:
+    def _put_question(self, question: _Question, view: View) -> None:
         assert self.asker is not None
         if not question.answer.set_running_or_notify_cancel():
             return  # the run was interrupted meanwhile
         self._asking = True
         try:
-            asker = self.asker()
+            asker = replace(self.asker(), taken_away=view.card_taken_away)
             if self.keys is not None and self.keys.draft:
                 asker.write("Claude has a question. Press Enter to see it: what you are writing stays.", "warning")
                 self.keys.finish_writing()

@@ -37,6 +37,7 @@ from cellwright.events import RunEnd
 from cellwright.features.conversation import Conversation
 from cellwright.model.models import model_name
 from cellwright.sessions.session import Session
+from cellwright.sessions.turns import begins_turn_encoded
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of, said_of
 from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
@@ -46,6 +47,7 @@ from cellwright.terminal.views.choose_view import Streams, asker_maker, confirme
 from cellwright.terminal.views.look import Look, look_of
 from cellwright.terminal.views.plain_view import Unseen, View
 from cellwright.terminal.views.terminal_text import columns_of
+from cellwright.tools.paths import home_path
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
@@ -102,7 +104,17 @@ class TerminalCommand:
             conversation.sessions.start_as(options.session_id)
         plays = options.replay is not None or (self._recording is not None and self._replay_way in ("auto", "strict"))
         if not options.dry_run and not plays and not self._is_answered_here(prompt):
-            self._connect()
+            try:
+                self._connect()
+            except CellwrightError as error:
+                if error.code != ErrorCode.API_KEY_MISSING or not self.interactive:
+                    raise
+                from cellwright.terminal.subcommands.auth import OTHER_WAYS, ask_for_key  # once in a user's life
+
+                self.complain(OTHER_WAYS)
+                if not ask_for_key():
+                    raise CellwrightError(error.code, "No key was entered.") from None
+                self._connect()
 
     @property
     def _session(self) -> Session:
@@ -115,14 +127,27 @@ class TerminalCommand:
 
     @property
     def title(self) -> str:
-        """The name, model and folder with which an interactive session introduces itself."""
+        """The name and folder with which an interactive session introduces itself, and the model if no line names it."""
         cwd, effective = self.conversation.cwd, self.conversation.in_force
-        home = Path.home()
-        folder = f"~/{cwd.relative_to(home).as_posix()}".removesuffix("/.") if cwd.is_relative_to(home) else str(cwd)
         model = ""
-        with contextlib.suppress(CellwrightError):  # the line below the prompt says what is wrong
-            model = model_name(model_of(self._run_options(), effective.settings, effective.environment))
-        return " · ".join(filter(None, (f"Cellwright {VERSION}", model, folder)))
+        with contextlib.suppress(CellwrightError):  # the first prompt says what is wrong
+            model = (
+                ""
+                if self._keys is not None
+                else model_name(model_of(self._run_options(), effective.settings, effective.environment))
+            )
+        return " · ".join(filter(None, (f"Cellwright {VERSION}", model, home_path(cwd))))
+
+    def show_last_turn(self) -> None:
+        """Draw the last turn of a session that goes on, if the terminal can be drawn on."""
+        encoded = self._session.encoded
+        begins = [number for number, message in enumerate(encoded) if begins_turn_encoded(message)]
+        if begins and self.streams.draws_on(self.streams.stdout):
+            from cellwright.sessions.export.exchanges import exchanges_of
+            from cellwright.terminal.views.page_view import draw_turn
+
+            (turn,) = exchanges_of(map(json.loads, encoded[begins[-1] :]))
+            draw_turn(turn, len(begins) - 1, self.streams.stdout, self._look)
 
     def _connect(self) -> None:
         # setting up TLS takes as long as everything else until the first request
@@ -157,7 +182,11 @@ class TerminalCommand:
         """Run `prompt` and show it; gives the exit code. Raises what kept it from starting."""
         words = prompt if isinstance(prompt, str) else ""
         if self._is_answered_here(words):
-            return self._show_page(str(command_name(words)), self._do(words))
+            before = self._session.id
+            code = self._show_page(str(command_name(words)), self._do(words))
+            if self.interactive and self._session.id != before:
+                self.show_last_turn()
+            return code
         if self.options.dry_run:
             return self._dry_run(prompt)
         plan = self._plan(words)
@@ -242,7 +271,7 @@ class TerminalCommand:
             claude=claude,
             all_messages=all_messages,
             details=self._details,
-            unfolds=self._keys is not None,
+            in_session=self._keys is not None,
             look=self._look,
         )
         return self._view
@@ -348,8 +377,8 @@ class TerminalCommand:
             # scripts read there what kept it from an answer
             print(end.error["message"], file=self.streams.stdout)
         said = said_of(end.error["code"], end.error["message"])
-        if end.error["code"] == ErrorCode.INTERRUPTED and self._keys is not None and self._view is not None:
-            pass  # the line below the answer says so
+        if self._keys is not None and self._view is not None:
+            pass  # it stands above the answer's last line
         elif self.interactive:
             self.complain(said)
         else:

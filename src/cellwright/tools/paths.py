@@ -64,6 +64,12 @@ def shown_path(cwd: Path, path: Path) -> str:
         return plain.as_posix()
 
 
+def home_path(path: Path) -> str:
+    """`path` for people, with `~` for their home."""
+    home = Path.home()
+    return str(path) if not path.is_relative_to(home) else str("~" / path.relative_to(home))
+
+
 @contextmanager
 def file_errors(display_path: str) -> Iterator[None]:
     """Errors of the operating system, as something the model can act on. What is already a `ToolError` passes."""

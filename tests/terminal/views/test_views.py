@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pygments.token import STANDARD_TYPES
 from rich.cells import cell_len
-from rich.color import Color
+from rich.color import Color, ColorSystem
 from rich.console import Console
 from rich.style import Style
 
@@ -266,7 +267,7 @@ def test_thinking_is_folded_to_a_line_and_unfolds() -> None:
     out = io.StringIO()
     plain = shown(PlainView(out), out, [*thought, *answer])
     out = io.StringIO()
-    view = LiveView(Console(file=out, width=120), unfolds=True)
+    view = LiveView(Console(file=out, width=120), in_session=True)
     folded = shown(view, out, [*thought, *answer])
     for said in (plain, folded):
         assert re.search(r"^Thought briefly: First .*idea\.", said, re.MULTILINE)
@@ -277,7 +278,7 @@ def test_thinking_is_folded_to_a_line_and_unfolds() -> None:
     view.show_details(True)
     assert "  Second idea." in out.getvalue()[len(folded) :]
     out = io.StringIO()
-    whole = shown(LiveView(Console(file=out, width=120), details=True, unfolds=True), out, [*thought, *answer])
+    whole = shown(LiveView(Console(file=out, width=120), details=True, in_session=True), out, [*thought, *answer])
     assert "  Second idea." in whole
     assert "(Ctrl-O)" not in whole
     out = io.StringIO()
@@ -766,21 +767,43 @@ def luminance(triplet: tuple[int, int, int]) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-@for_each_row(
-    ("name", "ground"),
-    [("dark", "#1e1e1e"), ("dark-daltonized", "#1e1e1e"), ("light", "#ffffff"), ("light-daltonized", "#ffffff")],
-)
-def test_each_colour_of_a_theme_is_readable_on_its_ground(name: Any, ground: str) -> None:
+def contrast(one: Color, other: Color) -> float:
+    dark, bright = sorted(luminance(each.get_truecolor()) for each in (one, other))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+GROUNDS = {"dark": "#1e1e1e", "dark-daltonized": "#1e1e1e", "light": "#ffffff", "light-daltonized": "#ffffff"}
+"""Of the themes with colours of their own; the others draw in the terminal's, on its own background."""
+
+
+@for_each_row("name", list(GROUNDS))
+def test_each_colour_of_a_theme_is_readable_on_its_ground(name: Any) -> None:
     theme = theme_named(name)
     behind = {"accent": theme.accent, "added": theme.added_words, "removed": theme.removed_words}
     low = {}
     for use, style in {**theme.styles, **theme.markdown, **behind}.items():
         drawn = Style.parse(style)
         if drawn.color is not None:
-            back = drawn.bgcolor or Color.parse(ground)
-            dark, bright = sorted(luminance(each.get_truecolor()) for each in (drawn.color, back))
-            if (ratio := (bright + 0.05) / (dark + 0.05)) < 4.5:
+            back = drawn.bgcolor or Color.parse(GROUNDS[name])
+            if (ratio := contrast(drawn.color, back)) < 4.5:
                 low[use] = ratio
+    assert not low
+
+
+@for_each_row("name", THEMES[1:])
+def test_each_colour_of_code_is_readable_on_each_band_of_a_diff(name: Any) -> None:
+    theme = theme_named(name)
+    bands = [band for band in (Style.parse(each).bgcolor for each in (theme.added, theme.removed)) if band]
+    assert bool(bands) == (name in GROUNDS)
+    bands += [Color.parse(GROUNDS[name])] if name in GROUNDS else []
+    low = {}
+    for token in STANDARD_TYPES:
+        color = theme.code.get_style_for_token(token).color
+        for band in bands if color is not None else ():
+            for system in (ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT):
+                ratio = contrast(color.downgrade(system), band.downgrade(system))
+                if ratio < 4.5:
+                    low[token, band.name, system.name] = ratio
     assert not low
 
 

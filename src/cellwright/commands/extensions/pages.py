@@ -16,6 +16,7 @@ from cellwright.config.settings.settings import HooksSource
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.skills.skills import Skill
 from cellwright.events import CHARS_PER_TOKEN
+from cellwright.permissions.modes import mode_name
 from cellwright.tools.paths import shown_path
 
 _WHOSE = {
@@ -71,7 +72,7 @@ def _may_use(agent: AgentDefinition) -> Row:
     tools = "all" if agent.tools is None else _tools(agent.tools)
     if agent.disallowed_tools:
         tools += f", but {_tools(agent.disallowed_tools)}"
-    works = ", ".join(filter(None, (*agent.said().values(), agent.mode and f"mode {agent.mode}")))
+    works = ", ".join(filter(None, (*agent.said().values(), agent.mode and f"mode {mode_name(agent.mode)}")))
     return agent.name, works or "as Claude does", tools
 
 

@@ -26,7 +26,7 @@ from cellwright.kernel.pages.comm import PageError, optional
 from cellwright.kernel.run.kernel_requests import loses_output
 from cellwright.model.credentials import is_scripted
 from cellwright.model.models import EFFORTS, limits, model_name
-from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS
+from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, mode_name
 from cellwright.text import visible_line
 from cellwright.tools.shell.background import background_tasks
 
@@ -199,7 +199,7 @@ class Choices:
         if model is not None and model not in [known["id"] for known in self.models]:
             self._model(model)
         if mode is not None and self._mode(mode) != mode:
-            raise PageError("PERMISSION_DENIED", f"The settings allow no mode as loose as {mode}.")
+            raise PageError("PERMISSION_DENIED", f"The settings allow no mode as loose as {mode_name(mode)}.")
         if effort and effort not in EFFORTS:
             raise PageError("invalid", f"Unknown effort {effort!r}. Choose one of {', '.join(EFFORTS)}.")
         chosen = self._conversation.choices  # what is picked now is newer

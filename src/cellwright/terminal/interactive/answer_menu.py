@@ -28,8 +28,7 @@ from cellwright.terminal.interactive.keys import (
     single_keys,
 )
 from cellwright.terminal.question import OfferedAnswer
-from cellwright.terminal.views.markdown_view import Hanging
-from cellwright.terminal.views.themes import Theme
+from cellwright.terminal.views.themes import Hanging, Theme
 
 READY_SECONDS = 0.3
 """As in the browser: a key that was on its way to something else is no answer."""

@@ -26,17 +26,23 @@ from cellwright.this_process.temporary_files import scratch_folder
 HELP = """\
 Write what Claude should do. A line that ends with \\ continues in the next one.
 A line that begins with ! is a command of your own; Claude sees it with your next prompt.
-Ctrl-C interrupts Claude, or empties the line; Ctrl-D, /exit or /quit leaves."""
+Ctrl-C stops Claude, or empties the line; Ctrl-D, /exit or /quit leaves."""
 
 LEAVE = ("/exit", "/quit")
 
 
-KEYS = """\
-Enter      send                       Alt-Enter  new line
-Tab        complete / and @           Shift-Tab  change the mode
-Ctrl-R     find an earlier prompt     Ctrl-O     show results and thinking whole
-Escape     stop Claude                Ctrl-D     leave
-While Claude works, what you send reaches it with its next step."""
+KEYS = (
+    ("Enter", "send"),
+    ("Alt-Enter", "new line"),
+    ("Tab", "complete / and @"),
+    ("Shift-Tab", "change the mode"),
+    ("Ctrl-R", "find an earlier prompt"),
+    ("Ctrl-O", "results and thinking: whole, or in one line"),
+    ("Escape", "stop Claude"),
+    ("Ctrl-C", "stop Claude, or empty the line"),
+    ("Ctrl-D", "leave"),
+)
+AT_WORK = "While Claude works, what you send reaches it with its next step."
 
 
 class Session(Protocol):
@@ -53,6 +59,10 @@ class Session(Protocol):
         """Show on stderr what kept a prompt or a command from being done."""
         ...
 
+    def show_last_turn(self) -> None:
+        """Show the last prompt and answer of a session that goes on."""
+        ...
+
     def prompt_line(self) -> Callable[[], str] | None:
         """The line that prompts are typed in, which may raise EOFError; None on a terminal that cannot be drawn on."""
         ...
@@ -61,7 +71,6 @@ class Session(Protocol):
 def interact(session: Session) -> int:
     """Read prompts from the keyboard and run each, until the user leaves; gives the exit code."""
     read = session.prompt_line()
-    help_text = HELP if read is None else KEYS
     keys = "/help · Ctrl-D leave" if read is None else "/help · Shift-Tab mode · Ctrl-D leave"
     if read is None:
         with contextlib.suppress(ImportError):
@@ -71,6 +80,7 @@ def interact(session: Session) -> int:
     greeting = f"{session.title} · {keys}"
     for line in [greeting] if len(greeting) < columns else [session.title, keys]:
         print(textwrap.fill(line, max(columns, 20), break_on_hyphens=False))
+    session.show_last_turn()
     while True:
         try:
             prompt = read().strip()
@@ -83,9 +93,19 @@ def interact(session: Session) -> int:
         if prompt in LEAVE:
             return 0
         if prompt == "/help":
-            print(f"{help_text}\n")
+            print(HELP if read is _read else _keys(columns_of(sys.stdout, os.environ)), end="\n\n")
         if prompt and (code := _run(session, prompt)) in STOPPED:
             return code
+
+
+def _keys(columns: int) -> str:
+    """The keys in two columns, or in one where there is no room for two."""
+    cells = [f"{key:<11}{what}" for key, what in KEYS]
+    in_a_row = 2 if columns > 2 * max(map(len, cells)) + 2 else 1
+    width = max(map(len, cells[::in_a_row])) + 2
+    starts = range(0, len(cells), in_a_row)
+    rows = ("".join(f"{cell:<{width}}" for cell in cells[at : at + in_a_row]).rstrip() for at in starts)
+    return "\n".join([*rows, *textwrap.wrap(AT_WORK, columns)])
 
 
 def _read() -> str:

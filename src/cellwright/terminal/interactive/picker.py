@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from prompt_toolkit import Application
+from prompt_toolkit.application import get_app
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+
+from cellwright.terminal.interactive.keys import SEQUENCE_SECONDS
 
 if TYPE_CHECKING:
     from prompt_toolkit.input import Input
@@ -59,7 +62,11 @@ def pick(
     """
     places = [row.value for row in rows]
     shown = _Shown(rows, places.index(selected) if selected in places else 0)
-    control = FormattedTextControl(lambda: _lines(title, head, shown, dim), show_cursor=False)
+
+    def lines() -> StyleAndTextTuples:
+        return _lines(title, head, shown, dim, get_app().output.get_size().columns)
+
+    control = FormattedTextControl(lines, show_cursor=False)
     application: Application[str | None] = Application(
         layout=Layout(HSplit([Window(control, dont_extend_height=True)])),
         key_bindings=_keys(shown),
@@ -67,23 +74,29 @@ def pick(
         input=keyboard,
         output=screen,
     )
+    application.ttimeoutlen = SEQUENCE_SECONDS
     return application.run()
 
 
-def _lines(title: str, head: PickerRow | None, shown: _Shown, dim: str) -> StyleAndTextTuples:
+def _lines(title: str, head: PickerRow | None, shown: _Shown, dim: str, columns: int) -> StyleAndTextTuples:
     fitting = shown.fitting
     first = max(0, min(shown.selected - MAX_ROWS // 2, len(fitting) - MAX_ROWS))
     lines: StyleAndTextTuples = [("bold", title), ("", f"  {shown.words}\n" if shown.words else "\n")]
     width = max((len(row.label) for row in [*fitting, *([head] if head else [])]), default=0)
+    room = columns - width - 5
     if head is not None and head.about:
-        lines.append((dim, f"  {head.label:<{width}}  {head.about}\n"))
+        lines.append((dim, f"  {head.label:<{width}}  {_cut(head.about, room)}\n"))
     for number, row in enumerate(fitting[first : first + MAX_ROWS], first):
         mark, style = ("❯", "bold") if number == shown.selected else (" ", "")
-        lines += [(style, f"{mark} {row.label:<{width}}"), (dim, f"  {row.about}\n")]
+        lines += [(style, f"{mark} {row.label:<{width}}"), (dim, f"  {_cut(row.about, room)}\n")]
     if not fitting:
         lines.append(("", "  nothing fits\n"))
     rest = f"{len(fitting)} in all · " if len(fitting) > MAX_ROWS else ""
     return [*lines, (dim, f"{rest}{HELP}")]
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: max(0, room - 1)].rstrip()}…"
 
 
 def _keys(shown: _Shown) -> KeyBindings:

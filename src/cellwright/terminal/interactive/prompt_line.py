@@ -16,14 +16,16 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition, has_completions
+from prompt_toolkit.filters import Condition, has_completions, to_filter
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import Dimension, Float, FloatContainer, HSplit, Layout, Window
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
+from cellwright.terminal.interactive.keys import SEQUENCE_SECONDS
 from cellwright.terminal.interactive.stop_requests import on_stop_request
 from cellwright.text import visible_line
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 PROMPT = "> "
 LABEL_CHARS = 36
+MENU_LINES = 6
 PLACEHOLDER = "What should Claude do?  / commands · @ files · ! shell"
 
 DIM = "ansibrightblack"
@@ -72,16 +75,17 @@ Suggest = Callable[[str], Sequence[Suggestion]]
 
 
 class PromptLine:
-    """Reads prompts. `status` gives the mode and the rest of the line below; `cycle_mode` and `toggle_details` are keys.
+    """Reads prompts. `status` gives the mode and the facts below the line; the last are left out where it is narrow.
 
-    `dim` is the colour of what is less important, `accent` that of the mode ("": the text's own).
+    `cycle_mode` and `toggle_details` are keys. `dim` is the colour of what is less important, `accent` that of the mode
+    ("": the text's own).
     """
 
     def __init__(
         self,
         *,
         suggest: Suggest,
-        status: Callable[[], tuple[str, str]],
+        status: Callable[[], tuple[str, list[str]]],
         cycle_mode: Callable[[], None],
         toggle_details: Callable[[], object],
         history: Path | None,
@@ -96,7 +100,7 @@ class PromptLine:
             history=_history(history),
             completer=ThreadedCompleter(_Words(suggest)),
             complete_while_typing=True,
-            reserve_space_for_menu=8,
+            reserve_space_for_menu=0,  # the space below the status line is its
             multiline=True,
             prompt_continuation=lambda width, _line, _soft: " " * width,
             key_bindings=_keys(cycle_mode, toggle_details),
@@ -109,6 +113,8 @@ class PromptLine:
             input=keyboard,
             output=screen,
         )
+        _set_status_below_input(self._session.layout)
+        self._session.app.ttimeoutlen = SEQUENCE_SECONDS  # else a letter soon after Escape is lost as Alt with it
 
     def read(self, draft: str = "") -> str:
         """The next prompt, begun as `draft`; its line is gone then. Raises EOFError and KeyboardInterrupt as `input`."""
@@ -123,8 +129,27 @@ class PromptLine:
         app.loop.call_soon_threadsafe(functools.partial(app.exit, exception=request))
 
     def _toolbar(self) -> FormattedText:
-        mode, rest = self._status()
-        return FormattedText([("class:mode", f" {mode}"), ("", f" (Shift-Tab) · {rest}")])
+        if get_app().current_buffer.complete_state is not None:
+            return FormattedText([])  # the menu is over it
+        mode, facts = self._status()
+        columns = get_app().output.get_size().columns
+        while len(line := " · ".join([f" {mode} (Shift-Tab)", *facts])) > columns and len(facts) > 1:
+            facts.pop()
+        return FormattedText([("class:mode", f" {mode}"), ("", line[len(mode) + 1 :])])
+
+
+def _set_status_below_input(layout: Layout) -> None:
+    """Have the status line follow what is written; menus open over it, and over the empty lines below it.
+
+    prompt_toolkit sets it at the window's lower edge, as far away as there is room.
+    """
+    layout.current_window.dont_extend_height = to_filter(True)
+    floats: list[Float] = []
+    for container in layout.walk():
+        if isinstance(container, FloatContainer):
+            floats += container.floats
+            container.floats = []
+    layout.container = FloatContainer(HSplit([layout.container, Window(height=Dimension(min=MENU_LINES))]), floats)
 
 
 class _Words(Completer):

@@ -121,13 +121,13 @@ class SessionLine:
         after = CYCLED_MODES[(CYCLED_MODES.index(now) + 1) % len(CYCLED_MODES)] if now in CYCLED_MODES else "default"
         self._page_of(f"/mode {after}")
 
-    def _status(self) -> tuple[str, str]:
+    def _status(self) -> tuple[str, list[str]]:
         session, in_force = self._conversation.sessions.current, self._conversation.in_force
         try:
             mode = self._mode()
             model = model_of(self._options(), in_force.settings, in_force.environment)
         except CellwrightError as error:
-            return "", error.message
+            return "", [error.message]
         parts = [model_name(model)]
         size = limits(model)
         if session.encoded and size.known:
@@ -135,7 +135,7 @@ class SessionLine:
         if session.cost_usd:
             parts.append(dollars(session.cost_usd))
         parts.append(f"Ctrl-O {'hides ' if self._details() else ''}details")
-        return MODE_LABELS[mode][0], " · ".join(parts)
+        return MODE_LABELS[mode][0], parts
 
 
 def _picker_rows(table: Sequence[Row]) -> tuple[PickerRow, list[PickerRow]]:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from cellwright.config.credentials.entered_key import place_words, try_and_keep
+from cellwright.config.credentials.entered_key import KEYS_PAGE, KeptKey, place_words, try_and_keep
 from cellwright.config.credentials.key_source import NO_KEY, key_source
 from cellwright.config.credentials.stored_key import address_of, forget, note_path
 from cellwright.config.settings.settings_files import start_folder
@@ -20,6 +20,15 @@ from cellwright.model.credentials import chosen_platform
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.views.printed_line import print_line
 from cellwright.text import visible_line
+
+OTHER_WAYS = f"""\
+Claude needs a key: enter it below. Get one: {KEYS_PAGE}
+Or press Enter and choose another way:
+  A cloud         set CLAUDE_CODE_USE_BEDROCK=1, CLAUDE_CODE_USE_VERTEX=1 or CLAUDE_CODE_USE_FOUNDRY=1
+  A gateway       set ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN
+  A subscription  `cellwright --provider claude-code`
+  The demo        `cellwright demo`: a scripted model, no key, no network
+"""
 
 
 def auth(argv: Sequence[str], *, as_claude: bool = False) -> int:
@@ -81,27 +90,50 @@ def _status_as_claude() -> int:
     return ExitCode.OK if source != NO_KEY else 1
 
 
+def ask_for_key() -> bool:
+    """Ask for a key until one is taken and kept; False if the user enters none, or the administrator allows none."""
+    in_force = _in_force()
+    while in_force.settings.own_credentials:
+        text = _typed(address_of(in_force.environment), "hidden")
+        if not text.strip():
+            return False
+        try:
+            print_line(f"{_kept(text, in_force).sentence}\n", sys.stdout)
+        except CellwrightError as error:
+            if error.code not in (ErrorCode.API_KEY_INVALID, ErrorCode.INVALID_PARAMETERS):
+                raise
+            print_line(error.message, sys.stderr)
+        else:
+            return True
+    return False
+
+
+def _kept(text: str, in_force: SettingsInForce) -> KeptKey:
+    settings = in_force.settings
+    return asyncio.run(
+        try_and_keep(
+            text, in_force.environment, helper=settings.api_key_helper, own_credentials=settings.own_credentials
+        )
+    )
+
+
 def _login(as_json: bool) -> int:
     in_force = _in_force()
-    settings, environment = in_force.settings, in_force.environment
-    text = _typed(address_of(environment)) if settings.own_credentials else ""
-    kept = asyncio.run(
-        try_and_keep(text, environment, helper=settings.api_key_helper, own_credentials=settings.own_credentials)
-    )
+    kept = _kept(_typed(address_of(in_force.environment)) if in_force.settings.own_credentials else "", in_force)
     if as_json:
         print(json.dumps({"kept_in": kept.place, "base_url": kept.address}))
         return ExitCode.OK
-    print(kept.sentence)
+    print_line(kept.sentence, sys.stdout)
     if kept.overruled_by:
         print_line(f"But {kept.overruled_by} takes precedence here: see `cellwright auth status`.", sys.stderr)
     return ExitCode.OK
 
 
-def _typed(address: str) -> str:
+def _typed(address: str, about: str = "it is not shown") -> str:
     """Read the key for `address`: what the user types, unseen, or a pipe gives."""
     try:
         # the settings may say another address than the user thinks: it is tried there at once
-        prompt = f"API key for {visible_line(address, 200)} (it is not shown): "
+        prompt = f"API key for {visible_line(address, 200)} ({about}): "
         return getpass.getpass(prompt) if sys.stdin.isatty() else sys.stdin.readline()
     except EOFError:
         return ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,12 +42,12 @@ def make_view(
     claude: Callable[[], ClaudeOutput] | None = None,
     all_messages: bool = False,
     details: bool = False,
-    unfolds: bool = False,
+    in_session: bool = False,
     look: Look = DEFAULT_LOOK,
 ) -> View:
     """The view for one run; `claude` says what Claude Code's formats need, and with `all_messages` its JSON has them all.
 
-    With `details` a terminal shows results of calls and thinking whole; `unfolds`: a key does that.
+    With `details` a terminal shows results of calls and thinking whole; `in_session`: keys are read while Claude works.
     """
     if claude is not None:
         from cellwright.terminal.claude_code.output import ClaudeJsonView, ClaudeStreamView  # other formats are usual
@@ -64,7 +65,40 @@ def make_view(
         return PlainView(streams.stdout, columns_of(streams.stdout, streams.environ))
     from cellwright.terminal.views.live_view import live_view  # rich: imported while the first request is on its way
 
-    return live_view(streams.stdout, look, details=details, unfolds=unfolds)
+    return live_view(streams.stdout, look, details=details, in_session=in_session)
+
+
+class Card:
+    """The screen of a question: it counts the lines that are written there, so that they can be taken away again."""
+
+    def __init__(self, screen: TextIO) -> None:
+        self._screen = screen
+        self._lines: int | None = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._screen, name)
+
+    def write(self, text: str) -> int:
+        if self._lines is not None:
+            self._lines += text.count("\n")
+        return self._screen.write(text)
+
+    def lose_count(self) -> None:
+        """The user types there, or has an editor: it stays as it is."""
+        self._lines = None
+
+    def fits(self, more: int) -> bool:
+        """Return whether all of it is in view with `more` lines below it."""
+        return (self._lines or 0) + more < os.get_terminal_size(self._screen.fileno()).lines
+
+    def take_away(self, more: int) -> bool:
+        """Clear the screen from the first of its lines on; False if it cannot: `more` lines have been below it."""
+        if not self._lines or not self.fits(more):
+            return False
+        self._screen.write(f"\r\x1b[{self._lines}A\x1b[J")
+        self._screen.flush()
+        self._lines = 0
+        return True
 
 
 def asker_maker(
@@ -89,14 +123,16 @@ def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look:
     from cellwright.terminal.interactive.interact import Keyboard  # most runs ask nothing
     from cellwright.terminal.question import Asker
 
-    write = line_writer(streams, screen, look)
+    card = Card(screen)
+    write = line_writer(streams, screen, look, card)
     keyboard = Keyboard(streams.stdin, screen, streams.environ, lambda problem: write(problem, "error"))
     read_in_time = functools.partial(keyboard.line, seconds=answer_seconds)
     asker = Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time)
     if not streams.draws_on(screen):
         return asker
     draw_markdown = markdown_drawer(screen, look)
-    asker = replace(asker, draw=preview_drawer(screen, look), draw_markdown=draw_markdown, compact=look.compact)
+    drawn = preview_drawer(cast("TextIO", card), look)
+    asker = replace(asker, draw=drawn, draw_markdown=draw_markdown, compact=look.compact)
     if not reads_keys(streams.stdin):
         return asker
     from cellwright.terminal.interactive.answer_menu import choose
@@ -112,7 +148,11 @@ def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look:
         how = {"compact": look.compact, "several": several}
         return choose(answers, hint, streams.stdin, screen, theme, **how, seconds=answer_seconds)
 
-    return replace(asker, choose=choose_one, choose_in_time=choose_in_time)
+    def edit(text: str) -> str | None:
+        card.lose_count()
+        return keyboard.edited(text)
+
+    return replace(asker, choose=choose_one, choose_in_time=choose_in_time, edit=edit, card=card)
 
 
 def preview_drawer(screen: TextIO, look: Look) -> Callable[[Preview], None]:
@@ -143,12 +183,12 @@ def markdown_drawer(screen: TextIO, look: Look) -> Callable[[str], None]:
     return draw
 
 
-def line_writer(streams: Streams, screen: TextIO, look: Look = DEFAULT_LOOK) -> Write:
-    """Write the lines of a question on `screen`, in their styles where it can be drawn on."""
+def line_writer(streams: Streams, screen: TextIO, look: Look = DEFAULT_LOOK, card: Card | None = None) -> Write:
+    """Write the lines of a question on `screen`, in their styles where it can be drawn on; `card` counts them there."""
     if streams.draws_on(screen):
         from cellwright.terminal.views.live_view import styled_writer
 
-        return styled_writer(screen, look)
+        return styled_writer(screen if card is None else cast("TextIO", card), look)
 
     def write(line: str, style: Style) -> None:
         print(line, file=screen, flush=True)

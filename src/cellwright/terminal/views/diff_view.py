@@ -130,8 +130,12 @@ def drawn_preview(preview: Preview, theme: Theme, *, compact: bool) -> DiffView 
 
 
 def _folded(text: Text, width: int) -> Iterator[Text]:
-    """Cut `text` into pieces of at most `width` columns, behind a space in the last third; no space of it is lost."""
+    """Cut `text` into pieces of at most `width` columns, behind a space in the last third; no space of it is lost.
+
+    Later pieces begin below the first word: in code the indent has a meaning.
+    """
     text.expand_tabs(4)
+    indent = min(len(text.plain) - len(text.plain.lstrip(" ")), width // 2)
     cuts: list[int] = []
     room, word = width, 0
     for index, character in enumerate(text.plain):
@@ -139,11 +143,13 @@ def _folded(text: Text, width: int) -> Iterator[Text]:
         if size > room:
             begun = cuts[-1] if cuts else 0
             cuts.append(word if word - begun > width * 2 // 3 else index)
-            room = width - cell_len(text.plain[cuts[-1] : index])
+            room = width - indent - cell_len(text.plain[cuts[-1] : index])
         room -= size
         if character == " ":
             word = index + 1
-    yield from text.divide(cuts) if cuts else [text]
+    first, *more = text.divide(cuts) if cuts else [text]
+    yield first
+    yield from (Text.assemble(" " * indent, piece) for piece in more)
 
 
 def _parsed(diff: str, *, compact: bool) -> list[_Line | _Note]:

@@ -18,11 +18,16 @@ from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
+from cellwright.agent.calls.approval import ToolUse
 from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.subagent import progress_of
+from cellwright.errors import ErrorCode
 from cellwright.events import (
+    Answered,
+    Asked,
     ContextAttached,
     ContextCompacted,
+    Decided,
     Event,
     ModeChanged,
     Notice,
@@ -46,9 +51,9 @@ from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.diff_view import DiffView
 from cellwright.terminal.views.look import DEFAULT_LOOK, Look
-from cellwright.terminal.views.markdown_view import Hanging, drawn_markdown
+from cellwright.terminal.views.markdown_view import drawn_markdown
 from cellwright.terminal.views.terminal_text import Style, harmless
-from cellwright.terminal.views.themes import Theme, theme_named
+from cellwright.terminal.views.themes import Hanging, Theme, theme_named
 from cellwright.text import lazy_pattern, visible_line
 
 _FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})(.*)")
@@ -105,6 +110,8 @@ class MarkdownBlocks:
 DRAW_SECONDS = 0.08
 """Drawn more often, nobody would see the difference."""
 
+KEYS_AT_WORK = "Escape stops · type and Enter to add a message"
+
 TODO_MARKS = {"completed": "✓", "in_progress": "▸", "pending": "○"}
 TODO_STYLES: dict[str, Style] = {"✓": "dim", "▸": "title", "○": ""}
 MARKS = {"success": "✓", "error": "✗", "timeout": "✗", "denied": "⊘", "interrupted": "■"}
@@ -139,8 +146,18 @@ class MarkdownBlock(Struct, frozen=True):
         if not self.is_first:
             lines.insert(0, [])
         for line in lines[-self.height :] if self.height is not None else lines:
-            yield from line
+            yield from _without_end_spaces(line)
             yield Segment.line()
+
+
+def _without_end_spaces(line: list[Segment]) -> list[Segment]:
+    """The line without what would wrap in a narrower window, and be copied with its words."""
+    kept = list(line)
+    while kept and not kept[-1].text.strip() and not (kept[-1].style and kept[-1].style.bgcolor):
+        kept.pop()
+    if kept and not (kept[-1].style and kept[-1].style.bgcolor):
+        kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style, kept[-1].control)
+    return kept
 
 
 def _is_empty(line: list[Segment]) -> bool:
@@ -151,8 +168,8 @@ class LiveView(Struct):
     """Draws on `console`. Called on one thread at a time.
 
     `shares_screen`: others print there as well (IPython and what it runs), and ask there; so nothing moves below what is
-    finished but the text while it is written. `details`: results of calls and thinking are shown whole; `unfolds`: Ctrl-O
-    shows them so.
+    finished but the text while it is written. `details`: results of calls and thinking are shown whole. `in_session`: keys
+    are read, Ctrl-O shows them so; and what ends a run is shown here.
     """
 
     console: Console
@@ -160,7 +177,7 @@ class LiveView(Struct):
     compact: bool = False
     shares_screen: bool = False
     details: bool = False
-    unfolds: bool = False
+    in_session: bool = False
     _thinking: run_lines.Thinking = field(default_factory=run_lines.Thinking)
     _folded: list[str] = field(default_factory=list)
     _draft: str = ""
@@ -172,6 +189,9 @@ class LiveView(Struct):
     _printed_text: bool = False
     _above: Literal["", "line", "text", "foot"] = ""
     """The kind of line printed last: an answer and the lines at its foot have an empty line before them."""
+    _taken_away: set[str] = field(default_factory=set)
+    _others_taken_away: bool = False
+    """The calls that were allowed with the last one taken away: they were shown there."""
     _finished: bool = False
     _live: Live | None = None
     _drawn_at: float = 0.0
@@ -184,6 +204,8 @@ class LiveView(Struct):
         match event:
             case UserPrompt():
                 self._now("waiting for the answer")
+            case Asked():
+                self._above = "line"  # the question's last one
             case ContextAttached() if run_lines.context_line(event):
                 self._print(run_lines.context_line(event), "dim")
             case TextDelta():
@@ -241,6 +263,11 @@ class LiveView(Struct):
     def close(self) -> None:
         self.pause()
 
+    def card_taken_away(self, use: ToolUse) -> None:
+        """Note that the question is not on the screen any more: what came of it is shown whole."""
+        self._taken_away.add(use.id)
+        self._others_taken_away = bool(use.following)
+
     def show_draft(self, draft: str) -> None:
         """Show what the user writes meanwhile, below everything."""
         self._draft = draft
@@ -251,8 +278,8 @@ class LiveView(Struct):
         folded, self._folded = self._folded if shown else [], []
         for line in folded:
             self._print(f"  {line}" if line else "", "dim")
-        what = "Results and thinking are shown"
-        self._print(f"{what} whole." if shown else f"{what} in one line.", "dim")
+        what = "From now on each result and thought is shown"
+        self._print(f"{what} whole; Ctrl-O folds them." if shown else f"{what} in one line.", "dim")
 
     def _end_thinking(self, *, void: bool) -> None:
         thought = self._thinking.end()
@@ -260,14 +287,14 @@ class LiveView(Struct):
             return
         line, lines = thought
         self._end_text()
-        key = " (Ctrl-O)" if self.unfolds and not self.details else ""
+        key = " (Ctrl-O)" if self.in_session and not self.details else ""
         shown = Text(line, self.theme.styles["dim"])
         shown.truncate(max(20, self.console.width - len(key)), overflow="ellipsis")
         self._print_above(shown.append(key))
         if self.details:
             for each in lines:
                 self._print(f"  {each}" if each else "", "dim")
-        elif self.unfolds:
+        elif self.in_session:
             self._folded += [*lines, ""]
 
     def _now(self, doing: str) -> None:
@@ -297,6 +324,10 @@ class LiveView(Struct):
         running, item = self._running.pop(event.tool_use_id, None), self._state.calls[event.tool_use_id]
         if not self._running:
             self._now("waiting for the answer")
+        if event.tool_use_id in self._taken_away:
+            item.facts = [fact for fact in item.facts if not isinstance(fact, Asked | Answered)]
+        elif self._others_taken_away:
+            item.facts = [fact for fact in item.facts if not isinstance(fact, Decided)]
         if run_lines.is_shown_already(event, item):
             return
         ended = run_lines.ended_call(event, item)
@@ -310,8 +341,11 @@ class LiveView(Struct):
         lines += [Hanging(Text("  "), Text(what, self.theme.styles[how])) for what, how in ended.below]
         if self.details and running is not None and item.progress is not None:
             lines += [Text(f"  {step}", "dim") for step in running.output.splitlines()]
+        result = run_lines.result_lines(event)
         if self.details:
-            lines += [Text(f"  {line}", "dim") for line in run_lines.result_lines(event)]
+            lines += [Text(f"  {line}", "dim") for line in result]
+        elif self.in_session:
+            self._folded += [ended.title, *(f"  {line}" for line in result), ""]
         if diff := run_lines.diff_of(event, item):
             path = run_lines.path_of(item.call) if item.call else ""
             limit = ON_TERMINAL.diff_lines
@@ -320,7 +354,10 @@ class LiveView(Struct):
 
     def _todos_changed(self) -> None:
         head, *lines = run_lines.todo_lines(self._state, TODO_MARKS)
-        styled = [Text(line, self.theme.styles[TODO_STYLES[line.lstrip()[0]]]) for line in lines]
+        styled = []
+        for line in lines:
+            style = self.theme.styles[TODO_STYLES[line.lstrip()[0]]]
+            styled.append(Hanging(Text(line[:4], style), Text(line[4:], style)))
         apart = [] if self.compact or not self._above else [Text()]
         self._print_above(Group(*apart, Text(head, self.theme.styles["title"]), *styled))
 
@@ -341,6 +378,9 @@ class LiveView(Struct):
         self.pause()
         for notice in run_lines.repeated(self._state):
             self._notice(notice)
+        if self.in_session and event.error is not None and event.error["code"] != ErrorCode.INTERRUPTED:
+            said = f"{event.error['code']}: {visible_line(event.error['message'], 10_000)}"
+            self._print_above(Hanging(Text("✗ ", self.theme.styles["error"]), self.theme.line(said, "error")))
         self._print_foot(run_lines.footer(event, self._state))
 
     def _notice(self, notice: Notice) -> None:
@@ -419,6 +459,8 @@ class LiveView(Struct):
             lines.append(Text(f"… {self._doing} {now - self._since:.0f} s{about}".rstrip(" ·"), "dim"))
         if self._draft:
             lines.append(Text(f"> {self._draft[-self.console.width + 4 :]}▏", "bold"))
+        elif self.in_session:
+            lines.append(Text(KEYS_AT_WORK, "dim"))
         for line in lines:
             line.truncate(self.console.width, overflow="ellipsis")
         return lines
@@ -427,8 +469,8 @@ class LiveView(Struct):
 def _running_lines(running: _Running, now: float, details: bool) -> list[Text]:
     expected = run_lines.estimate(running.estimated_seconds, now - running.since)
     call, agent = running.item.call, running.item.progress
-    title = run_lines.call_title(call) if call else running.item.name
-    lines = [Text(f"● {title} {now - running.since:.0f} s{expected}", "bold")]
+    verb, space, rest = (run_lines.running_title(call) if call else running.item.name).partition(" ")
+    lines = [Text.assemble("● ", (verb, "bold"), space + rest, (f" · {now - running.since:.0f} s{expected}", "dim"))]
     if agent is not None:
         lines[0].append(f" · {agent.facts()} · {agent.doing}".removesuffix(" · "), "dim")
         if not details:
@@ -443,11 +485,11 @@ def live_view(
     *,
     shares_screen: bool = False,
     details: bool = False,
-    unfolds: bool = False,
+    in_session: bool = False,
 ) -> LiveView:
     """A view that draws on the terminal `out`."""
     theme = theme_named(look.theme)
-    return LiveView(theme.console(out), theme, look.compact, shares_screen, details, unfolds)
+    return LiveView(theme.console(out), theme, look.compact, shares_screen, details, in_session)
 
 
 def styled_writer(out: TextIO, look: Look = DEFAULT_LOOK) -> Callable[[str, Style], None]:
@@ -456,6 +498,6 @@ def styled_writer(out: TextIO, look: Look = DEFAULT_LOOK) -> Callable[[str, Styl
     console = theme.console(out)
 
     def write(line: str, style: Style) -> None:
-        console.print(theme.line(line, style))
+        console.print(theme.lines(line, style))
 
     return write

@@ -6,31 +6,17 @@ from typing import Any
 
 from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import CodeBlock, ListItem, Markdown, MarkdownElement, TableElement
+from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement, TableElement
 from rich.segment import Segment
 from rich.syntax import SyntaxTheme
 from rich.table import Table
 from rich.text import Text
 
 from cellwright.terminal.views.diff_view import MAX_CODE_CHARS, coloured_lines, lexer_of
-from cellwright.terminal.views.themes import Theme
+from cellwright.terminal.views.themes import Hanging, Theme
 from cellwright.text import lazy_pattern
 
 _BOX = lazy_pattern(r"\[([ xX])\]\s+")
-
-
-class Hanging:
-    """Draws `body` after `head`; the lines that it wraps to begin below its first word."""
-
-    def __init__(self, head: Text, body: Text) -> None:
-        self.head = head
-        self.body = body
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        indent = self.head.cell_len
-        for number, line in enumerate(self.body.wrap(console, max(10, options.max_width - indent))):
-            line.rstrip()
-            yield Text.assemble(self.head if number == 0 else " " * indent, line)
 
 
 def drawn_markdown(text: str, theme: Theme) -> Markdown:
@@ -74,6 +60,13 @@ class _CodeBlock(CodeBlock):
             yield Hanging(Text("  " + " " * indent), line[indent:])
 
 
+class _Heading(Heading):
+    """A heading at the left, of whatever level."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.text
+
+
 class _Table(TableElement):
     """A table without the empty lines that rich draws in place of its upper and lower edge."""
 
@@ -113,5 +106,6 @@ class _ListItem(ListItem):
 
 _Markdown.elements = {
     **Markdown.elements,
-    **{"fence": _CodeBlock, "code_block": _CodeBlock, "table_open": _Table, "list_item_open": _ListItem},
+    **{"fence": _CodeBlock, "code_block": _CodeBlock, "heading_open": _Heading},
+    **{"table_open": _Table, "list_item_open": _ListItem},
 }

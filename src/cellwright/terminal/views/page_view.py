@@ -10,21 +10,24 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cellwright.commands.command import BAR, CommandPage, Section
+from cellwright.sessions.export.exchanges import AnswerText, Exchange
 from cellwright.terminal.views.live_view import MarkdownBlock
 from cellwright.terminal.views.look import DEFAULT_LOOK, Look
-from cellwright.terminal.views.markdown_view import Hanging
-from cellwright.terminal.views.themes import Theme, theme_named
-from cellwright.text import visible, visible_line
+from cellwright.terminal.views.themes import Hanging, Theme, theme_named
+from cellwright.text import counted, visible, visible_line
 
 
 def draw_page(page: CommandPage, out: TextIO, look: Look = DEFAULT_LOOK) -> None:
     """Draw a command's page: bold titles, code set as code, and Claude's answers as its other answers are."""
     theme = theme_named(look.theme)
     console = theme.console(out)
+    briefs = [row[0] for section in page.sections for row in section.brief]
+    width = max(map(len, briefs), default=0)  # the tables of one page have their columns below each other
     for index, section in enumerate(page.sections):
         if index:
             console.print()
-        _draw_section(section, console, theme)
+        brief = [(f"{row[0]:<{width}}", *row[1:]) for row in section.brief]
+        _draw_section(replace(section, brief=brief), console, theme)
 
 
 def _draw_section(section: Section, console: Console, theme: Theme) -> None:
@@ -47,6 +50,20 @@ def draw_fresh_page(page: CommandPage, out: TextIO, look: Look = DEFAULT_LOOK) -
     out.write("\n" * console.height + "\x1b[H")
     said = [part for section in page.sections for part in (section.title, section.text) if part]
     console.print(theme.line(visible_line(" · ".join(said), 1_000), "dim"))
+
+
+def draw_turn(turn: Exchange, earlier: int, out: TextIO, look: Look = DEFAULT_LOOK) -> None:
+    """Draw the prompt and the answer of the last turn of a session that goes on; calls and `earlier` turns are counted."""
+    theme = theme_named(look.theme)
+    console = theme.console(out)
+    console.print()
+    if earlier:
+        console.print(theme.line(f"… {counted(earlier, 'earlier prompt')} of this session", "dim"))
+    draw_prompt(turn.words, out, look)
+    if turn.calls:
+        console.print(theme.line(f"… {counted(len(turn.calls), 'call')}", "dim"))
+    if texts := [part.text for part in turn.parts if isinstance(part, AnswerText)]:
+        console.print(MarkdownBlock(visible(texts[-1]), theme, is_first=look.compact or not turn.calls))
 
 
 def draw_prompt(prompt: str, out: TextIO, look: Look = DEFAULT_LOOK) -> None:

@@ -7,8 +7,10 @@ end, and what happens on the way goes to stderr.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Protocol, TextIO
 
+from cellwright.agent.calls.approval import ToolUse
 from cellwright.agent.context.summary import compacted_line
 from cellwright.events import (
     ContextAttached,
@@ -60,6 +62,11 @@ class View(Protocol):
         """Show results and thinking whole from now on, or no longer."""
         ...
 
+    @property
+    def card_taken_away(self) -> Callable[[ToolUse], None] | None:
+        """Notes that a question left the screen: what came of it is shown whole. None in a view that draws no more of it."""
+        ...
+
 
 class Unseen:
     """A view that shows nothing; the base of those that only write: they have nothing to draw, move or clear."""
@@ -81,6 +88,10 @@ class Unseen:
 
     def show_details(self, shown: bool) -> None:
         pass
+
+    @property
+    def card_taken_away(self) -> None:
+        return None
 
 
 class AnswerView(Unseen):

@@ -17,4 +17,4 @@ def print_line(line: str, stream: TextIO) -> None:
     from cellwright.terminal.views.themes import theme_named
 
     theme = theme_named(fitting_theme(os.environ))
-    theme.console(stream).print(theme.line(line, ""), soft_wrap=True)
+    theme.console(stream).print(theme.lines(line, ""))

@@ -105,6 +105,12 @@ def call_title(call: Call) -> str:
     return visible_line(call.step)
 
 
+def running_title(call: Call) -> str:
+    """The title of a call that runs."""
+    is_command = call.name == "Bash" and not call.tool_use["input"].get("description")
+    return visible_line(f"Running {call.title}") if is_command else call_title(call)
+
+
 def ended_title(call: Call, end: ToolEnd) -> str:
     """The title of a call that has ended: of a search that succeeded, what was looked for."""
     tool_input = call.tool_use["input"]
@@ -350,8 +356,9 @@ def context_line(event: ContextAttached) -> str:
 
 def retry(event: Retrying) -> str:
     """Announce that a request is sent again, and when."""
-    wait = f"in {event.wait_seconds:.1f} s" if event.wait_seconds >= 0.05 else "now"
-    return f"{event.code}: {visible_line(event.message, 200)} Trying again {wait} ({event.attempt} of {event.max_attempts})."
+    wait = f" in {event.wait_seconds:.1f} s" if event.wait_seconds >= 0.05 else ""
+    said = visible_line(event.message, 200).partition(" [request ")[0]
+    return f"{said} Retrying{wait} ({event.attempt} of {event.max_attempts})…"
 
 
 def mode(event: ModeChanged) -> str:

@@ -7,15 +7,17 @@ its user has chosen. `high-contrast` adds nothing but bold, underlined and rever
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TextIO
 
 from msgspec import Struct
 from pygments.token import Comment, Keyword, Literal, Name, Operator
-from rich.console import Console
+from rich.color import Color, ColorSystem, blend_rgb
+from rich.color_triplet import ColorTriplet
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.style import Style as RichStyle
-from rich.syntax import ANSISyntaxTheme, PygmentsSyntaxTheme, SyntaxTheme
+from rich.syntax import ANSISyntaxTheme, PygmentsSyntaxTheme, SyntaxTheme, TokenType
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 
@@ -25,6 +27,25 @@ from cellwright.text import lazy_pattern
 
 _PLAIN_CODE = ANSISyntaxTheme({})
 _CODE = lazy_pattern(r"(?<!`)`([^`\n]+)`(?!`)")
+
+_LABEL = lazy_pattern(r" +(?:\S+(?: \S+)* {2,})?")
+
+MIN_CONTRAST = 4.5
+"""Of text on its background, by WCAG 2.2 AA."""
+
+
+class Hanging:
+    """Draws `body` after `head`; the lines that it wraps to begin below its first word."""
+
+    def __init__(self, head: Text, body: Text) -> None:
+        self.head = head
+        self.body = body
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        indent = self.head.cell_len
+        for number, line in enumerate(self.body.wrap(console, max(10, options.max_width - indent))):
+            line.rstrip()
+            yield Text.assemble(self.head if number == 0 else " " * indent, line)
 
 
 class Theme(Struct, frozen=True, kw_only=True):
@@ -62,6 +83,53 @@ class Theme(Struct, frozen=True, kw_only=True):
             shown.append(line[at : found.start()]).append(found[1], code)
             at = found.end()
         return shown.append(line[at:])
+
+    def lines(self, text: str, style: Style) -> Group:
+        """Return lines of our own that wrap below their first word; below the words behind its label in a list."""
+        shown = []
+        for line in text.split("\n"):
+            label = _LABEL.match(line)
+            head = label[0] if label else ""
+            shown.append(Hanging(Text(head, self.styles[style]), self.line(line[len(head) :], style)))
+        return Group(*shown)
+
+
+class _ReadableCode(PygmentsSyntaxTheme):
+    """The colours of a Pygments style, each moved towards `ink` until it is readable on every one of `grounds`."""
+
+    def __init__(self, name: str, ink: str, grounds: Sequence[str]) -> None:
+        super().__init__(name)
+        self._ink = Color.parse(ink)
+        self._grounds = tuple(ground for ground in (RichStyle.parse(each).bgcolor for each in grounds) if ground)
+
+    def get_style_for_token(self, token_type: TokenType) -> RichStyle:
+        style = super().get_style_for_token(token_type)
+        return (
+            style if style.color is None else style + RichStyle(color=_readable(style.color, self._ink, self._grounds))
+        )
+
+
+@cache
+def _readable(color: Color, ink: Color, grounds: tuple[Color, ...]) -> Color:
+    """Return `color`, or the first one between it and `ink` that is readable on `grounds`, also with 256 colours."""
+    steps = (Color.from_triplet(blend_rgb(color.get_truecolor(), ink.get_truecolor(), step / 20)) for step in range(20))
+    systems = (ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT)
+    for each in steps:
+        drawn = ((each.downgrade(system), ground.downgrade(system)) for system in systems for ground in grounds)
+        if all(_contrast(*pair) >= MIN_CONTRAST for pair in drawn):
+            return each
+    return ink
+
+
+def _contrast(one: Color, other: Color) -> float:
+    """The contrast ratio of two colours, from 1 to 21."""
+    dark, bright = sorted(_luminance(each.get_truecolor()) for each in (one, other))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def _luminance(color: ColorTriplet) -> float:
+    parts = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized)
+    return sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
 
 
 def _ansi_code() -> SyntaxTheme:
@@ -106,6 +174,7 @@ def _own(styles: Mapping[Style, str], accent: str) -> dict[str, object]:
     markdown = {
         "markdown.code": f"bold {accent}",
         "markdown.code_block": accent,
+        "markdown.h1": f"bold underline {accent}",
         "markdown.h2": f"bold {accent}",
         "markdown.h3": "bold",
         "markdown.h4": "italic",
@@ -123,13 +192,15 @@ def _own(styles: Mapping[Style, str], accent: str) -> dict[str, object]:
 def _dark(good: str, bad: str, **lines: str) -> Theme:
     styles: dict[Style, str] = {"dim": "#9a9a9a", "warning": "#e5b567", "error": bad, "good": good, "hunk": "#7aa2f7"}
     own = _own({**styles, "added": good, "removed": bad}, "#7fc8d8")
-    return Theme(code=PygmentsSyntaxTheme("github-dark"), is_dark=True, prompt="on #2a2a2a", **own, **lines)  # type: ignore[arg-type]
+    code = _ReadableCode("github-dark", "#ffffff", ["on #1e1e1e", lines["added"], lines["removed"]])
+    return Theme(code=code, is_dark=True, prompt="on #2a2a2a", **own, **lines)  # type: ignore[arg-type]
 
 
 def _light(good: str, bad: str, **lines: str) -> Theme:
     styles: dict[Style, str] = {"dim": "#5f5f5f", "warning": "#8a5a00", "error": bad, "good": good, "hunk": "#1a5fb4"}
     own = _own({**styles, "added": good, "removed": bad}, "#0b6375")
-    return Theme(code=PygmentsSyntaxTheme("default"), prompt="on #eeeeee", **own, **lines)  # type: ignore[arg-type]
+    code = _ReadableCode("default", "#000000", ["on #ffffff", lines["added"], lines["removed"]])
+    return Theme(code=code, prompt="on #eeeeee", **own, **lines)  # type: ignore[arg-type]
 
 
 @cache
