@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import reel
+from accessibility import check_ours
 from lab_server import Lab
 from lab_tab import LabTab, opened_page, wait_loaded
 from playwright.sync_api import expect
@@ -187,13 +188,14 @@ class NotebookPage:
         return json.loads((self.lab.root / self.path).read_text("utf-8"))
 
     def screenshot(self, name: str, target: Any = None) -> None:
-        """Take a picture of docs/images anew if `make pictures` asks for it; the whole reel of it for `make reel`."""
+        """As `reel`, and take a picture of docs/images anew if `make pictures` asks for it."""
         picture = IMAGES / f"{name}.png"
         if TAKE_PICTURES and self.app == "lab" and picture.exists():  # the others are for the reel alone
             picture.write_bytes((target or self.page).screenshot())
         self.reel(name, target)
 
     def reel(self, name: str, target: Any = None) -> None:
-        """Take what is shown for `make reel` alone."""
+        """Look for violations of WCAG in what is shown; take it for `make reel` alone."""
+        check_ours(self.page)
         if self.app == "lab":
             reel.take(self.tab, name, target)
