@@ -1,5 +1,7 @@
 /** The page: its server's settings, unique names, style sheets. */
 
+import sharedCss from "./page.css";
+
 /** The folder of the server's files on its disk; empty: not known. */
 export function serverRoot(): string {
   return read().serverRoot ?? "";
@@ -26,15 +28,12 @@ export function randomName(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Where a cell's text begins; as in JupyterLab, whose prompts stand above the cells in a narrow window. */
-const INDENT = `
-.jp-Notebook { --cellwright-indent: calc(var(--jp-cell-prompt-width, 64px) + var(--jp-cell-collapser-width, 8px)); }
-@media (width <= 760px) { .jp-Notebook { --cellwright-indent: var(--jp-cell-collapser-width, 8px); } }
-`;
+let shared = sharedCss;
 
-/** Adds a style sheet for what is drawn outside the transcripts. */
+/** Adds a style sheet for what is drawn outside the transcripts, which may use the colours that are ours. */
 export function addPageStyle(css: string): void {
   const style = document.createElement("style");
-  style.textContent = INDENT + css;
+  style.textContent = shared + css;
+  shared = "";
   document.head.append(style);
 }

@@ -24,6 +24,7 @@ from cellwright.testing import MessagesServer
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
 
+from accessibility import check_ours
 from failure_report import PAGE, add_what_was_seen
 from lab_notebook import NotebookPage
 from lab_server import Lab, running_lab
@@ -56,6 +57,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if call.when == "call" and PAGE in scene:
             add_what_was_seen(report, item.name, scene)
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Look at what a scene ends with, in the theme that it has chosen."""
+    yield
+    page = getattr(item, "funcargs", {}).get("page")
+    if page is not None and not page.is_closed():
+        check_ours(page)
 
 
 @pytest.fixture(scope="session")

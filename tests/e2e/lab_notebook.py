@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import reel
+from accessibility import check_ours
 from lab_server import Lab
 from lab_tab import DARK, LIGHT, LabTab, opened_page, wait_loaded
 from playwright.sync_api import expect
@@ -193,7 +194,7 @@ class NotebookPage:
         return json.loads((self.lab.root / self.path).read_text("utf-8"))
 
     def screenshot(self, name: str, target: Any = None, *, height: int | None = None) -> None:
-        """Take a picture of docs/images anew, in both themes, if `make pictures` asks for it; the reel for `make reel`.
+        """As `reel`, and take a picture of docs/images anew, in both themes, if `make pictures` asks for it.
 
         `height` of the page, in pixels: of a scene that leaves much of it empty.
         """
@@ -210,6 +211,7 @@ class NotebookPage:
         self.reel(name, target)
 
     def reel(self, name: str, target: Any = None) -> None:
-        """Take what is shown for `make reel` alone."""
+        """Look for violations of WCAG in what is shown; take it for `make reel` alone."""
+        check_ours(self.page)
         if self.app == "lab":
             reel.take(self.tab, name, target)

@@ -73,7 +73,7 @@ OPEN = """async path => {
     for (const widget of [...shell.widgets('main')]) if (widget.id.startsWith('launcher')) widget.dispose();
 }"""
 THEMES = "@jupyterlab/apputils-extension:themes"
-LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
+LIGHT, DARK, HIGH_CONTRAST = "JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast"
 
 
 class LabTab:

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from accessibility import AXE
+from accessibility import OURS, load_axe
 from lab_tab import DARK, LIGHT, LabTab
 
 FOLDER = os.environ.get("CELLWRIGHT_REEL")
@@ -19,16 +19,9 @@ SIZES = {"1440x900": (1440, 900), "1100x700": (1100, 700), "zoom-200": (720, 450
 FORCED = "forced-colors"
 _taken: set[str] = set()
 
-FIND = """async (whole) => {
-    const ours = (node) => {
-        for (let at = node; at; at = at.parentElement ?? at.getRootNode().host) {
-            const names = at.getAttribute?.('class') ?? '';
-            // their class may be ours and JupyterLab's: a notebook, a cell, an editor
-            if (/(^| )(jp-(Notebook|Cell|WindowedPanel|Toolbar)|cm-editor|lm-Menu)/.test(names)) return false;
-            if (/(^| )(cellwright|cw)-/.test(names)) return true;
-        }
-        return false;
-    };
+FIND = (
+    f"async (whole) => {{{OURS}"
+    """
     const nodes = (root) => [...root.querySelectorAll('*')].flatMap(
         (node) => [node, ...(node.shadowRoot ? nodes(node.shadowRoot) : [])]);
     const found = [];
@@ -60,6 +53,7 @@ FIND = """async (whole) => {
     }
     return found;
 }"""
+)
 
 # while something fades in, its contrast is low
 IS_STILL = """() => document.getAnimations().every(
@@ -80,7 +74,7 @@ def take(tab: LabTab, name: str, target: Any = None) -> None:
     page = tab.page
     before = page.viewport_size
     dark = page.evaluate("document.body.dataset.jpThemeLight === 'false'")
-    page.add_script_tag(path=AXE)
+    load_axe(page)
     for theme in (LIGHT, DARK):
         tab.choose_theme(theme)
         shade = theme.split()[-1].lower()

@@ -5,7 +5,6 @@ import { element, freshId, setText } from "../transcript/dom";
 import { revealed, visibleText } from "../transcript/visible_text";
 import type { Trans } from "../translation";
 import type { Completion } from "../transport/chat_protocol";
-import colorsCss from "./colors.css";
 import type { CompletionKind, CompletionList } from "./completions";
 import { fuzzyMatch } from "./fuzzy_match";
 import css from "./palette.css";
@@ -32,7 +31,7 @@ export class Palette {
     private readonly trans: Trans,
     private readonly take: (item: Completion) => void,
   ) {
-    if (!styled) addPageStyle(colorsCss + css);
+    if (!styled) addPageStyle(css);
     styled = true;
     const id = freshId();
     // it scrolls, and belongs to no combobox, which a field of several lines cannot be: so that it can have the focus

@@ -166,7 +166,6 @@ export class CodeButtons {
       // not `disabled`: why it cannot be done must be found by keyboard, too
       node.setAttribute("aria-disabled", `${Boolean(problem)}`);
       node.title = problem ? `${action.title}. ${problem}` : action.title;
-      node.setAttribute("aria-label", `${action.label}: ${node.title}`);
     };
     update();
     node.addEventListener("pointerenter", update);

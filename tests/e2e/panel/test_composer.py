@@ -218,7 +218,7 @@ def test_the_composer_is_low_and_as_high_in_every_state_and_width(notebook, mode
     check_accessible(composer.node)
     book.reel("panel-options", book.page.locator(".cellwright-panel"))
     book.page.keyboard.press("Escape")
-    expect(composer.node.get_by_role("button", name="Options: Ask, Opus 5.5, 1 more set")).to_be_focused()
+    expect(composer.node.get_by_role("button", name="Options: Ask Opus 5.5 +1 more set")).to_be_focused()
     gate.open()
     composer.wait_done(0)
 

@@ -235,7 +235,7 @@ def test_without_a_notebook_a_kernel_of_its_own_begins_with_the_first_prompt(tab
     panel.wait("connected")
     panel.node.get_by_text("In a kernel of my own.").wait_for()
     assert len(lab.sessions()) == 1
-    panel.node.get_by_title("More", exact=True).click()
+    panel.node.get_by_title("More commands").click()
     page.get_by_role("menuitem", name="Shut down own kernel").click()
     panel.wait("none")
     eventually(lab.sessions, [].__eq__)

@@ -18,6 +18,7 @@ export class OptionsMenu {
   private readonly mode = element("b", {});
   private readonly model = element("span", {});
   private readonly count = element("span", { class: "cellwright-set-options" });
+  private readonly moreSet = element("span", { class: "cellwright-unseen" });
   private readonly observer: ResizeObserver | null = null;
   private readonly more: HTMLDetailsElement;
 
@@ -33,7 +34,10 @@ export class OptionsMenu {
     this.opener = button(icon("options"), () => { this.toggle(); }, {
       class: "cellwright-options-button", "aria-expanded": "false", "aria-controls": id, "aria-haspopup": "dialog",
     });
-    this.opener.append(element("span", { class: "cellwright-now" }, this.mode, this.model), this.count);
+    this.opener.title = trans.__("Model, mode, effort, context, budget and other options");
+    // what is seen is the end of its name, as it is: with voice control the button is called by it
+    const name = element("span", { class: "cellwright-unseen" }, trans.__("Options:"));
+    this.opener.append(name, " ", element("span", { class: "cellwright-now" }, this.mode, " ", this.model), " ", this.count, " ", this.moreSet);
     this.more = element("details", { class: "cellwright-more" }, element("summary", {}, trans.__("More options")));
     this.popover = element("div", { id, class: "cellwright-options", role: "dialog", tabindex: "-1", "aria-label": trans.__("Options"), hidden: "" }, this.more);
     this.node = element("div", { class: "cellwright-choices" }, pickers, this.opener);
@@ -59,9 +63,7 @@ export class OptionsMenu {
     this.mode.dataset.value = modeId;
     setText(this.model, model);
     setText(this.count, set > 0 ? `+${set}` : "");
-    const words = [mode, model, ...(set > 0 ? [this.trans.__("%1 more set", set)] : [])].filter((word) => word).join(", ");
-    this.opener.setAttribute("aria-label", words ? this.trans.__("Options: %1", words) : this.trans.__("Options"));
-    this.opener.title = this.trans.__("Model, mode, effort, context, budget and other options");
+    setText(this.moreSet, set > 0 ? this.trans.__("more set") : "");
   }
 
   dispose(): void {

@@ -28,7 +28,7 @@ export function header(deps: HeaderDeps): Header {
   const sessions = tool("sessions", trans.__("Sessions"), () => { deps.sessions(); });
   const settings = tool("settings", trans.__("Settings"), () => { deps.settings(); });
   const help = tool("help", trans.__("Help and keys"), () => { deps.help(); });
-  const more = tool("more", trans.__("More"));
+  const more = tool("more", trans.__("More commands"));
   const tools = element("div", { class: "tools", role: "toolbar", "aria-label": trans.__("Claude") }, newSession, sessions, settings, help, element("span", { class: "anchor" }, more));
   const dot = element("span", { class: "dot", "aria-hidden": "true" });
   const place = element("span", { class: "where" });

@@ -1,6 +1,5 @@
 /** The panel: head, runs, and the slots that other folders fill. Framework-free; JupyterLab's part is in panel_widget.ts. */
 
-import colorsCss from "../../composer/colors.css";
 import type { Composer, ComposerDeps } from "../../composer/composer_deps";
 import type { UndoableTurns } from "../../notebook/undo";
 import { undoableTurns } from "../../notebook/undo";
@@ -107,7 +106,7 @@ export class Panel implements Disposable {
     private readonly chat: ChatStore,
     private readonly page: PanelHost,
   ) {
-    if (!styled) addPageStyle(colorsCss + css + firstPageCss + densityCss);
+    if (!styled) addPageStyle(css + firstPageCss + densityCss);
     styled = true;
     const { trans } = page;
     this.deps = this.slotDeps();

@@ -44,7 +44,7 @@ export const mountContextBar: Mount = (host, chat, deps) => {
     bar.dataset.level = levelOf(share);
     setText(text, shortText(session, deps));
     opener.title = longText(session, deps);
-    opener.setAttribute("aria-label", trans.__("Context: %1. What fills it?", longText(session, deps)));
+    opener.setAttribute("aria-label", trans.__("Context: %1. What fills it?", text.textContent));
   };
 
   const fillPopover = async (): Promise<void> => {

@@ -134,7 +134,7 @@ function foldingForm([once, ...wider]: HTMLElement[], denying: HTMLElement[], wh
   const more = button("More", () => {
     more.setAttribute("aria-expanded", `${folded.classList.toggle("open")}`);
     folded.scrollIntoView({ block: "nearest" });
-  }, { class: "plain unfold", "aria-expanded": "false", "aria-controls": folded.id });
+  }, { class: "plain unfold", "aria-label": "More answers", "aria-expanded": "false", "aria-controls": folded.id });
   const isFolding = wider.length > 1;
   return element(
     "fieldset",
@@ -228,7 +228,7 @@ function unfolding(rest: HTMLElement): HTMLButtonElement {
   const more = button("More", () => {
     rest.hidden = !rest.hidden;
     more.setAttribute("aria-expanded", `${!rest.hidden}`);
-  }, { class: "plain unfold", "aria-expanded": "false", "aria-controls": rest.id });
+  }, { class: "plain unfold", "aria-label": "More answers", "aria-expanded": "false", "aria-controls": rest.id });
   return more;
 }
 

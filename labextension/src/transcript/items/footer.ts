@@ -81,7 +81,7 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
     unfolded = true;
     draw();
     [...facts.querySelectorAll("button")].find((node) => !shown.has(node))?.focus();
-  }, { class: "plain", "aria-expanded": "false" });
+  }, { class: "plain", "aria-expanded": "false", "aria-label": "More about this answer" });
   const draw = (): void => { drawFacts(facts, [...factsOf(place, undo.node, more, unfolded ? null : rest), copy]); };
   const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), about, stop);
 
@@ -102,6 +102,7 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
       stop.hidden = noStop;
       copy.hidden = store.end === null || answerOf(store) === "";
       setText(mode, MODE_NAMES[store.mode] ?? store.mode);
+      mode.dataset.mode = store.mode;
       mode.hidden = ["", "default"].includes(store.mode);
       draw();
       tick();

@@ -51,7 +51,8 @@ describe("the bar", () => {
     const scene = bar();
     expect(find(scene.host, ".text").textContent).toBe("3% · $0.13");
     expect(find(scene.host, ".fill").style.width).toBe("2.5%");
-    expect(opener(scene).getAttribute("aria-label")).toBe("Context: 25k of 1.0M tokens, 3%; the session has cost $0.13. What fills it?");
+    expect(opener(scene).getAttribute("aria-label")).toBe("Context: 3% · $0.13. What fills it?");
+    expect(opener(scene).title).toBe("25k of 1.0M tokens, 3%; the session has cost $0.13");
     await expectAccessible(scene.host);
   });
 
