@@ -44,7 +44,7 @@ export function row(trans: Trans, { key, title, badge, state, lines = [], locked
   if (badge) head.append(element("span", { class: "badge", "data-state": state ?? "" }, badge));
   const item = element("li", { class: "item", "data-row": key }, head, ...lines.filter((line) => line).map((line) => element("p", { class: "about" }, ...(typeof line === "string" ? sentence(line) : [line]))));
   if (problem) item.append(element("p", { class: "problem" }, ...sentence(problem)));
-  if (locked) item.append(element("p", { class: "locked" }, element("span", { "aria-hidden": "true" }, "🔒 "), element("span", { class: "unseen" }, trans.__("Locked: ")), ...sentence(locked)));
+  if (locked) item.append(element("p", { class: "locked" }, element("span", { class: "unseen" }, trans.__("Locked: ")), ...sentence(locked)));
   if (acts.length) {
     const buttons = acts.map((act) => opening(act.label, { "data-key": `${key} ${act.key}`, "aria-label": act.about }, () => { act.run(below); }));
     const [shown, rest] = buttons.length > MAX_ACTS ? [buttons.slice(0, MAX_ACTS - 1), buttons.slice(MAX_ACTS - 1)] : [buttons, []];

@@ -51,11 +51,6 @@ export class SessionActions {
     await this.switchSession("session_resume", { id: entry.id }, trans.__("Continuing “%1”", titleOf(entry, trans)));
   }
 
-  /** Goes on with a session of its own. */
-  async begin(): Promise<void> {
-    await this.switchSession("session_new", {}, this.deps.trans.__("A new session has begun"));
-  }
-
   rename(entry: SessionEntry): void {
     const { trans } = this.deps;
     this.host.form(entry, {

@@ -7,7 +7,6 @@ import type { LiveAnswer } from "../notebook/answers/live_answers";
 import { liveAnswers, onLiveAnswers } from "../notebook/answers/live_answers";
 import { addPageStyle } from "../page";
 import { button, setText } from "../transcript/dom";
-import { dollars } from "../transcript/format";
 import type { Trans } from "../translation";
 import type { Chat } from "../transport/chat";
 import type { ChatState } from "../transport/chat_protocol";
@@ -62,7 +61,7 @@ export function addStatusItem(statusBar: IStatusBar | null, store: ChatStore, tr
   statusBar.registerStatusItem("cellwright:status", { item, align: "right", rank: 40, isActive: () => true });
 }
 
-// The line in the status bar: whether Claude works, needs the user, and what the session has cost.
+// The line in the status bar: whether Claude works or needs the user; the panel says what the session has cost.
 
 export type StatusLine = {
   readonly state: "off" | "idle" | "working" | "asking";
@@ -90,10 +89,10 @@ export function statusOf(chat: Chat, answers: readonly LiveAnswer[], trans: Tran
 /** The line of the panel's conversation. */
 function conversationLine(chat: Chat, state: ChatState | null, trans: Trans, hasRun: boolean): Pick<StatusLine, "state" | "text"> & Partial<StatusLine> {
   if (!state) return hasRun ? { state: "idle", text: trans.__("Claude: idle") } : { state: "off", text: "" };
-  const { current: run, asking, session } = state;
+  const { current: run, asking } = state;
   if (run !== null || asking.length > 0) return { ...busyLine(asking.length > 0, placeOf(chat, run, trans), trans), run };
   if (state.scripted) return { state: "idle", text: trans.__("Scripted model") };
-  return { state: "idle", text: trans.__("Claude: idle") + (session.cost_usd ? ` · ${dollars(session.cost_usd)}` : "") };
+  return { state: "idle", text: trans.__("Claude: idle") };
 }
 
 function busyLine(asks: boolean, cell: string, trans: Trans): Pick<StatusLine, "state" | "text" | "title"> {

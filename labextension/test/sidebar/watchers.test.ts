@@ -70,7 +70,7 @@ describe("the status bar", () => {
       chat.state = stateOf(changes);
       return statusOf(chat, [], trans).text;
     };
-    expect(textFor({})).toBe("Claude: idle · $0.12");
+    expect(textFor({})).toBe("Claude: idle");
     expect(textFor({ current: "r1" })).toBe("Claude is working");
     expect(textFor({ current: "r1", asking: ["q1"] })).toBe("Claude is waiting for you");
     chat.runs = [{ run: runOf("r1", { place: "[3]" }), transcript: new TranscriptStore() }];

@@ -360,7 +360,7 @@ describe("the footer in a page with actions", () => {
     kernel.say({ op: "text", block: 0, text: "It is 2.4, not 7." }, { op: "numbers", answer: "a1", check: "Check 1 number", checked: null, numbers }, END);
     await drawn();
     const links = (): (string | null)[] => [...root.querySelectorAll(".facts button")].map((link) => link.textContent).filter((link) => link !== "Copy");
-    expect(links()).toEqual(["2 numbers · 1 traced · 1 not found", "Check these", "More"]);
+    expect(links()).toEqual(["1 of 2 numbers not found", "Check these", "More"]);
     [...root.querySelectorAll<HTMLButtonElement>(".facts button")].find((link) => link.textContent === "More")?.click();
     expect(links().slice(2)).toEqual(["Test stability", "Context sent (1.5k tokens)"]);
     expect(root.activeElement?.textContent).toBe("Test stability");

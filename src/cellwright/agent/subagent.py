@@ -190,10 +190,10 @@ class AgentProgress(Struct):
     def facts(self) -> str:
         """Say in a few words what it took."""
         facts = [f"{self.calls} tool call{'' if self.calls == 1 else 's'}"]
-        if self.tokens:
-            facts.append(f"{self.tokens:,} tokens")
         if self.cost_usd:
             facts.append(dollars(self.cost_usd))
+        if self.tokens:
+            facts.append(f"{self.tokens:,} tokens")
         return " · ".join(facts)
 
 

@@ -143,7 +143,7 @@ class TerminalCommand:
         encoded = self._session.encoded
         begins = [number for number, message in enumerate(encoded) if begins_turn_encoded(message)]
         if begins and self.streams.draws_on(self.streams.stdout):
-            from cellwright.sessions.export.exchanges import exchanges_of
+            from cellwright.sessions.export import exchanges_of
             from cellwright.terminal.views.page_view import draw_turn
 
             (turn,) = exchanges_of(map(json.loads, encoded[begins[-1] :]))

@@ -349,7 +349,7 @@ def check_numbers(book, model):
     model.add(turn(use("Python", code="print('starts 1204\\nlate 0.3652')")), turn(say(NUMBERS)))
     book.run(2)
     book.wait_done(2)
-    expect(book.output(2)).to_contain_text("3 numbers · 2 traced · 1 not found")
+    expect(book.output(2)).to_contain_text("1 of 3 numbers not found")
     expect(book.output(2).locator(".unsourced")).to_have_text("48.25")
     number, source = source_of(book, 2, "48.25")
     number.focus()

@@ -143,7 +143,7 @@ def test_a_notebook_keeps_one_line_with_what_it_took() -> None:
         ToolEnd("toolu_1", "Agent", "success", "In a.py.", 4_000.0),
     ):
         saved.emit(event)
-    line = "1 tool call · 300 tokens · $0.020"
+    line = "1 tool call · $0.020 · 300 tokens"
     in_markdown = line.replace("$", r"\$")
     assert saved.markdown().startswith(f"- ✓ Agent: Explore: Find retries · 4.0 s · {in_markdown}")
     assert saved.plain().startswith(f"✓ Agent: Explore: Find retries · 4.0 s · {line}")

@@ -91,7 +91,7 @@ def test_the_answer_the_tools_the_diff_and_the_cost():
         "</details>\n\n</details>\n\n"
         "*the session was forked*\n\n"
         "**Done**: see `a.py`.\n\n"
-        "*claude-opus-5-5* · *1 min 5 s* · *\\$0.012*"
+        "*Opus 5.5* · *1 min 5 s* · *\\$0.012*"
     )
 
 
@@ -293,8 +293,8 @@ def test_a_played_turn_reads_the_same_each_time():
     run.emit(ToolStart((Call(use, "Bash: make"),)))
     run.emit(ToolEnd("a", "Bash", "success", "made", 1234.5))
     run.emit(RunEnd("end_turn", "", {}, 0.0, 2345.6, 1, 1, 0, session_cost_usd=0.0))
-    assert run.markdown() == "- ✓ Bash: `make`\n\n*claude-opus-5-5* · *replayed, nothing was sent*"
-    assert run.plain() == "✓ Bash: make\n\nclaude-opus-5-5 · replayed, nothing was sent"
+    assert run.markdown() == "- ✓ Bash: `make`\n\n*Opus 5.5* · *replayed, nothing was sent*"
+    assert run.plain() == "✓ Bash: make\n\nOpus 5.5 · replayed, nothing was sent"
 
 
 def test_the_model_that_answered_is_named():
@@ -302,8 +302,8 @@ def test_the_model_that_answered_is_named():
     run = saved(
         UserPrompt("go", "claude-opus-5-5"), TurnEnd(message, "end_turn", {}, "claude-sonnet-5-5-20260101"), run_end()
     )
-    assert "*claude-sonnet-5-5*" in run.markdown()
-    assert "opus" not in run.markdown()
+    assert "*Sonnet 5.5*" in run.markdown()
+    assert "Opus" not in run.markdown()
 
 
 def test_a_long_answer_is_kept_up_to_a_limit_and_the_rest_is_in_the_transcript():

@@ -758,7 +758,7 @@ def test_an_agent_is_one_line_and_its_steps_are_details(details: bool) -> None:
     view.emit(SubagentEvent("a", "id", "Explore", end))
     view.emit(ToolEnd("a", "Agent", "success", "It is in a.py", 900.0))
     view.close()
-    assert "✓ Agent: Explore: Find retries · 1 tool call · 300 tokens · $0.020" in out.getvalue()
+    assert "✓ Agent: Explore: Find retries · 1 tool call · $0.020 · 300 tokens" in out.getvalue()
 
 
 def luminance(triplet: tuple[int, int, int]) -> float:

@@ -3,7 +3,7 @@
 import type { Cell } from "@jupyterlab/cells";
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 
-import { button, element, setText } from "../../transcript/dom";
+import { button, element } from "../../transcript/dom";
 import { guardFocus } from "../../transcript/focus";
 import type { Trans } from "../../translation";
 import { askingWays } from "./asking";
@@ -80,17 +80,15 @@ export class CellMarks {
   private lineOf(panel: NotebookPanel, mark: Mark): Line {
     const { trans, marks } = this;
     const { name } = mark.attachment;
-    const label = element("span", { class: "cellwright-mark-name" });
-    setText(label, mark.index === null ? trans.__("Marked cell") : trans.__("Marked output"));
     const input = element("input", {
-      type: "text", class: "jp-mod-styled", placeholder: trans.__("Add a remark for Claude…"), "aria-label": trans.__("Remark about: %1", name),
+      type: "text", class: "jp-mod-styled", placeholder: mark.index === null ? trans.__("Remark about this cell…") : trans.__("Remark about this output…"), "aria-label": trans.__("Remark about: %1", name),
     });
     const hint = element("span", { class: "cellwright-mark-hint" }, trans.__("Enter to ask · Esc to close"));
     const remove = button("×", () => {
       marks.remove([mark.id]);
       panel.content.activate();
     }, { title: trans.__("Remove the mark"), "aria-label": trans.__("Remove the mark: %1", name) });
-    const node = element("li", {}, label, input, hint, remove);
+    const node = element("li", {}, input, hint, remove);
     const stop = guardFocus(node);
     input.addEventListener("input", () => { marks.setRemark(mark.id, input.value.trim()); });
     node.addEventListener("keydown", (event) => {

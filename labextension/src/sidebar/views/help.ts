@@ -61,7 +61,7 @@ function keyGroup({ title, lines }: KeyGroup): HTMLElement {
 
 function keyRow({ keys, does }: KeyLine): HTMLElement {
   const strokes = keyCaps(keys).flatMap((caps, index) => [
-    ...(index ? [" "] : []),
+    ...(index ? [" or "] : []),
     element("span", { class: "stroke" }, ...caps.flatMap((cap, at) => [...(at ? ["+"] : []), element("kbd", {}, cap)])),
   ]);
   return element("tr", {}, element("th", { scope: "row" }, ...strokes), element("td", {}, does));

@@ -23,7 +23,7 @@ const CELL_CHANGE: FormText = {
   placeholder: "What should be different?",
   why: "Reason for rejecting",
   edit: "Edit first…",
-  edited: () => "Accept with this source",
+  edited: () => "Accept",
   offer: (choice) => (choice.scope !== "once" ? offer(choice) : choice.action === "deny" ? "Reject" : "Accept"),
 };
 const PLAN: FormText = {
@@ -81,7 +81,8 @@ export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
     const submits: SubmitAction[] = ask.choices
       .filter(({ action, scope }) => action === "allow" && scope === "once")
       .map((choice) => ({ label: words.edited(choice), run: (input) => { close(); take(choice, input); } }));
-    if (accept && offered(ask) === "run") submits.push({ label: "Accept and run", run: (input) => { close(); accept(input); } });
+    // the first is the one that Enter is for in the card
+    if (accept && offered(ask) === "run") submits.unshift({ label: "Accept and run", run: (input) => { close(); accept(input); } });
     const editor = editFirst(ask, ask.input, submits, close);
     form.node.replaceWith(editor);
     editor.querySelector("textarea")?.focus();
@@ -187,7 +188,8 @@ function changeForm(ask: AskOp, { keys, why, card, accept, deny, edit, allowAll,
     element("div", { class: "choices" }, ...wider, none),
     ...rulesOf(ask),
   );
-  const editing = ask.input && accept && !isConflict(ask) ? [keyButton("e", [element("span", {}, CELL_CHANGE.edit)], edit)] : [];
+  // of a cell that goes there is no text to edit
+  const editing = ask.input && ask.input.edit_mode !== "delete" && accept && !isConflict(ask) ? [keyButton("e", [element("span", {}, CELL_CHANGE.edit)], edit)] : [];
   if (editing.length > 0) keys.set("e", edit).set("E", edit);
   const seldom = [...editing, all, unfolding(rest), why];
   const row = element("div", { class: "choices" }, run, ...(first ? [first] : []), ...denying, ...seldom);

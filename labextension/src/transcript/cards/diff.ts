@@ -129,6 +129,9 @@ export function withoutBlankEnds(lines: readonly DiffLine[]): DiffLine[] {
   return lines.filter((_, index) => !gone.has(index));
 }
 
+/** The second line of a long line begins no further to the right, in characters. */
+const MAX_HANG = 14;
+
 const SIGNS: Record<LineKind, string> = { added: "+", removed: "−", same: " ", hunk: " ", file: " ", remark: " " };
 
 /** A line as it is shown: its text is drawn anew when its colours are known. */
@@ -136,7 +139,7 @@ type Row = { line: DiffLine; node: HTMLElement; text: HTMLElement; changed: read
 
 function row(line: DiffLine): Row {
   const number = (value: number | null): HTMLElement => element("span", { class: "number", "data-n": value === null ? "" : `${value}` });
-  const text = element("span", { class: "text" });
+  const text = element("span", { class: "text", style: `--hang: ${Math.min(indentOf(line.text).replace(/\t/g, "    ").length + 2, MAX_HANG)}ch` });
   // a picture, whose name is read where the sign is seen
   const changed = line.kind === "added" || line.kind === "removed";
   const read = changed && { role: "img", "aria-label": `${line.kind}, line ${line.new ?? line.old}` };
@@ -151,6 +154,10 @@ function row(line: DiffLine): Row {
   return { line, node, text, changed: [], tokens: [] };
 }
 
+function indentOf(text: string): string {
+  return /^[ \t]*/.exec(text)?.[0] ?? "";
+}
+
 /** The text of `row` with its tokens and its changed words. */
 function drawText({ line, text, changed, tokens }: Row): void {
   const source = line.kind === "hunk" ? `⋯ ${line.text}` : line.text;
@@ -159,8 +166,10 @@ function drawText({ line, text, changed, tokens }: Row): void {
     const moved = inside.map((token) => ({ ...token, from: Math.max(token.from, from) - from, to: Math.min(token.to, to) - from }));
     return coloredText(source.slice(from, to), moved, visibleText);
   };
-  const nodes: (Node | string)[] = [];
-  let at = 0;
+  // a line never breaks in its indent, which means something in Python
+  const indent = line.kind === "hunk" || (changed[0]?.from ?? Infinity) < indentOf(source).length ? "" : indentOf(source);
+  const nodes: (Node | string)[] = indent ? [element("span", { class: "indent" }, visibleText(indent))] : [];
+  let at = indent.length;
   for (const { from, to } of changed) {
     nodes.push(...between(at, from), element(line.kind === "added" ? "ins" : "del", {}, ...between(from, to)));
     at = to;

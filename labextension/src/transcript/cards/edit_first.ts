@@ -55,7 +55,7 @@ export function editFirst(ask: AskOp, input: JsonObject, submits: readonly Submi
     element(
       "div",
       { class: "choices" },
-      ...submits.map((one, index) => button(one.label, () => { submit(one); }, index === 0 ? { class: "primary", "aria-keyshortcuts": "Control+Enter Meta+Enter", title: "Ctrl+Enter" } : {})),
+      ...submits.map((one, index) => button(index === 0 ? withKeys(one.label) : one.label, () => { submit(one); }, index === 0 ? { class: "primary", "aria-keyshortcuts": "Control+Enter Meta+Enter" } : {})),
       button("Cancel", cancel, { "aria-keyshortcuts": "Escape" }),
     ),
   );
@@ -69,6 +69,10 @@ export function editFirst(ask: AskOp, input: JsonObject, submits: readonly Submi
   });
   draw();
   return node;
+}
+
+function withKeys(label: string): HTMLElement {
+  return element("span", {}, element("kbd", { "aria-hidden": "true" }, "Ctrl Enter"), label);
 }
 
 /** A text field with its text's colours behind it, which may come later or never. */

@@ -148,6 +148,7 @@ export function questionCard(question: Question, place: QuestionContext): Questi
     other.hidden = !turn || elsewhere === null || question.taken;
     other.replaceChildren(...(elsewhere ? [whereElse(elsewhere, ask), answerHere()] : []));
     node.classList.toggle("aside", elsewhere !== null);
+    node.classList.toggle("at-cell", elsewhere === "proposal");
     if (!here) {
       stopFocusing();
       if (turn) setReady(false);
@@ -383,7 +384,9 @@ export function answeredLine({ ask, answer }: Question): HTMLElement {
   const line = element("p", {}, element("b", {}, headline(ask, answer)), ...scopeAndSource(answer));
   if (reply) line.append(": ", short ? element("strong", {}, revealed(reply)) : revealed(reply));
   const lines = short ? [] : answered.map(([question, text]) => answerLine(question, text));
-  return element("div", { class: `answered ${answer.behavior}` }, line, ...lines);
+  // answers say by themselves that they were given
+  const told = lines.length > 0 && !reply && answer.behavior === "allow";
+  return element("div", { class: `answered ${answer.behavior}`, title: told && line.textContent }, ...(told ? [] : [line]), ...lines);
 }
 
 /** True where the run was stopped instead of an answer, which the line below the transcript says. */
@@ -455,10 +458,12 @@ export function cellChangesBar(place: TranscriptContext): { readonly node: HTMLE
       place.send({ type: "answer", question: ask.question, behavior, scope: "once", reason: "", input: null });
     }
   };
+  const show = button("Show (F8)", () => { askingPlaces().review(waiting(place)[0]?.ask.question ?? ""); }, { title: "Show the first change at its cell" });
   const node = element(
     "fieldset",
     { class: "cell-changes", hidden: "", disabled: "", "aria-label": "All cell changes" },
     what,
+    show,
     button("Accept all", answer("allow"), { class: "primary" }),
     button("Reject all", answer("deny"), { class: "deny" }),
   );
@@ -469,6 +474,7 @@ export function cellChangesBar(place: TranscriptContext): { readonly node: HTMLE
       const questions = waiting(place);
       node.hidden = questions.length < 2;
       if (node.hidden) return;
+      show.hidden = !hasPageActions();
       setText(what, `${questions.length} cell changes wait for you`);
       const now = questions.map(({ ask }) => ask.question).join();
       // fewer of the same are no news

@@ -183,7 +183,8 @@ function looks(item: ToolItem, asking: boolean, { store }: TranscriptContext): {
 }
 
 /** The tool's name, or the verb of a title that says what the call does; what it is for, if its author said so; and to what. */
-export function titleParts({ title, name, input }: ToolItem): { name: string; purpose: string; what: string } {
+export function titleParts({ title, name, input, status }: ToolItem): { name: string; purpose: string; what: string } {
+  if (title.startsWith("Claude has ")) return { name: status === "success" ? title.replace("has", "asked") : title, purpose: "", what: "" };
   // the name as a word: "Edited a.py" does not begin with the name Edit
   const named = title === "" || (title.startsWith(name) && /^(?:$|[:\s])/.test(title.slice(name.length)));
   // a question has no verb of ours
@@ -226,8 +227,10 @@ function insideParts(item: ToolItem): HTMLElement[] {
   parts.push(...openFile(item));
   const plan = planOf(item);
   if (plan) return [...parts, planText(plan)];
-  if (item.input !== null) parts.push(element("p", { class: "label" }, "Input"), callInput(item.input, item.name));
-  return isOver(item.status) ? [...parts, ...resultParts(item)] : parts;
+  const exact: HTMLElement[] = item.input === null ? [] : [element("p", { class: "label" }, "Input"), callInput(item.input, item.name)];
+  if (isOver(item.status)) exact.push(...resultParts(item));
+  // the diff says the same
+  return item.diff === null ? [...parts, ...exact] : [...parts, element("details", {}, element("summary", {}, "Input and result"), ...exact)];
 }
 
 const PATH_FIELDS = ["file_path", "notebook_path", "path"];

@@ -144,15 +144,14 @@ function withStale(numbers: readonly NumberSaid[], answer: StaleAnswer | undefin
   });
 }
 
-/** `23 numbers · 20 traced · 1 stale · 2 not found`; those that are too short to tell count as none of these. */
+/** `2 of 23 numbers not found, 1 stale`, else `20 of 23 numbers traced`; those that are too short to tell count as none of these. */
 export function summary(numbers: readonly (NumberSaid & { readonly stale?: string })[]): string {
   const stale = numbers.filter((number) => number.stale).length;
   const traced = numbers.filter(({ verdict, stale }) => !stale && (verdict === "seen" || verdict === "derived")).length;
   const missing = numbers.filter(({ marked }) => marked).length;
   const all = plural(numbers.length, "number");
-  const counts = traced === numbers.length ? [`${all} traced`] : [all, `${traced} traced`];
-  const parts = [...counts, stale > 0 && `${stale} stale`, missing > 0 && `${missing} not found`];
-  return parts.filter(Boolean).join(" · ");
+  if (missing + stale === 0) return traced === numbers.length ? `${all} traced` : `${traced} of ${all} traced`;
+  return missing > 0 ? `${missing} of ${all} not found${stale > 0 ? `, ${stale} stale` : ""}` : `${stale} of ${all} stale`;
 }
 
 /** The verdict in words. */

@@ -48,8 +48,8 @@ describe("help", () => {
     expect([...shown.keys()]).toEqual(["Anywhere in JupyterLab", "Anywhere in the panel", "Composer", "When Claude asks", "Sessions", "Slash commands"]);
     expect(shown.get("Anywhere in JupyterLab")).toEqual([["Ctrl+Shift+Y", "Ask Claude"]]);
     expect(shown.get("Anywhere in the panel")).toEqual([["F6", "Next Part of the Panel"]]);
-    expect(shown.get("Composer")?.[0]).toEqual(["Enter Ctrl+Enter", "Send"]);
-    expect(shown.get("When Claude asks")?.map(([keys]) => keys)).toEqual(["Enter", "1", "2", "3", "4 Esc", "e"]);
+    expect(shown.get("Composer")?.[0]).toEqual(["Enter or Ctrl+Enter", "Send"]);
+    expect(shown.get("When Claude asks")?.map(([keys]) => keys)).toEqual(["Enter", "1", "2", "3", "4 or Esc", "e"]);
     expect(focused()).toBe(find(scene.host, ".body"));
     await expectAccessible(scene.host);
   });

@@ -212,7 +212,7 @@ it("the answers to several questions stay to be read", async () => {
   kernel.say({ ...answered("q"), input: { answers: { "Where to keep it?": "CSV\u202E", "Which columns?": ["time", "level"] } } } as never);
   await drawn();
   expect([...root.querySelectorAll(".answered p")].map((line) => line.textContent)).toEqual([
-    "Answered in this cell", "Where to keep it? CSV⟦U+202E⟧", "Which columns? time, level",
+    "Where to keep it? CSV⟦U+202E⟧", "Which columns? time, level",
   ]);
 });
 
@@ -252,7 +252,7 @@ describe("a plan", () => {
     const area = find<HTMLTextAreaElement>(card, "textarea");
     expect(text(card, "label")).toBe("Edit the plan");
     area.value = "1. Do half of it";
-    expect([...card.querySelectorAll(".editor button")].map((one) => one.textContent)).toEqual(["Approve", "Approve and accept edits", "Cancel"]);
+    expect([...card.querySelectorAll(".editor button")].map((one) => one.textContent)).toEqual(["Ctrl EnterApprove", "Approve and accept edits", "Cancel"]);
     card.querySelectorAll<HTMLButtonElement>(".editor button")[1]?.click();
     expect(kernel.answers).toEqual([yes({ plan: "1. Do half of it", decision: "accept_edits" })]);
   });

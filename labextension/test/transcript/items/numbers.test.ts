@@ -45,7 +45,7 @@ describe("marks", () => {
 });
 
 it("says how many have a source", () => {
-  expect(summary([said("1", 0), said("2", 0, false)])).toBe("2 numbers · 1 traced · 1 not found");
+  expect(summary([said("1", 0), said("2", 0, false)])).toBe("1 of 2 numbers not found");
   expect(summary([said("2", 0, false)])).toBe("1 number traced");
 });
 
@@ -105,7 +105,7 @@ describe("an answer", () => {
     const stale = items.querySelector<HTMLElement>(".stale");
     expect(stale?.getAttribute("aria-label")).toBe("2.4, stale: cell [3] gave 2.4 then, 2.6 now");
     expect(stale?.tabIndex).toBe(0);
-    expect(numbers.buttons[0]?.textContent).toBe("2 numbers · 0 traced · 1 stale · 1 not found");
+    expect(numbers.buttons[0]?.textContent).toBe("1 of 2 numbers not found, 1 stale");
     press(stale ?? undefined, "Enter");
     expect(items.querySelector(".claim-source")?.textContent).toBe("2.4 stale: cell [3] gave 2.4 then, 2.6 nowGo to cell");
     refresh?.click();

@@ -38,6 +38,7 @@ from cellwright.kernel.output.transcript_ops import changed_lines, cut
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.markdown.writer import quoted
+from cellwright.model.models import model_name
 from cellwright.telemetry.run_state import (
     BrokenOffItem,
     CallItem,
@@ -372,7 +373,7 @@ class SavedTranscript:
         tools = end.tools_succeeded + end.tools_failed
         if not (state.model or tools):  # it could not begin: there is nothing to sum up
             return []
-        facts = [state.model]
+        facts = [model_name(state.model)]
         if state.replayed:  # what follows was so when it was recorded
             return [*facts, "replayed, nothing was sent"]
         facts.append(_duration(end.duration_ms))

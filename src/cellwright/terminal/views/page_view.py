@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cellwright.commands.command import BAR, CommandPage, Section
-from cellwright.sessions.export.exchanges import AnswerText, Exchange
+from cellwright.sessions.export import AnswerText, Exchange
 from cellwright.terminal.views.live_view import MarkdownBlock
 from cellwright.terminal.views.look import DEFAULT_LOOK, Look
 from cellwright.terminal.views.themes import Hanging, Theme, theme_named
