@@ -186,6 +186,7 @@ def test_a_branch_that_an_agent_is_at_work_in_is_neither_ended_nor_run_in(
     assert "copies of your kernel" in page
 
 
+@pytest.mark.thorough  # it starts four kernels; that they are asked about is tried below
 def test_without_branches_fresh_kernels_run_the_notebook_first(
     kernel: NotebookKernel, model: MessagesServer, project: Path, forked_kernels: None
 ) -> None:
