@@ -102,6 +102,7 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
       stop.hidden = noStop;
       copy.hidden = store.end === null || answerOf(store) === "";
       setText(mode, MODE_NAMES[store.mode] ?? store.mode);
+      mode.classList.toggle("unasked", store.mode === "bypassPermissions");
       mode.hidden = ["", "default"].includes(store.mode);
       draw();
       tick();
