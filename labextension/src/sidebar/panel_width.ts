@@ -6,6 +6,8 @@ const DEFAULT_PX = 400;
 const KEY = "cellwright:panel-width";
 /** Less than this apart is the same width. */
 const TOLERANCE_PX = 8;
+/** Neither the panel nor the documents are made narrower for the other. */
+const LEAST_PX = 240;
 /** The notebook keeps so much of the window. */
 const MAX_SHARE = 0.45;
 /** How far from the window's right edge toasts stay, in the style of the body. */
@@ -47,6 +49,18 @@ export class PanelWidth {
     split.setRelativeSizes(sizes.map((size, at) => (at === sizes.length - 1 ? share : at === largest ? given - (share - own) : size)));
   }
 
+  /** In a window that has become small the documents have half of what both had, unless that would be too little for the panel. */
+  private leaveRoom(): void {
+    const split = splitOf(this.widget);
+    if (!split || this.widget.node.clientWidth === 0) return;
+    const sizes = split.relativeSizes();
+    const [documents = 0, own = 0] = sizes.slice(-2);
+    const least = LEAST_PX / split.node.clientWidth;
+    if (documents >= least || own <= least) return;
+    const share = Math.max((documents + own) / 2, least);
+    split.setRelativeSizes([...sizes.slice(0, -2), documents + own - share, share]);
+  }
+
   private remember(): void {
     if (this.observer || !("ResizeObserver" in globalThis)) return;
     const split = splitOf(this.widget);
@@ -56,6 +70,7 @@ export class PanelWidth {
       const now = split?.node.clientWidth ?? 0;
       // a window that was small leaves the panel narrow
       if (now > room) requestAnimationFrame(() => { this.widen(); });
+      else if (now < room) requestAnimationFrame(() => { this.leaveRoom(); });
       room = now;
     });
     this.observer.observe(this.widget.node);

@@ -227,6 +227,8 @@ export class TranscriptStore {
       case "answered": {
         const question = this.questions.get(op.question);
         if (question) question.answer = op;
+        // the time that the user took is not the call's; of what was answered before the page came nobody knows when
+        if (this.have > 0) this.tool(op.tool).at = this.now();
         this.touchTool(op.tool);
         if (question?.ask.kind === "trust") this.tool(op.tool).status = op.behavior === "allow" ? "success" : "denied";
         return;

@@ -335,6 +335,19 @@ def test_a_second_tab_shows_the_run_and_its_answers(notebook, model):
     assert "There it is." in saved_text(second, 1)
 
 
+def test_a_second_tab_asks_as_well_if_nobody_has_saved_the_notebook(notebook, model):
+    model.add(turn(use("Bash", command="touch two-tabs.txt")), say("There it is."))
+    book = loaded(notebook, "%%claude\nMake a file")
+    book.run(1)
+    book.asked(1)
+    second = book.in_second_tab()
+    status = second.page.locator(".cellwright-status-item")
+    expect(status).to_contain_text("Claude is waiting for you · cell [2]")
+    second.asked(1).get_by_role("button").filter(has_text="once").first.click()
+    answer_of(second, 1, "There it is.")
+    answer_of(book, 1, "There it is.")
+
+
 NUMBERS = "They start 1,204 times a day, in 36.5 % of cases late, and 48.25 km from the harbour."
 FIRST_CHECK = "print('check', 1, 193 / 4)"
 

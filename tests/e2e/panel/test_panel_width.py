@@ -100,3 +100,14 @@ def test_the_panel_has_its_width_again_when_the_window_has_grown(notebook, page,
     eventually(lambda: panel.evaluate("node => node.clientWidth") < 350)
     page.set_viewport_size(VIEWPORT)
     eventually(lambda: abs(panel.evaluate("node => node.clientWidth") - 400) < 20)
+
+
+def test_in_a_window_that_has_become_small_the_notebook_keeps_its_room(notebook, page, widen):
+    panel = opened(notebook, page)
+    widen(420)
+    page.set_viewport_size(ZOOMED)
+    documents = page.locator("#jp-main-dock-panel")
+    eventually(lambda: documents.evaluate("node => node.clientWidth") >= 150)
+    assert panel.evaluate("node => node.clientWidth") >= 230
+    page.set_viewport_size(VIEWPORT)
+    eventually(lambda: abs(panel.evaluate("node => node.clientWidth") - 420) < 20)

@@ -92,6 +92,7 @@ def test_a_prompt_that_is_edited_is_a_branch_and_an_edit_is_edited_as_text(noteb
     run = ask(panel, "When is high tide")
     run.hover()
     run.get_by_role("button", name="Edit", exact=True).click()
+    expect(panel.get_by_label("Edit the prompt")).to_be_focused()  # a moment later
     page.keyboard.type(", today?")
     page.keyboard.press("Enter")
     panel.locator("li.run .answer", has_text="At midnight.").wait_for()

@@ -37,7 +37,7 @@ def test_what_is_saved_is_markdown_without_a_widget(kernel: NotebookKernel, page
     (output,) = cell.outputs
     assert set(output) == {TRANSCRIPT, "text/markdown", "text/plain"}
     assert output["text/markdown"].startswith("**42.** [x](https://")
-    assert "*claude-opus-5-5" in output["text/markdown"]
+    assert "*Opus 5.5" in output["text/markdown"]
     assert output["text/plain"].startswith("**42.** ![x]")
     closed = [message["comm_id"] for message in cell.of_type("comm_close")]
     assert page.newest in closed
@@ -198,7 +198,7 @@ def test_python_runs_in_the_namespace_and_its_figures_stay_in_the_cell(
     code_ran, image, answer = cell.outputs
     assert code_ran["text/markdown"].endswith(f"```python\n{code}\n```\n\n```text\ndrawn\n```")
     assert set(image) == {"image/png", "text/plain"}
-    assert answer["text/markdown"].startswith("Look.\n\n*claude-opus-5-5*")
+    assert answer["text/markdown"].startswith("Look.\n\n*Opus 5.5*")
     assert cell.stdout == ""
 
 

@@ -14,6 +14,15 @@ const CLASS = "cellwright-output-tools";
 /** Of a cell with more outputs the others are reached by the context menu. */
 const MAX_OUTPUTS = 50;
 
+/** Between an output and its buttons. */
+const GAP_PX = 8;
+
+/** The right edge of the pictures and tables in an output; null if it has none. */
+function rightEdge(host: HTMLElement): number | null {
+  const edges = [...host.querySelectorAll("img, canvas, svg, table")].map((node) => node.getBoundingClientRect().right);
+  return edges.length > 0 ? Math.max(...edges) : null;
+}
+
 export class OutputTools {
   private hovered: Cell | null = null;
   private readonly shown = new Set<Cell>();
@@ -68,7 +77,12 @@ export class OutputTools {
       const host = area.widgets[index]?.node;
       const found = outputAt(panel, cell, index);
       if (!host || !found || host.querySelector(`:scope > .${CLASS}`)) continue;
-      if (this.isOffered(found)) host.append(this.toolsOf(found, host));
+      if (!this.isOffered(found)) continue;
+      const tools = this.toolsOf(found, host);
+      const edge = rightEdge(host);
+      host.append(tools);
+      // beside a picture or a table that is narrow
+      if (edge !== null) tools.style.right = `${Math.max(0, host.getBoundingClientRect().right - edge - tools.offsetWidth - GAP_PX)}px`;
     }
   }
 

@@ -170,6 +170,11 @@ function shownKeys(node: HTMLElement): () => string {
   };
 }
 
+/** Of a cell that goes there is no text to edit, and a conflict changes nothing. */
+function isEditable(ask: AskOp): boolean {
+  return ask.input !== null && ask.input.edit_mode !== "delete" && !isConflict(ask);
+}
+
 /** `accept` accepts it once, and runs the cell; undefined if no choice allows that. */
 type ChangeParts = FormParts & { accept: (() => void) | undefined };
 
@@ -188,8 +193,7 @@ function changeForm(ask: AskOp, { keys, why, card, accept, deny, edit, allowAll,
     element("div", { class: "choices" }, ...wider, none),
     ...rulesOf(ask),
   );
-  // of a cell that goes there is no text to edit
-  const editing = ask.input && ask.input.edit_mode !== "delete" && accept && !isConflict(ask) ? [keyButton("e", [element("span", {}, CELL_CHANGE.edit)], edit)] : [];
+  const editing = accept && isEditable(ask) ? [keyButton("e", [element("span", {}, CELL_CHANGE.edit)], edit)] : [];
   if (editing.length > 0) keys.set("e", edit).set("E", edit);
   const seldom = [...editing, all, unfolding(rest), why];
   const row = element("div", { class: "choices" }, run, ...(first ? [first] : []), ...denying, ...seldom);

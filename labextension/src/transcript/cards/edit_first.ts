@@ -55,7 +55,7 @@ export function editFirst(ask: AskOp, input: JsonObject, submits: readonly Submi
     element(
       "div",
       { class: "choices" },
-      ...submits.map((one, index) => button(index === 0 ? withKeys(one.label) : one.label, () => { submit(one); }, index === 0 ? { class: "primary", "aria-keyshortcuts": "Control+Enter Meta+Enter" } : {})),
+      ...submits.map((one, index) => submitButton(one.label, index === 0, () => { submit(one); })),
       button("Cancel", cancel, { "aria-keyshortcuts": "Escape" }),
     ),
   );
@@ -71,8 +71,11 @@ export function editFirst(ask: AskOp, input: JsonObject, submits: readonly Submi
   return node;
 }
 
-function withKeys(label: string): HTMLElement {
-  return element("span", {}, element("kbd", { "aria-hidden": "true" }, "Ctrl Enter"), label);
+function submitButton(label: string, isFirst: boolean, submit: () => void): HTMLButtonElement {
+  if (!isFirst) return button(label, submit);
+  const node = button(element("kbd", { "aria-hidden": "true" }, "Ctrl Enter"), submit, { class: "primary", "aria-keyshortcuts": "Control+Enter Meta+Enter" });
+  node.append(element("span", {}, label));
+  return node;
 }
 
 /** A text field with its text's colours behind it, which may come later or never. */

@@ -384,9 +384,13 @@ export function answeredLine({ ask, answer }: Question): HTMLElement {
   const line = element("p", {}, element("b", {}, headline(ask, answer)), ...scopeAndSource(answer));
   if (reply) line.append(": ", short ? element("strong", {}, revealed(reply)) : revealed(reply));
   const lines = short ? [] : answered.map(([question, text]) => answerLine(question, text));
-  // answers say by themselves that they were given
-  const told = lines.length > 0 && !reply && answer.behavior === "allow";
-  return element("div", { class: `answered ${answer.behavior}`, title: told && line.textContent }, ...(told ? [] : [line]), ...lines);
+  return answeredBox(answer, line, reply === "", lines);
+}
+
+/** Answers say by themselves that they were given: how, is then a tooltip. */
+function answeredBox({ behavior }: AnsweredOp, line: HTMLElement, isPlain: boolean, lines: HTMLElement[]): HTMLElement {
+  const needless = isPlain && lines.length > 0 && behavior === "allow";
+  return element("div", { class: `answered ${behavior}`, title: needless && line.textContent }, ...(needless ? [] : [line]), ...lines);
 }
 
 /** True where the run was stopped instead of an answer, which the line below the transcript says. */

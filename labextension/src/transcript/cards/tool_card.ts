@@ -183,8 +183,11 @@ function looks(item: ToolItem, asking: boolean, { store }: TranscriptContext): {
 }
 
 /** The tool's name, or the verb of a title that says what the call does; what it is for, if its author said so; and to what. */
-export function titleParts({ title, name, input, status }: ToolItem): { name: string; purpose: string; what: string } {
-  if (title.startsWith("Claude has ")) return { name: status === "success" ? title.replace("has", "asked") : title, purpose: "", what: "" };
+export function titleParts(item: ToolItem): { name: string; purpose: string; what: string } {
+  return isAsking(item) ? { name: askedTitle(item), purpose: "", what: "" } : callParts(item);
+}
+
+function callParts({ title, name, input }: ToolItem): ReturnType<typeof titleParts> {
   // the name as a word: "Edited a.py" does not begin with the name Edit
   const named = title === "" || (title.startsWith(name) && /^(?:$|[:\s])/.test(title.slice(name.length)));
   // a question has no verb of ours
@@ -193,6 +196,15 @@ export function titleParts({ title, name, input, status }: ToolItem): { name: st
   const rest = title.slice(first.length).replace(/^:?\s*/, "");
   const what = named ? withoutPurpose(rest, purposeOf(name, input)) : rest;
   return { name: revealed(title + name === "" ? "Tool" : first), purpose: revealed(rest.slice(0, rest.length - what.length).replace(/: $/, "")), what: revealed(what) };
+}
+
+/** "Claude has 2 questions", until they are answered. */
+function isAsking({ name, title }: ToolItem): boolean {
+  return name === "AskUserQuestion" && title.startsWith("Claude has ");
+}
+
+function askedTitle({ title, status }: ToolItem): string {
+  return status === "success" ? title.replace("has", "asked") : title;
 }
 
 function withoutPurpose(text: string, said: string): string {
