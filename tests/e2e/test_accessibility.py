@@ -31,7 +31,7 @@ def texts(prefix: str, *grounds: str) -> str:
         for colour in colours
         for ground in (*grounds, CARD.format(prefix))
     ]
-    name = f"<p style='color: {colours[0]}'><code style='background: {CODE}'>tides.py</code></p>"
+    name = f"<p style='color: {colours[0]}'><code style='background: {CODE}; color: {colours[0]}'>tides.py</code></p>"
     return "".join(words) + name
 
 

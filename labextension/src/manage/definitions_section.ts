@@ -38,7 +38,7 @@ function definitionActs(screen: Screen, kind: Kind, each: DefinitionRow): Act[] 
   const rule = kind === "agent" ? `Agent(${name})` : `Skill(${name})`;
   if (each.enabled) {
     acts.push({
-      label: trans.__("Switch off"), key: "switch", about: trans.__("Switch %1 off", name),
+      label: trans.__("Switch off"), key: "switch", about: trans.__("Switch off %1", name),
       run: (at) => {
         confirmBelow(screen, at, trans.__("Switch %1 off for you, with the deny rule %2?", name, rule), screen.report().files.user, trans.__("Switch off"), () =>
           screen.change("switch_definition", { kind, name, on: false }));
@@ -46,7 +46,7 @@ function definitionActs(screen: Screen, kind: Kind, each: DefinitionRow): Act[] 
     });
   } else if (offBy && !offBy.locked) {
     acts.push({
-      label: trans.__("Switch on"), key: "switch", about: trans.__("Switch %1 on", name),
+      label: trans.__("Switch on"), key: "switch", about: trans.__("Switch on %1", name),
       run: (at) => {
         confirmBelow(screen, at, trans.__("Remove the deny rule %1?", rule), offBy.file, trans.__("Switch on"), () =>
           screen.change("switch_definition", { kind, name, on: true, scope: offBy.scope }));

@@ -44,8 +44,8 @@ function serverActs(screen: Screen, each: ServerRow): Act[] {
     if (each.enabled) {
       const again = each.state === "not started" ? trans.__("Connect") : trans.__("Reconnect");
       add(again, "connect", trans.__("Connect to %1", name), () => { void screen.change("connect_server", { name }); });
-      add(trans.__("Switch off"), "switch", trans.__("Switch %1 off in this folder", name), () => { void screen.change("switch_server", { name, on: false }); });
-    } else add(trans.__("Switch on"), "switch", trans.__("Switch %1 on in this folder", name), () => { void screen.change("switch_server", { name, on: true }); });
+      add(trans.__("Switch off"), "switch", trans.__("Switch off %1 in this folder", name), () => { void screen.change("switch_server", { name, on: false }); });
+    } else add(trans.__("Switch on"), "switch", trans.__("Switch on %1 in this folder", name), () => { void screen.change("switch_server", { name, on: true }); });
     if (each.signs_in) {
       add(trans.__("Sign in…"), "sign in", trans.__("Sign in to %1", name), (at) => { openBelow(at, (close) => signInForm(screen, name, close)); });
       add(trans.__("Sign out"), "sign out", trans.__("Sign out of %1", name), (at) => {

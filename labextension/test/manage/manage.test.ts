@@ -122,7 +122,7 @@ describe("Manage", () => {
     fill(/^JSON/, '{"mcpServers": {"new": {"url": "https://new.example"}}}');
     await submit();
     expect(chat.last("manage_change")).toMatchObject({ what: "put_server", name: "", scope: "local" });
-    expect(button("Switch theirs on for this conversation")).toBeUndefined();
+    expect(button("Switch on theirs in this folder")).toBeUndefined();
     button("Review the server theirs").click();
     expect(host.querySelector("form")?.textContent).toContain("runs: npx theirs");
     await submit();
@@ -132,11 +132,11 @@ describe("Manage", () => {
   it("switches a skill by the rule that it names", async () => {
     const { host, chat, tab, button, submit } = await scene();
     tab("Skills");
-    button("Switch release off").click();
+    button("Switch off release").click();
     expect(host.querySelector("form")?.textContent).toContain("Skill(release)");
     await submit();
     expect(chat.last("manage_change")).toEqual({ what: "switch_definition", kind: "skill", name: "release", on: false });
-    button("Switch init on").click();
+    button("Switch on init").click();
     await submit();
     expect(chat.last("manage_change")).toEqual({ what: "switch_definition", kind: "skill", name: "init", on: true, scope: "user" });
     expect(button("Edit init")).toBeUndefined();
