@@ -217,7 +217,7 @@ class TerminalCommand:
         streams = self.streams
         if not (reads_keys(streams.stdin) and streams.draws_on(streams.stdout)):
             return None
-        from cellwright.terminal.interactive.session_line import SessionLine  # prompt_toolkit takes a tenth of a second
+        from cellwright.terminal.interactive.prompt_line import SessionLine  # prompt_toolkit takes a tenth of a second
 
         self._keys = KeysAtWork(streams.stdin)
         line = SessionLine(
