@@ -45,9 +45,8 @@ from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
 from cellwright.terminal.interactive.stop_requests import STOP_REQUESTS
 from cellwright.terminal.run import TerminalRun
 from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, line_writer, make_view
-from cellwright.terminal.views.look import Look, look_of
 from cellwright.terminal.views.plain_view import Unseen, View
-from cellwright.terminal.views.terminal_text import columns_of
+from cellwright.terminal.views.terminal_text import Look, columns_of, look_of
 from cellwright.tools.paths import home_path
 from cellwright.version import VERSION
 

@@ -16,7 +16,7 @@ from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, QuestionMirror, Questions
 from cellwright.kernel.widgets.bundle import why_no_widget
-from cellwright.terminal.views.look import Look, look_of
+from cellwright.terminal.views.terminal_text import Look, look_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

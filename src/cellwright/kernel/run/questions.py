@@ -30,7 +30,7 @@ from cellwright.events import AnsweredBy
 from cellwright.kernel.output.protocol import AnswerMessage
 from cellwright.kernel.run.interrupts import EndableWait
 from cellwright.kernel.run.person_wait import LOOK_SECONDS
-from cellwright.terminal.views.look import DEFAULT_LOOK, Look
+from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look
 from cellwright.text import visible_line
 
 SubmitAnswer = Callable[[AnswerMessage, AnsweredBy], None]

@@ -38,8 +38,8 @@ from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, ses
 from cellwright.terminal.interactive.keys import SEQUENCE_SECONDS
 from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.terminal.interactive.stop_requests import on_stop_request
-from cellwright.terminal.views.look import Look
 from cellwright.terminal.views.page_view import draw_prompt
+from cellwright.terminal.views.terminal_text import Look
 from cellwright.terminal.views.themes import theme_named
 from cellwright.text import dollars, visible_line
 

@@ -10,9 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.terminal.interactive.keys import reads_keys
-from cellwright.terminal.views.look import DEFAULT_LOOK, Look
 from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
-from cellwright.terminal.views.terminal_text import Style, can_ask, columns_of, draws
+from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look, Style, can_ask, columns_of, draws
 from cellwright.text import visible
 
 if TYPE_CHECKING:

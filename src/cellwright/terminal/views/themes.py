@@ -21,8 +21,7 @@ from rich.syntax import ANSISyntaxTheme, PygmentsSyntaxTheme, SyntaxTheme, Token
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 
-from cellwright.terminal.views.look import ThemeName
-from cellwright.terminal.views.terminal_text import Style
+from cellwright.terminal.views.terminal_text import Style, ThemeName
 from cellwright.text import lazy_pattern
 
 _PLAIN_CODE = ANSISyntaxTheme({})
