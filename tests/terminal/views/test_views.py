@@ -578,7 +578,7 @@ Claude asks: Edit tides.py
 Edits tides.py.
   1 1   def high_tide(levels):
   2   −     return min(levels)  # metres above the lowest low water that was
-        ever seen in this harbour
+            ever seen in this harbour
     2 +     return max(levels)  # metres above the lowest low water that was
         ever seen in this harbour
 
