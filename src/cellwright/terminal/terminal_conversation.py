@@ -53,7 +53,7 @@ from cellwright.version import VERSION
 if TYPE_CHECKING:
     from cellwright.agent.recording.recorder import Recorder, TurnListener
     from cellwright.agent.recording.replay import Replay
-    from cellwright.terminal.claude_code.output import ClaudeOutput
+    from cellwright.terminal.claude_code.messages import ClaudeOutput
     from cellwright.terminal.question import Asker
 
 
@@ -168,8 +168,10 @@ class TerminalCommand:
 
     def run_messages(self) -> int:
         """Run each message of stdin, in their order, until it ends; gives the last one's exit code."""
-        from cellwright.terminal.claude_code.input import user_messages  # a stream of messages is rare
-        from cellwright.terminal.claude_code.output import write_message
+        from cellwright.terminal.claude_code.messages import (
+            user_messages,  # a stream of messages is rare
+            write_message,
+        )
 
         code: int = ExitCode.OK
         for message in user_messages(self.streams.stdin, self.streams.stdout):
@@ -194,7 +196,7 @@ class TerminalCommand:
         with run.signals():
             surface = replace(run.surface, belongs_to=plan.belongs_to)
             if (tool := self.options.permission_prompt_tool) is not None:
-                from cellwright.terminal.claude_code.answering_tool import answers_of  # few commands name one
+                from cellwright.terminal.claude_code.messages import answers_of  # few commands name one
 
                 surface = replace(surface, can_use_tool=answers_of(tool, self.conversation.features.mcp.call_for_text))
             try:
@@ -292,7 +294,7 @@ class TerminalCommand:
         return look_of(self.conversation.in_force.settings, self.streams.environ, self._background)
 
     def _claude_output(self) -> ClaudeOutput:
-        from cellwright.terminal.claude_code.output import ClaudeOutput
+        from cellwright.terminal.claude_code.messages import ClaudeOutput
 
         return ClaudeOutput(
             out=self.streams.stdout,
@@ -353,7 +355,7 @@ class TerminalCommand:
                 text = json.dumps({name: page.markdown()})
             case _:
                 from cellwright.telemetry.claude_messages import page_result
-                from cellwright.terminal.claude_code.output import write_message
+                from cellwright.terminal.claude_code.messages import write_message
 
                 write_message(page_result(page.plain(), self._session.id), self.streams.stdout)
                 return ExitCode.OK

@@ -580,7 +580,7 @@ Edits tides.py.
   2   −     return min(levels)  # metres above the lowest low water that was
             ever seen in this harbour
     2 +     return max(levels)  # metres above the lowest low water that was
-        ever seen in this harbour
+            ever seen in this harbour
 
 ❯ 1  Allow once
   2  Allow edits of tides.py, this session

@@ -16,7 +16,7 @@ from cellwright.text import visible
 
 if TYPE_CHECKING:
     from cellwright.events import Preview
-    from cellwright.terminal.claude_code.output import ClaudeOutput
+    from cellwright.terminal.claude_code.messages import ClaudeOutput
     from cellwright.terminal.question import Asker, Card, OfferedAnswer, Write
 
 
@@ -48,7 +48,7 @@ def make_view(
     With `details` a terminal shows results of calls and thinking whole; `in_session`: keys are read while Claude works.
     """
     if claude is not None:
-        from cellwright.terminal.claude_code.output import ClaudeJsonView, ClaudeStreamView  # other formats are usual
+        from cellwright.terminal.claude_code.messages import ClaudeJsonView, ClaudeStreamView  # other formats are usual
 
         if output_format == "stream-json":
             return ClaudeStreamView(claude())
