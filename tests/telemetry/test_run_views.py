@@ -27,7 +27,7 @@ from cellwright.kernel.output.code_displays import CodeDisplays
 from cellwright.kernel.output.op_log import OpLog, OpReader
 from cellwright.kernel.output.saved_markdown import SavedTranscript
 from cellwright.kernel.output.saved_ops import saved_transcripts
-from cellwright.terminal.claude_code.output import ClaudeJsonView, ClaudeOutput, ClaudeStreamView
+from cellwright.terminal.claude_code.messages import ClaudeJsonView, ClaudeOutput, ClaudeStreamView
 from cellwright.terminal.views.live_view import LiveView
 from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, PlainView, View
 

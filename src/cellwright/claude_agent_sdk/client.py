@@ -369,7 +369,7 @@ class ClaudeSDKClient:
             return
         request, typed, can_use_tool = agents_request(agent, words)
         if (name := given.get("permission_prompt_tool_name")) is not None and name != "stdio":
-            from cellwright.terminal.claude_code.answering_tool import answers_of  # few programs have one
+            from cellwright.terminal.claude_code.messages import answers_of  # few programs have one
 
             can_use_tool = answers_of(name, conversation.features.mcp.call_for_text)
         projection = ClaudeMessages(

@@ -185,7 +185,7 @@ def _tell_program(error: CellwrightError, options: argparse.Namespace, streams: 
 
     claude = None
     if options.output_format in CLAUDE_FORMATS:
-        from cellwright.terminal.claude_code.output import ClaudeOutput
+        from cellwright.terminal.claude_code.messages import ClaudeOutput
 
         claude = ClaudeOutput(out=streams.stdout, facts=dict)
     end = RunEnd("error", "", {}, 0.0, 0.0, 0, 0, 0, error=error.to_json(), at=time.time())

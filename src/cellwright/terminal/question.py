@@ -6,9 +6,10 @@ All of what is asked is shown, honestly; then lines are read until there is an a
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,9 +30,6 @@ from cellwright.events import AnsweredBy, Preview
 from cellwright.terminal.interactive.keys import ESCAPE
 from cellwright.terminal.views.terminal_text import Style, style_of_diff_line
 from cellwright.text import visible, visible_line
-
-if TYPE_CHECKING:
-    from cellwright.terminal.views.choose_view import Card
 
 Write = Callable[[str, Style], None]
 Json = Mapping[str, Any]
@@ -63,6 +61,39 @@ class OfferedAnswer(Struct, frozen=True):
     words: str = ""
     marks: bool = False
     is_rule: bool = False
+
+
+class Card:
+    """The screen of a question: it counts the lines that are written there, so that they can be taken away again."""
+
+    def __init__(self, screen: TextIO) -> None:
+        self._screen = screen
+        self._lines: int | None = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._screen, name)
+
+    def write(self, text: str) -> int:
+        if self._lines is not None:
+            self._lines += text.count("\n")
+        return self._screen.write(text)
+
+    def lose_count(self) -> None:
+        """The user types there, or has an editor: it stays as it is."""
+        self._lines = None
+
+    def fits(self, more: int) -> bool:
+        """Return whether all of it is in view with `more` lines below it."""
+        return (self._lines or 0) + more < os.get_terminal_size(self._screen.fileno()).lines
+
+    def take_away(self, more: int) -> bool:
+        """Clear the screen from the first of its lines on; False if it cannot: `more` lines have been below it."""
+        if not self._lines or not self.fits(more):
+            return False
+        self._screen.write(f"\r\x1b[{self._lines}A\x1b[J")
+        self._screen.flush()
+        self._lines = 0
+        return True
 
 
 class Asker(Struct, frozen=True):

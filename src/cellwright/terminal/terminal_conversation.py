@@ -44,16 +44,15 @@ from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
 from cellwright.terminal.interactive.stop_requests import STOP_REQUESTS
 from cellwright.terminal.run import TerminalRun
 from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, line_writer, make_view
-from cellwright.terminal.views.look import Look, look_of
 from cellwright.terminal.views.plain_view import Unseen, View
-from cellwright.terminal.views.terminal_text import columns_of
+from cellwright.terminal.views.terminal_text import Look, columns_of, look_of
 from cellwright.tools.paths import home_path
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from cellwright.agent.recording.recorder import Recorder, TurnListener
     from cellwright.agent.recording.replay import Replay
-    from cellwright.terminal.claude_code.output import ClaudeOutput
+    from cellwright.terminal.claude_code.messages import ClaudeOutput
     from cellwright.terminal.question import Asker
 
 
@@ -168,8 +167,10 @@ class TerminalCommand:
 
     def run_messages(self) -> int:
         """Run each message of stdin, in their order, until it ends; gives the last one's exit code."""
-        from cellwright.terminal.claude_code.input import user_messages  # a stream of messages is rare
-        from cellwright.terminal.claude_code.output import write_message
+        from cellwright.terminal.claude_code.messages import (
+            user_messages,  # a stream of messages is rare
+            write_message,
+        )
 
         code: int = ExitCode.OK
         for message in user_messages(self.streams.stdin, self.streams.stdout):
@@ -194,7 +195,7 @@ class TerminalCommand:
         with run.signals():
             surface = replace(run.surface, belongs_to=plan.belongs_to)
             if (tool := self.options.permission_prompt_tool) is not None:
-                from cellwright.terminal.claude_code.answering_tool import answers_of  # few commands name one
+                from cellwright.terminal.claude_code.messages import answers_of  # few commands name one
 
                 surface = replace(surface, can_use_tool=answers_of(tool, self.conversation.features.mcp.call_for_text))
             try:
@@ -216,7 +217,7 @@ class TerminalCommand:
         streams = self.streams
         if not (reads_keys(streams.stdin) and streams.draws_on(streams.stdout)):
             return None
-        from cellwright.terminal.interactive.session_line import SessionLine  # prompt_toolkit takes a tenth of a second
+        from cellwright.terminal.interactive.prompt_line import SessionLine  # prompt_toolkit takes a tenth of a second
 
         self._keys = KeysAtWork(streams.stdin)
         line = SessionLine(
@@ -292,7 +293,7 @@ class TerminalCommand:
         return look_of(self.conversation.in_force.settings, self.streams.environ, self._background)
 
     def _claude_output(self) -> ClaudeOutput:
-        from cellwright.terminal.claude_code.output import ClaudeOutput
+        from cellwright.terminal.claude_code.messages import ClaudeOutput
 
         return ClaudeOutput(
             out=self.streams.stdout,
@@ -353,7 +354,7 @@ class TerminalCommand:
                 text = json.dumps({name: page.markdown()})
             case _:
                 from cellwright.telemetry.claude_messages import page_result
-                from cellwright.terminal.claude_code.output import write_message
+                from cellwright.terminal.claude_code.messages import write_message
 
                 write_message(page_result(page.plain(), self._session.id), self.streams.stdout)
                 return ExitCode.OK

@@ -17,6 +17,7 @@ from lab_tab import DARK, LIGHT
 
 from cellwright.testing import MessagesServer, say, think, turn, use
 from eventual import eventually
+from processes.marked_processes import wait_until_gone
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -66,6 +67,8 @@ def lab_with_terminal(model: MessagesServer, tmp_path: Path) -> Iterator[Lab]:
             del content["disabledExtensions"]["@jupyterlab/terminal-extension"]
             config.write_text(json.dumps(content))
             yield lab
+        # what ran in a terminal hears that it is gone, and ends by itself: until then it writes into this home
+        wait_until_gone(f"HOME={home}")
 
 
 class ShownTerminal:

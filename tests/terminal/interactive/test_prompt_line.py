@@ -24,7 +24,7 @@ from cellwright.terminal.interactive.picker import PickerRow, pick
 from cellwright.terminal.interactive.prompt_line import Suggestion, _Words
 from cellwright.terminal.question import OfferedAnswer
 from cellwright.terminal.views.themes import theme_named
-from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
+from cellwright.testing import Gate, MessagesServer, fault, hold, say, think, turn, use
 from eventual import eventually
 from row_tables import for_each_row
 
@@ -360,3 +360,67 @@ def test_a_keyboard_is_given_back_as_it_was() -> None:
         keys.pause()
         assert termios.tcgetattr(slave) == before
     os.close(master)
+
+
+def test_a_session_that_goes_on_shows_its_last_turn(messages_server: Server, command_for: For) -> None:
+    server = messages_server([say("One."), say("Two of **them**.")])
+    command = command_for(server)
+    command.run("--quiet", "first")
+    command.run("--continue", "--quiet", "second")
+    shown = SEQUENCES.sub("", session(command, "--continue").before)
+    assert re.search(r"1 earlier prompt of this session\s+> second\s+Two of them\.", shown)
+    assert "One." not in shown
+
+
+def test_what_ends_a_run_stands_above_its_last_line(messages_server: Server, command_for: For) -> None:
+    server = messages_server(
+        [turn(say("Half of it."), fault("error_event", error_type="invalid_request_error", after=5))]
+    )
+    terminal = session(command_for(server))
+    terminal.send("go\r")
+    terminal.expect("Failed · ")
+    assert "✗ API_REQUEST_INVALID: " in SEQUENCES.sub("", terminal.before)
+    assert "API_REQUEST_INVALID" not in leave(terminal)
+
+
+def test_a_session_without_a_key_asks_for_one_until_it_is_taken(
+    messages_server: Server, command_for: For, own_place: Any
+) -> None:
+    server = messages_server([say("Hello.")])
+    command = command_for(server)
+    terminal = command.terminal(**WITHOUT_CURSOR, ANTHROPIC_API_KEY="")
+    for key in ("sk-wrong", server.api_key):
+        terminal.expect(r"\(hidden\): ")
+        terminal.sendline(key)
+    terminal.expect("Key saved in ")
+    terminal.wait_for_prompt()
+    terminal.send("hi\r")
+    terminal.expect(r"Hello\.")
+    leave(terminal)
+
+
+def test_a_session_without_a_key_ends_if_none_is_entered(messages_server: Server, command_for: For) -> None:
+    terminal = command_for(messages_server([])).terminal(ANTHROPIC_API_KEY="")
+    terminal.expect(r"\(hidden\): ")
+    terminal.sendline("")
+    terminal.expect("No key was entered")
+    terminal.expect(pexpect.EOF)
+    terminal.wait()
+    assert terminal.exitstatus == 3
+
+
+def test_a_card_that_is_higher_than_the_window_names_its_subject_again(
+    messages_server: Server, command_for: For
+) -> None:
+    write = use("Write", file_path="gauges.py", content="level = 1\n" * 50)
+    terminal = session(command_for(messages_server([write, say("Done.")])))
+    terminal.send("go\r")
+    terminal.expect("Escape denies")
+    shown = SEQUENCES.sub("", terminal.before)
+    assert shown.count("Create gauges.py (+50 −0)") == 2
+    terminal.send("1")
+    terminal.expect("Done · ")
+    ended = SEQUENCES.sub("", terminal.before).rpartition("✓ ")[2]
+    assert re.match(r"\w+ gauges\.py\s+", ended)
+    assert "level = 1" not in ended, "the card is still there"
+    leave(terminal)

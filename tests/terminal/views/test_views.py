@@ -58,11 +58,10 @@ from cellwright.terminal.stderr_log import Redacting
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.diff_view import DiffView, drawn_preview
 from cellwright.terminal.views.live_view import LiveView, MarkdownBlocks, styled_writer
-from cellwright.terminal.views.look import Look, look_of
 from cellwright.terminal.views.markdown_view import drawn_markdown
 from cellwright.terminal.views.page_view import draw_fresh_page, draw_page
 from cellwright.terminal.views.plain_view import PlainView
-from cellwright.terminal.views.terminal_text import harmless
+from cellwright.terminal.views.terminal_text import Look, harmless, look_of
 from cellwright.terminal.views.themes import theme_named
 from row_tables import for_each_row
 
@@ -579,9 +578,9 @@ Claude asks: Edit tides.py
 Edits tides.py.
   1 1   def high_tide(levels):
   2   −     return min(levels)  # metres above the lowest low water that was
-        ever seen in this harbour
+            ever seen in this harbour
     2 +     return max(levels)  # metres above the lowest low water that was
-        ever seen in this harbour
+            ever seen in this harbour
 
 ❯ 1  Allow once
   2  Allow edits of tides.py, this session

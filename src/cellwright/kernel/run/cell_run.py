@@ -39,7 +39,7 @@ from cellwright.kernel.run.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts, n
 from cellwright.kernel.run.kernel_requests import loses_output
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, QuestionMirror, Questions
 from cellwright.kernel.widgets.bundle import why_no_widget
-from cellwright.terminal.views.look import Look, look_of
+from cellwright.terminal.views.terminal_text import Look, look_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

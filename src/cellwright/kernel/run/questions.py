@@ -29,7 +29,7 @@ from cellwright.conversation.user_answers import allowed, answered, denied, unan
 from cellwright.events import AnsweredBy
 from cellwright.kernel.output.protocol import AnswerMessage
 from cellwright.kernel.run.interrupts import LOOK_SECONDS, EndableWait
-from cellwright.terminal.views.look import DEFAULT_LOOK, Look
+from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look
 from cellwright.text import visible_line
 
 SubmitAnswer = Callable[[AnswerMessage, AnsweredBy], None]

@@ -96,7 +96,7 @@ def _model(project: Path) -> Iterator[Mapping[str, str]]:
 
 
 def _run_here(project: Path, environ: Mapping[str, str]) -> int:
-    from cellwright.terminal.views.look import fitting_theme
+    from cellwright.terminal.views.terminal_text import fitting_theme
     from cellwright.terminal.views.themes import theme_named
 
     theme = theme_named(fitting_theme(os.environ))

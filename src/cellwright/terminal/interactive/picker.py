@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,9 @@ def _lines(title: str, head: PickerRow | None, shown: _Shown, dim: str, columns:
         lines += [(style, f"{mark} {row.label:<{width}}"), (dim, f"  {_cut(row.about, room)}\n")]
     if not fitting:
         lines.append(("", "  nothing fits\n"))
+    elif len(about := fitting[shown.selected].about) > room:
+        said = textwrap.wrap(" ".join(about.split()), columns - 2)
+        lines += [(dim, f"  {line}\n") for line in said]
     rest = f"{len(fitting)} in all · " if len(fitting) > MAX_ROWS else ""
     return [*lines, (dim, f"{rest}{HELP}")]
 

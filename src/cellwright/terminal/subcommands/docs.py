@@ -142,8 +142,8 @@ def _print_page(text: str) -> None:
     if not sys.stdout.isatty():
         print(text)
         return
-    from cellwright.terminal.views.look import fitting_theme
     from cellwright.terminal.views.markdown_view import drawn_markdown  # rich: for a terminal alone
+    from cellwright.terminal.views.terminal_text import fitting_theme
     from cellwright.terminal.views.themes import theme_named
 
     theme = theme_named(fitting_theme(os.environ))

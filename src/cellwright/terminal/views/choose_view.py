@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.terminal.interactive.keys import reads_keys
-from cellwright.terminal.views.look import DEFAULT_LOOK, Look
 from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
-from cellwright.terminal.views.terminal_text import Style, can_ask, columns_of, draws
+from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look, Style, can_ask, columns_of, draws
 from cellwright.text import visible
 
 if TYPE_CHECKING:
     from cellwright.events import Preview
-    from cellwright.terminal.claude_code.output import ClaudeOutput
-    from cellwright.terminal.question import Asker, OfferedAnswer, Write
+    from cellwright.terminal.claude_code.messages import ClaudeOutput
+    from cellwright.terminal.question import Asker, Card, OfferedAnswer, Write
 
 
 class Streams(Struct, frozen=True, kw_only=True):
@@ -50,7 +48,7 @@ def make_view(
     With `details` a terminal shows results of calls and thinking whole; `in_session`: keys are read while Claude works.
     """
     if claude is not None:
-        from cellwright.terminal.claude_code.output import ClaudeJsonView, ClaudeStreamView  # other formats are usual
+        from cellwright.terminal.claude_code.messages import ClaudeJsonView, ClaudeStreamView  # other formats are usual
 
         if output_format == "stream-json":
             return ClaudeStreamView(claude())
@@ -66,39 +64,6 @@ def make_view(
     from cellwright.terminal.views.live_view import live_view  # rich: imported while the first request is on its way
 
     return live_view(streams.stdout, look, details=details, in_session=in_session)
-
-
-class Card:
-    """The screen of a question: it counts the lines that are written there, so that they can be taken away again."""
-
-    def __init__(self, screen: TextIO) -> None:
-        self._screen = screen
-        self._lines: int | None = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._screen, name)
-
-    def write(self, text: str) -> int:
-        if self._lines is not None:
-            self._lines += text.count("\n")
-        return self._screen.write(text)
-
-    def lose_count(self) -> None:
-        """The user types there, or has an editor: it stays as it is."""
-        self._lines = None
-
-    def fits(self, more: int) -> bool:
-        """Return whether all of it is in view with `more` lines below it."""
-        return (self._lines or 0) + more < os.get_terminal_size(self._screen.fileno()).lines
-
-    def take_away(self, more: int) -> bool:
-        """Clear the screen from the first of its lines on; False if it cannot: `more` lines have been below it."""
-        if not self._lines or not self.fits(more):
-            return False
-        self._screen.write(f"\r\x1b[{self._lines}A\x1b[J")
-        self._screen.flush()
-        self._lines = 0
-        return True
 
 
 def asker_maker(
@@ -121,7 +86,7 @@ def asker_maker(
 
 def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look: Look) -> Asker:
     from cellwright.terminal.interactive.interact import Keyboard  # most runs ask nothing
-    from cellwright.terminal.question import Asker
+    from cellwright.terminal.question import Asker, Card
 
     card = Card(screen)
     write = line_writer(streams, screen, look, card)

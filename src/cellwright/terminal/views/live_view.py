@@ -50,9 +50,8 @@ from cellwright.telemetry.run_state import CallItem, RunState
 from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.diff_view import DiffView
-from cellwright.terminal.views.look import DEFAULT_LOOK, Look
 from cellwright.terminal.views.markdown_view import drawn_markdown
-from cellwright.terminal.views.terminal_text import Style, harmless
+from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look, Style, harmless
 from cellwright.terminal.views.themes import Hanging, Theme, theme_named
 from cellwright.text import lazy_pattern, visible_line
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from cellwright.commands.command import BAR, CommandPage, Section
 from cellwright.sessions.export import AnswerText, Exchange
 from cellwright.terminal.views.live_view import MarkdownBlock
-from cellwright.terminal.views.look import DEFAULT_LOOK, Look
+from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look
 from cellwright.terminal.views.themes import Hanging, Theme, theme_named
 from cellwright.text import counted, visible, visible_line
 

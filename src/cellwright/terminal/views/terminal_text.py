@@ -1,13 +1,19 @@
-"""Text on its way to a terminal: nothing in it may move the cursor, retitle the window or hide what was said."""
+"""Text for a terminal and its look: made harmless, whether it is drawn there, and the theme that is asked for."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping
-from typing import Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from msgspec import Struct
 
 from cellwright.text import lazy_pattern
+
+if TYPE_CHECKING:
+    from cellwright.config.settings.settings import Settings
+
 
 Style = Literal["", "title", "dim", "warning", "error", "good", "added", "removed", "hunk"]
 
@@ -17,6 +23,24 @@ NARROW = 50
 _SEQUENCE = lazy_pattern(r"\x1b(?:\[[0-9;:?<=>]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 _CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _OVERWRITTEN = lazy_pattern(r"[^\n]*\r(?=[^\r\n])")
+
+ThemeName = Literal["dark", "light", "dark-daltonized", "light-daltonized", "high-contrast", "ansi", "none"]
+
+_NAMES: Mapping[str, ThemeName] = {
+    "dark": "dark",
+    "light": "light",
+    "dark-daltonized": "dark-daltonized",
+    "light-daltonized": "light-daltonized",
+    "high-contrast": "high-contrast",
+    "ansi": "ansi",
+    "none": "none",
+    # Claude Code's names
+    "dark-ansi": "ansi",
+    "light-ansi": "ansi",
+}
+
+LIGHT_BACKGROUNDS = ("7", "15")
+"""Of the colours that COLORFGBG counts."""
 
 
 def harmless(text: str) -> str:
@@ -56,3 +80,29 @@ def can_ask(stdin: TextIO, *screens: TextIO) -> TextIO | None:
     if sys.stdin is None or not stdin.isatty():
         return None
     return next((screen for screen in screens if screen.isatty()), None)
+
+
+class Look(Struct, frozen=True):
+    """A theme, and whether lines are set close together."""
+
+    theme: ThemeName = "ansi"
+    compact: bool = False
+
+
+DEFAULT_LOOK = Look()
+
+
+def look_of(settings: Settings, environ: Mapping[str, str], background: str = "") -> Look:
+    """Return the look that the settings ask for; `background` is "dark" or "light" if the terminal has said so."""
+    name = _NAMES.get(settings.theme)
+    return Look(name if name is not None else fitting_theme(environ, background), settings.layout == "compact")
+
+
+def fitting_theme(environ: Mapping[str, str], background: str = "") -> ThemeName:
+    """Return the theme for the terminal's background; unless that is known, the terminal's own colours fit any."""
+    if background in ("dark", "light"):
+        return "dark" if background == "dark" else "light"
+    behind = environ.get("COLORFGBG", "").rpartition(";")[2]
+    if not behind.isdigit():
+        return "ansi"
+    return "light" if behind in LIGHT_BACKGROUNDS else "dark"

@@ -21,17 +21,13 @@ from rich.syntax import ANSISyntaxTheme, PygmentsSyntaxTheme, SyntaxTheme, Token
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 
-from cellwright.terminal.views.look import ThemeName
-from cellwright.terminal.views.terminal_text import Style
+from cellwright.terminal.views.terminal_text import Style, ThemeName
 from cellwright.text import lazy_pattern
 
 _PLAIN_CODE = ANSISyntaxTheme({})
 _CODE = lazy_pattern(r"(?<!`)`([^`\n]+)`(?!`)")
 
 _LABEL = lazy_pattern(r" +(?:\S+(?: \S+)* {2,})?")
-
-MIN_CONTRAST = 4.5
-"""Of text on its background, by WCAG 2.2 AA."""
 
 
 class Hanging:
@@ -116,7 +112,7 @@ def _readable(color: Color, ink: Color, grounds: tuple[Color, ...]) -> Color:
     systems = (ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT)
     for each in steps:
         drawn = ((each.downgrade(system), ground.downgrade(system)) for system in systems for ground in grounds)
-        if all(_contrast(*pair) >= MIN_CONTRAST for pair in drawn):
+        if all(_contrast(*pair) >= 4.5 for pair in drawn):  # WCAG 2.2 AA
             return each
     return ink
 
