@@ -52,10 +52,6 @@ export class SessionActions {
   }
 
   /** Goes on with a session of its own. */
-  async begin(): Promise<void> {
-    await this.switchSession("session_new", {}, this.deps.trans.__("A new session has begun"));
-  }
-
   rename(entry: SessionEntry): void {
     const { trans } = this.deps;
     this.host.form(entry, {

@@ -55,14 +55,15 @@ class SessionPicker implements Disposable {
     this.rows = element("div", { id: this.id, role: "listbox", tabindex: "0", class: "rows", "aria-label": trans.__("Sessions") });
     this.scroller = element("div", { class: "found" }, this.rows, this.over);
     this.retry = button(trans.__("Try again"), () => { void this.list.load(); }, { hidden: "" });
-    const fresh = button(trans.__("New session"), () => { void this.actions.begin(); }, { class: "main" });
+    const close = button("×", () => { deps.close(); }, { class: "close", "aria-label": trans.__("Close the list of sessions") });
     const hint = element("p", { class: "hint keys" }, trans.__("Enter resumes · F2 renames · Delete deletes · Shift+F10 for more"));
     host.append(
       element(
         "section",
         { class: "cw-sessions", "aria-label": trans.__("Sessions") },
         element("style", {}, css),
-        element("div", { class: "top" }, this.input, fresh),
+        element("div", { class: "top" }, element("h2", {}, trans.__("Sessions")), close),
+        this.input,
         this.notice,
         this.status,
         this.retry,

@@ -112,7 +112,7 @@ describe("what is listed", () => {
     const scene = await open();
     expect(find(scene.host, ".status").textContent).toBe("The sessions could not be listed: The catalog is locked.");
     failing = "";
-    find(scene.host, "button:not([hidden]):not(.main)").click();
+    find(scene.host, "button:not([hidden]):not(.close)").click();
     await settled();
     expect(titles(scene)).toHaveLength(3);
   });
@@ -375,11 +375,10 @@ describe("the menu", () => {
   });
 });
 
-it("begins a new session", async () => {
+it("has a title and a way back", async () => {
   const scene = await open();
-  find(scene.host, "button.main").click();
-  await settled();
-  expect(scene.chat.last("session_new")).toEqual({});
+  expect(find(scene.host, "h2").textContent).toBe("Sessions");
+  find(scene.host, ".top button.close").click();
   expect(scene.panel.closed).toBe(1);
 });
 

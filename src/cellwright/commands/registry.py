@@ -171,7 +171,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 _OWN_COMMAND = SlashCommand(user_command_page, "run a command of your own", "COMMAND")
 
 COMMANDS: dict[str, SlashCommand] = {
-    "help": SlashCommand(_help, "this list; with a name, what that command or skill does", "[NAME]"),
+    "help": SlashCommand(_help, "list the commands; with a name, what that command or skill does", "[NAME]"),
     **CHOOSING,
     "config": SlashCommand(config_page, "each setting with its value and where it comes from"),
     "memory": SlashCommand(memory_page, "the instructions Claude gets: CLAUDE.md, rules, and what they import"),

@@ -1,6 +1,6 @@
 /** One run in the panel: what the user said and where, and what came of it. */
 
-import { button, element, setText } from "../../transcript/dom";
+import { button, element, freshId, setText } from "../../transcript/dom";
 import type { BrowserMessage } from "../../transcript/protocol";
 import type { TranscriptStore } from "../../transcript/store";
 import { revealed } from "../../transcript/visible_text";
@@ -56,7 +56,7 @@ const WHOLE_PROMPT_CHARS = 20_000;
 export class RunView {
   readonly node: HTMLElement;
   private readonly host = element("div", { class: "answer" });
-  private readonly words = element("div", { class: "words", dir: "auto" });
+  private readonly words = element("div", { class: "words", dir: "auto", role: "heading", "aria-level": "3" });
   private readonly place: HTMLButtonElement;
   private readonly fold: HTMLButtonElement;
   private readonly waits = element("p", { class: "waits" });
@@ -85,6 +85,8 @@ export class RunView {
     this.branches = branchSwitch(trans, (session) => { deps.openBranch(session, this.shown.run.turn ?? 0); });
     this.tools.append(edit, this.retry);
     const said = element("div", { class: "said" }, this.place, this.branches.node, this.tools, this.words, this.fold);
+    // what stands beside the prompt's first line is read out after the prompt
+    said.setAttribute("aria-owns", [this.words, this.fold, this.place, this.branches.node, this.tools].map((part) => (part.id = freshId())).join(" "));
     this.host.style.minHeight = `${GUESSED_HEIGHT}px`;
     this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host, this.restarted);
     setText(this.restarted, trans.__("The kernel restarted; its variables are gone."));

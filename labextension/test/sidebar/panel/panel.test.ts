@@ -74,7 +74,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     runCell: vi.fn(() => false),
     leave: vi.fn(),
     run: vi.fn(() => Promise.resolve()),
-    shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false }],
+    shortcuts: () => [{ command: "cellwright:focus-composer", label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false }],
     tell: vi.fn(),
     forViews: { setSetting: vi.fn(), overview: () => { throw new Error("not here"); }, goToKernel: () => Promise.resolve() },
   };
