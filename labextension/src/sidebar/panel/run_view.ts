@@ -1,6 +1,6 @@
 /** One run in the panel: what the user said and where, and what came of it. */
 
-import { button, element, freshId, setText } from "../../transcript/dom";
+import { button, element, setText } from "../../transcript/dom";
 import type { BrowserMessage } from "../../transcript/protocol";
 import type { TranscriptStore } from "../../transcript/store";
 import { revealed } from "../../transcript/visible_text";
@@ -84,9 +84,7 @@ export class RunView {
     this.retry = button(trans.__("Retry"), () => { deps.retry(this.shown.run); }, { class: "plain retry", title: trans.__("Ask again in a new branch") });
     this.branches = branchSwitch(trans, (session) => { deps.openBranch(session, this.shown.run.turn ?? 0); });
     this.tools.append(edit, this.retry);
-    const said = element("div", { class: "said" }, this.place, this.branches.node, this.tools, this.words, this.fold);
-    // what stands beside the prompt's first line is read out after the prompt
-    said.setAttribute("aria-owns", [this.words, this.fold, this.place, this.branches.node, this.tools].map((part) => (part.id = freshId())).join(" "));
+    const said = element("div", { class: "said" }, this.place, this.branches.node, this.words, this.fold, this.tools);
     this.host.style.minHeight = `${GUESSED_HEIGHT}px`;
     this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host, this.restarted);
     setText(this.restarted, trans.__("The kernel restarted; its variables are gone."));
