@@ -22,8 +22,8 @@ export type PanelSettings = {
 /** Goes to what runs in a kernel of the server: its notebook, or the panel with its conversation. */
 export type GoToKernel = (row: KernelRow, where: "notebook" | "panel", run: OverviewRun | null) => Promise<void>;
 
-/** A command of JupyterLab, by its label, and the keys that run it; `inPanel`: only there. */
-export type Shortcut = { readonly label: string; readonly keys: string; readonly inPanel: boolean };
+/** A command of JupyterLab and the keys that run it; `inPanel`: only there. */
+export type Shortcut = { readonly command: string; readonly label: string; readonly keys: string; readonly inPanel: boolean };
 
 /** The panel as its parts see it, besides their element and the conversation. */
 export type PanelDeps = {

@@ -10,7 +10,7 @@ import type { AttachedFile } from "./attachments";
 import { Attachments, AttachmentBar, handleDrops, wordsOfRemarks } from "./attachments";
 import { beginsWith, commandName, fileMention, insertion, kernelPath, CompletionSource, triggerAt } from "./completions";
 import type { Composer, ComposerDeps } from "./composer_deps";
-import { handleKey, otherWay } from "./keys";
+import { handleKey, otherWay, watchTab } from "./keys";
 import { Palette } from "./palette";
 import { OptionsMenu } from "./options/options_menu";
 import { RunOptionFields } from "./options/run_options";
@@ -74,6 +74,7 @@ class PanelComposer {
   private readonly stopCell: () => void;
   private readonly stopMarks: () => void;
   private readonly typeAhead = new TypeAheadBuffer();
+  private readonly cameByTab: () => boolean;
   private way: "steer" | "queue" | null = null;
   private isSending = false;
   private isTight = false;
@@ -92,6 +93,7 @@ class PanelComposer {
     this.area = element("textarea", {
       rows: "1", class: "cellwright-prompt", autocomplete: "off", spellcheck: "true", "aria-label": trans.__("Prompt for Claude"),
     });
+    this.cameByTab = watchTab(this.area);
     this.palette = new Palette(this.area, trans, (item) => { this.take(item); });
     this.suggestions = new CompletionSource(chat, (found) => {
       const trigger = triggerAt(this.area.value, this.area.selectionStart);
@@ -177,7 +179,7 @@ class PanelComposer {
     setText(this.sendWords, sends);
     this.sendButton.title = `${sends} (${this.deps.settings().sendKey})`;
     this.stopButton.hidden = !isRunning;
-    this.area.placeholder = isRunning ? trans.__("Add a message…") : this.isTight ? trans.__("Ask Claude…") : trans.__("Ask Claude…  / commands, @ files");
+    this.area.placeholder = isRunning ? trans.__("Add a message…") : this.chat.needsKey ? trans.__("Add a key first") : this.isTight ? trans.__("Ask Claude…") : trans.__("Ask Claude…  / commands, @ files");
   }
 
   /** The composer has this width: the placeholder is as long as it can be read whole. */
@@ -207,7 +209,7 @@ class PanelComposer {
     const end = element("span", { class: "cellwright-end" }, this.runBar.ways, this.stopButton, this.sendButton);
     const bar = element("div", { class: "cellwright-bar" }, this.attachmentBar.node, this.menu.node, this.aside, end);
     const box = element("div", { class: "cellwright-box" }, this.attachmentBar.list, this.area, bar);
-    this.node.append(this.palette.node, this.waiting.node, this.problem, this.pickers.confirm, this.runBar.hint, box, this.menu.popover);
+    this.node.append(this.palette.node, this.waiting.node, this.problem, this.pickers.confirm, this.runBar.hint, box, this.menu.popover, this.pickers.status);
   }
 
   private listen(): void {
@@ -248,6 +250,7 @@ class PanelComposer {
       historyBefore: () => this.goTo(this.drafts.before(this.area.value), true),
       historyAfter: () => this.goTo(this.drafts.after(), false),
       nextMode: () => { this.pickers.nextMode(); },
+      cameByTab: this.cameByTab,
       escape: () => { this.escape(); },
       otherKey: () => { this.disarm(); },
     });

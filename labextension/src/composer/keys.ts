@@ -16,6 +16,8 @@ export type KeyContext = {
   historyBefore(): boolean;
   historyAfter(): boolean;
   nextMode(): void;
+  /** Tab brought the keyboard here, and nothing was pressed since. */
+  cameByTab(): boolean;
   escape(): void;
   /** Any key but Esc. */
   otherKey(): void;
@@ -41,7 +43,8 @@ function fieldKey(event: KeyboardEvent, keys: KeyContext): boolean {
     case "Enter":
       return enterKey(event, keys);
     case "Tab":
-      return event.shiftKey && did(() => { keys.nextMode(); });
+      // who walks back through the page goes on, and changes nothing on the way; a held key is one press
+      return event.shiftKey && !keys.cameByTab() && did(() => { if (!event.repeat) keys.nextMode(); });
     case "ArrowUp":
       return !hasModifier(event) && isAtFirstLine(keys.area) && keys.historyBefore();
     case "ArrowDown":
@@ -96,4 +99,22 @@ function did(work: () => void): true {
 /** The other of the two ways in which words can be said to a run. */
 export function otherWay(how: SteerHow): SteerHow {
   return how === "steer" ? "queue" : "steer";
+}
+
+/** Watches how the keyboard comes to `field`; gives whether Tab brought it, and no other key was pressed there since. */
+export function watchTab(field: HTMLElement): () => boolean {
+  let came = false;
+  let pressed = false;
+  field.addEventListener("keydown", ({ key, repeat }) => {
+    if (key !== "Tab") came &&= key === "Shift";
+    else if (!repeat) pressed = true;
+    else came ||= !pressed; // held since before it came here
+  });
+  field.addEventListener("keyup", ({ key }) => {
+    if (key !== "Tab") return;
+    came ||= !pressed;
+    pressed = false;
+  });
+  field.addEventListener("blur", () => { came = pressed = false; });
+  return () => came;
 }

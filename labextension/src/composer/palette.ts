@@ -9,7 +9,10 @@ import type { CompletionKind, CompletionList } from "./completions";
 import { fuzzyMatch } from "./fuzzy_match";
 import css from "./palette.css";
 
-const SIGNS: Record<string, string> = { command: "/", file: "@", folder: "▸", cell: "▦", agent: "◆", variable: "$", option: "−" };
+/** Before the names of one kind: their column is theirs alone. */
+const SIGNS: Record<string, string> = { file: "@", folder: "▸", cell: "▦", agent: "◆", option: "−" };
+/** Written with the name. */
+const PREFIXES: Record<string, string> = { command: "/", variable: "$" };
 
 let styled = false;
 
@@ -94,11 +97,12 @@ export class Palette {
   }
 
   private row(item: Completion, index: number, query: string): HTMLElement {
-    const known = Object.hasOwn(SIGNS, item.kind) ? item.kind : "file";
+    const prefixed = Object.hasOwn(PREFIXES, item.kind);
+    const known = prefixed || Object.hasOwn(SIGNS, item.kind) ? item.kind : "file";
     const row = element(
       "div",
       { id: `${this.list.id}-${index}`, role: "option", class: "cellwright-palette-row", "data-kind": known },
-      element("span", { class: "cellwright-palette-sign", "aria-hidden": "true" }, SIGNS[known] ?? ""),
+      ...(prefixed ? [] : [element("span", { class: "cellwright-palette-sign", "aria-hidden": "true" }, SIGNS[known] ?? "")]),
       element("span", { class: "cellwright-palette-label" }, element("bdi", { dir: "ltr" }, ...labelNodes(item, query))),
       element("span", { class: "cellwright-palette-about" }, visibleText(item.about)),
     );
@@ -119,11 +123,12 @@ export class Palette {
 }
 
 /** The label with the letters that were typed marked; what a command takes stands back. */
-function labelNodes({ kind, label }: Completion, query: string): Node[] {
-  if (kind !== "command") return markedNodes(label, query);
+function labelNodes({ kind, label }: Completion, query: string): (Node | string)[] {
+  const prefix = PREFIXES[kind] ?? "";
+  if (kind !== "command") return [prefix, ...markedNodes(label, query)];
   const name = label.slice(1).split(" ", 1)[0] ?? "";
   const hint = element("span", { class: "cellwright-palette-hint" }, visibleText(label.slice(1 + name.length)));
-  return [...markedNodes(name, query), hint];
+  return [prefix, ...markedNodes(name, query), hint];
 }
 
 function markedNodes(name: string, query: string): Node[] {

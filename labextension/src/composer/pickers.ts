@@ -19,7 +19,8 @@ export class Pickers {
   readonly confirm: HTMLElement;
   context: ContextChoice;
   private readonly selects: Record<ConversationSetting | "context", HTMLSelectElement>;
-  private readonly status: HTMLElement;
+  /** Says which mode a key has chosen; outside of what may be folded away, where nothing would be read out. */
+  readonly status: HTMLElement;
   /** Requested values that the kernel's state has not confirmed yet. */
   private pending: Partial<Record<ConversationSetting, string>> = {};
 
@@ -41,7 +42,7 @@ export class Pickers {
     this.confirm = this.bypassQuestion();
     const names: Record<ConversationSetting | "context", string> = { model: trans.__("Model"), mode: trans.__("Mode"), effort: trans.__("Effort"), context: trans.__("Context") };
     const labelled = Object.entries(this.selects).map(([setting, select]) => element("label", { class: "cellwright-picker" }, element("span", {}, names[setting as keyof typeof names]), select));
-    this.node = element("div", { class: "cellwright-pickers" }, ...labelled, this.status);
+    this.node = element("div", { class: "cellwright-pickers" }, ...labelled);
     this.fillContext();
   }
 

@@ -13,7 +13,15 @@ export type RuleRow = {
   readonly locked: string;
   readonly inactive: string;
 };
-export type SettingRow = { readonly key: string; readonly value: string; readonly from: string; readonly locked: string };
+export type SettingRow = {
+  readonly key: string;
+  readonly value: string;
+  /** Empty: no file sets it, and `value` is the default. */
+  readonly from: string;
+  readonly locked: string;
+  /** Empty: any text. */
+  readonly choices: readonly string[];
+};
 export type ServerRow = {
   readonly name: string;
   readonly scope: string;
@@ -25,6 +33,8 @@ export type ServerRow = {
   readonly tools: readonly string[];
   readonly enabled: boolean;
   readonly signs_in: boolean;
+  /** There is something to sign out of. */
+  readonly signed_in: boolean;
   /** What waits for approval, described line by line. */
   readonly pending: readonly string[];
   readonly locked: string;
@@ -72,7 +82,8 @@ export type Report = {
 export type Done = { readonly file: string; readonly link?: string; readonly report: Report };
 export type Why = { readonly behavior: "allow" | "ask" | "deny"; readonly reason: string; readonly rule: string; readonly from: string; readonly suggestions: readonly string[] };
 
-/** A path as people write it: below their home with `~`. */
-export function shownPath({ home }: Pick<Report, "home">, path: string): string {
+/** A path as people write it: from the folder where Claude works, or below their home with `~`. */
+export function shownPath({ cwd, home }: Pick<Report, "cwd" | "home">, path: string): string {
+  if (path.startsWith(`${cwd}/`)) return path.slice(cwd.length + 1);
   return home && path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path;
 }

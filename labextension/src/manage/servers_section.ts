@@ -48,7 +48,7 @@ function serverActs(screen: Screen, each: ServerRow): Act[] {
     } else add(trans.__("Switch on"), "switch", trans.__("Switch on %1 in this folder", name), () => { void screen.change("switch_server", { name, on: true }); });
     if (each.signs_in) {
       add(trans.__("Sign in…"), "sign in", trans.__("Sign in to %1", name), (at) => { openBelow(at, (close) => signInForm(screen, name, close)); });
-      add(trans.__("Sign out"), "sign out", trans.__("Sign out of %1", name), (at) => {
+      if (each.signed_in) add(trans.__("Sign out"), "sign out", trans.__("Sign out of %1", name), (at) => {
         confirmBelow(screen, at, trans.__("Sign out of %1 and delete its tokens?", name), "", trans.__("Sign out"), () => screen.change("sign_out", { name }));
       });
     }

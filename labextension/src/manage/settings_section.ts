@@ -6,6 +6,9 @@ import type { Field, Screen } from "./parts";
 import { choiceField, code, confirmBelow, form, list, openBelow, openers, row, section, textField } from "./parts";
 import type { SettingRow } from "./report";
 
+/** Longer values have a line of their own. */
+const SHORT_CHARS = 24;
+
 /** Those of this page, which need no kernel. */
 export function panelSection(screen: Pick<Screen, "trans" | "deps">): HTMLElement {
   const { trans, deps } = screen;
@@ -42,39 +45,55 @@ export function settingsSection(screen: Screen): HTMLElement[] {
     panelSection(screen),
     section(
       trans.__("Claude's settings here"),
-      openers({ label: trans.__("Set a setting…"), key: "setting add", make: (close) => settingForm(screen, textField(trans.__("Setting"), { required: "", list: "cw-manage-settings" }), "", close) }),
-      list(rows.map((each) => settingRow(screen, each)), trans.__("Nothing is set.")),
+      openers({ label: trans.__("Set another…"), key: "setting add", make: (close) => settingForm(screen, textField(trans.__("Setting"), { required: "", list: "cw-manage-settings" }), close) }),
+      list(rows.map((each) => settingRow(screen, each)), ""),
       names,
     ),
   ];
 }
 
+/** In words, those that are changed most. */
+function nameOf(key: string, { trans }: Screen): string | undefined {
+  return {
+    model: trans.__("Model"), "permissions.defaultMode": trans.__("Permission mode"), effortLevel: trans.__("Effort"),
+    outputStyle: trans.__("Output style"), "cellwright.theme": trans.__("Theme of the terminal"),
+  }[key];
+}
+
 function settingRow(screen: Screen, each: SettingRow): HTMLElement {
   const { trans } = screen;
+  const name = nameOf(each.key, screen);
+  const from = each.from ? trans.__("From %1", each.from) : trans.__("Default");
   return row(trans, {
     key: `setting ${each.key} ${each.value}`,
-    title: code(each.key),
-    lines: [code(each.value), trans.__("From %1", each.from)],
+    title: name ?? code(each.key),
+    badge: each.value.length <= SHORT_CHARS ? each.value : "",
+    lines: [...(each.value.length <= SHORT_CHARS ? [] : [code(each.value)]), name ? element("span", {}, code(each.key), ` · ${from}`) : from],
     locked: each.locked,
     acts: each.locked ? [] : [
       {
-        label: trans.__("Edit…"), key: "edit", about: trans.__("Edit %1", each.key),
-        run: (at) => { openBelow(at, (close) => settingForm(screen, each.key, each.value, close)); },
+        label: trans.__("Change…"), key: "edit", about: trans.__("Change %1", name ?? each.key),
+        run: (at) => { openBelow(at, (close) => settingForm(screen, each, close)); },
       },
-      {
+      ...(each.from === "" ? [] : [{
         label: trans.__("Unset"), key: "unset", about: trans.__("Unset %1", each.key),
-        run: (at) => { confirmBelow(screen, at, trans.__("Unset %1?", each.key), screen.report().files.user, trans.__("Unset"), () => screen.change("set_setting", { key: each.key, value: null })); },
-      },
+        run: (at: HTMLElement) => { confirmBelow(screen, at, trans.__("Unset %1?", each.key), screen.report().files.user, trans.__("Unset"), () => screen.change("set_setting", { key: each.key, value: null })); },
+      }]),
     ],
   });
 }
 
-function settingForm(screen: Screen, key: Field | string, value: string, close: () => void): HTMLElement {
+/** `of`: the setting that is changed, or the field that its name is written in. */
+function settingForm(screen: Screen, of: Field | SettingRow, close: () => void): HTMLElement {
   const { trans } = screen;
-  const text = textField(trans.__("Value: a text, or JSON"), { required: "" }, value);
+  const named = "input" in of ? of : null;
+  const given = "input" in of ? null : of;
+  const value = given?.choices.length
+    ? choiceField(trans.__("Value"), given.choices.map((each) => [each, each] as const), given.value)
+    : textField(trans.__("Value: a text, or JSON"), { required: "" }, given?.value);
   return form(screen, {
-    label: trans.__("Set a setting"), fields: typeof key === "string" ? [text] : [key, text], submit: trans.__("Save"), close,
+    label: trans.__("Set a setting"), fields: named ? [named, value] : [value], submit: trans.__("Save"), close,
     writes: () => screen.report().files.user,
-    send: async () => (await screen.change("set_setting", { key: typeof key === "string" ? key : key.input.value.trim(), value: text.input.value })) !== null,
+    send: async () => (await screen.change("set_setting", { key: given?.key ?? named?.input.value.trim() ?? "", value: value.input.value })) !== null,
   });
 }

@@ -317,7 +317,7 @@ export function openInstruction(cell: Cell, send: (instruction: string) => void,
   input.placeholder = "What should Claude change in this cell?";
   input.setAttribute("aria-label", input.placeholder);
   const hint = document.createElement("span");
-  hint.textContent = "Enter to send · Esc to close";
+  host.title = hint.textContent = "Enter to send · Esc to close";
   host.append(claudeIcon.element({ tag: "span", width: "16px" }), input, hint);
   const stopKeeping = guardFocus(host);
   const remove = (): void => {

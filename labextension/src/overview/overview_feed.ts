@@ -1,5 +1,7 @@
 /** What runs, waits and asks in every kernel of the server, as this page knows it. It draws nothing. */
 
+import type { Trans } from "../translation";
+
 /** The Jupyter event that says that something has changed. */
 export const OVERVIEW_EVENT = "urn:cellwright:events:overview:v1";
 /** The server watches its kernels for longer than this after a page has asked. */
@@ -134,4 +136,12 @@ export function inOrder(rows: readonly KernelRow[]): KernelRow[] {
 export function nameOf({ path, type, session_name: name, name: spec }: KernelRow): string {
   if (path && type === "notebook") return path.slice(path.lastIndexOf("/") + 1);
   return name || path || spec;
+}
+
+/** How many questions wait in these kernels, or how many of them work; empty for none. */
+export function elsewhereText(rows: readonly KernelRow[], trans: Trans): string {
+  const asking = rows.reduce((sum, { overview }) => sum + (overview?.questions.length ?? 0), 0);
+  if (asking) return asking === 1 ? trans.__("1 question elsewhere") : trans.__("%1 questions elsewhere", asking);
+  const working = rows.filter(({ overview }) => overview?.runs.length).length;
+  return working ? trans.__("%1 at work elsewhere", working) : "";
 }

@@ -55,8 +55,8 @@ class SessionPicker implements Disposable {
     this.rows = element("div", { id: this.id, role: "listbox", tabindex: "0", class: "rows", "aria-label": trans.__("Sessions") });
     this.scroller = element("div", { class: "found" }, this.rows, this.over);
     this.retry = button(trans.__("Try again"), () => { void this.list.load(); }, { hidden: "" });
-    const close = button("×", () => { deps.close(); }, { class: "close", "aria-label": trans.__("Close the sessions") });
-    const hint = element("p", { class: "hint keys" }, trans.__("Enter resumes · F2 renames · Shift+F10 for more"));
+    const close = button("×", () => { deps.close(); }, { class: "close", "aria-label": trans.__("Close the list of sessions") });
+    const hint = element("p", { class: "hint keys" }, trans.__("Enter resumes · F2 renames · Delete deletes · Shift+F10 for more"));
     host.append(
       element(
         "section",

@@ -6,10 +6,10 @@ const DEFAULT_PX = 400;
 const KEY = "cellwright:panel-width";
 /** Less than this apart is the same width. */
 const TOLERANCE_PX = 8;
-/** Neither the panel nor the documents are made narrower for the other. */
-const LEAST_PX = 240;
-/** The notebook keeps so much of the window. */
+/** The notebook keeps the rest of the window; in a small one, beside a file browser, as much as the panel. */
 const MAX_SHARE = 0.45;
+/** Nothing is readable in less. */
+const MIN_PX = 240;
 /** How far from the window's right edge toasts stay, in the style of the body. */
 const TOASTS_RIGHT = "--cellwright-toasts-right";
 /** A toast and its margins: so much of a narrow window stays beside the panel, or it lies over its edge. */
@@ -17,7 +17,7 @@ const TOAST_PX = 350;
 
 type SplitPanel = Widget & Pick<LuminoSplitPanel, "relativeSizes" | "setRelativeSizes" | "handleMoved">;
 
-/** Gives the panel its width when it comes into sight in this page for the first time and when the window grows, and keeps what its user makes of it. */
+/** Gives the panel its width when it comes into sight in this page for the first time and when the window becomes another, and keeps what its user makes of it. */
 export class PanelWidth {
   private isSet = false;
   private observer: ResizeObserver | null = null;
@@ -29,36 +29,24 @@ export class PanelWidth {
     this.isSet = true;
     // after JupyterLab has laid out what it shows
     requestAnimationFrame(() => {
-      this.widen();
+      this.fit();
       this.remember();
     });
   }
 
-  private widen(): void {
-    const split = splitOf(this.widget);
-    const wanted = Number(this.memory.getItem(KEY)) || DEFAULT_PX;
-    const { clientWidth } = this.widget.node;
-    if (!split || clientWidth === 0 || clientWidth >= wanted - TOLERANCE_PX) return;
-    const sizes = split.relativeSizes();
-    const own = sizes.at(-1) ?? 0;
-    const share = Math.min(wanted / split.node.clientWidth, MAX_SHARE);
-    // the largest of the others, the documents, gives what is lacking
-    const largest = sizes.indexOf(Math.max(...sizes.slice(0, -1)));
-    const given = sizes[largest] ?? 0;
-    if (share <= own || given <= share - own) return;
-    split.setRelativeSizes(sizes.map((size, at) => (at === sizes.length - 1 ? share : at === largest ? given - (share - own) : size)));
-  }
-
-  /** In a window that has become small the documents have half of what both had, unless that would be too little for the panel. */
-  private leaveRoom(): void {
+  private fit(): void {
     const split = splitOf(this.widget);
     if (!split || this.widget.node.clientWidth === 0) return;
+    const room = split.node.clientWidth;
     const sizes = split.relativeSizes();
-    const [documents = 0, own = 0] = sizes.slice(-2);
-    const least = LEAST_PX / split.node.clientWidth;
-    if (documents >= least || own <= least) return;
-    const share = Math.max((documents + own) / 2, least);
-    split.setRelativeSizes([...sizes.slice(0, -2), documents + own - share, share]);
+    const at = sizes.length - 1;
+    const own = sizes[at] ?? 0;
+    // the documents, between the file browser and the panel, give what is lacking and get what is left
+    const both = own + (sizes[at - 1] ?? 0);
+    const wanted = Number(this.memory.getItem(KEY)) || DEFAULT_PX;
+    const share = Math.min(wanted / room, MAX_SHARE, Math.max(both / 2, both - DEFAULT_PX / room, MIN_PX / room));
+    if (share >= both || Math.abs(share - own) * room < TOLERANCE_PX) return;
+    split.setRelativeSizes(sizes.map((size, each) => (each === at ? share : each === at - 1 ? both - share : size)));
   }
 
   private remember(): void {
@@ -68,9 +56,8 @@ export class PanelWidth {
     this.observer = new ResizeObserver(() => {
       keepToastsBeside(this.widget.node);
       const now = split?.node.clientWidth ?? 0;
-      // a window that was small leaves the panel narrow
-      if (now > room) requestAnimationFrame(() => { this.widen(); });
-      else if (now < room) requestAnimationFrame(() => { this.leaveRoom(); });
+      // a window that was small leaves the panel narrow, and one that becomes small takes all from the documents
+      if (now !== room) requestAnimationFrame(() => { this.fit(); });
       room = now;
     });
     this.observer.observe(this.widget.node);

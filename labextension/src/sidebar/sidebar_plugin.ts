@@ -20,7 +20,6 @@ import { askedAtCells, visiblePanel } from "../notebook/cell_asks/visible_panel"
 import { notebookLinks } from "../notebook/notebook_links";
 import { askingWays } from "../notebook/outputs/asking";
 import { overviewNotices } from "../overview/overview_notices";
-import { addOverviewStatus } from "../overview/overview_status";
 import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
 import { transOf } from "../translation";
@@ -120,16 +119,16 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     // JupyterLab ranks Notebook 0, Console 20 and Other 100; an older one does not know the property, and puts it last
     const item = { command: COMMANDS.focus, category: trans.__("Claude"), rank: 0, categoryRank: 10 };
     launcher?.add(item);
-    addStatusItem(statusBar, store, trans, {
+    const status = addStatusItem(statusBar, store, trans, {
       open: () => { void run(COMMANDS.focus); },
       showRun: (id) => { void sidebar.open().then((panel) => { panel.show(id); }); },
       showAnswer: (node) => { showAnswer(shell, tracker, node); },
+      overview: () => { void run(COMMANDS.overview); },
     });
     visiblePanel.of = (kernelId) => {
       const isThere = widget.isVisible && store.connection === "connected" && store.kernelInfo?.kernelId === kernelId;
       return isThere ? { chat: store, follow: () => { void widget.ready.then((panel) => { panel.toEnd(); }); } } : null;
     };
-    const status = addOverviewStatus(statusBar, trans, () => { void run(COMMANDS.overview); });
     const isLookedAt = (): boolean => !document.hidden && document.hasFocus();
     const isAtCell = (kernel: string, run: string): boolean => askedAtCells.has(`${kernel} ${run}`) && sidebar.showsNotebook(kernel);
     const notices = overviewNotices(sidebar.overview, {
@@ -176,14 +175,12 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
   },
 };
 
-/** The keys of our commands as the user has set them, that which focuses the composer first. */
+/** The keys of our commands as the user has set them. */
 function shortcutsOf(commands: CommandRegistry): Shortcut[] {
-  const ours = commands.keyBindings.filter(({ command }) => command.startsWith("cellwright:") && commands.hasCommand(command));
-  const first = (command: string): number => (command === COMMANDS.focus ? 0 : 1);
-  return [...ours]
-    .sort((a, b) => first(a.command) - first(b.command))
+  return commands.keyBindings
+    .filter(({ command }) => command.startsWith("cellwright:") && commands.hasCommand(command))
     .map(({ command, keys, selector }) => ({
-      label: commands.label(command), keys: keys.map((key) => key.replaceAll(" ", "+")).join(" "), inPanel: selector.includes(".cellwright-panel"),
+      command, label: commands.label(command), keys: keys.map((key) => key.replaceAll(" ", "+")).join(" "), inPanel: selector.includes(".cellwright-panel"),
     }));
 }
 

@@ -1,10 +1,12 @@
-/** The status bar's item: what Claude does, in which cell, with Stop while it works; a click goes there. */
+/** The status bar's item: what Claude does, in which cell, with Stop while it works, and what asks or works in other kernels; a click goes there. */
 
 import type { IStatusBar } from "@jupyterlab/statusbar";
 import { Widget } from "@lumino/widgets";
 
 import type { LiveAnswer } from "../notebook/answers/live_answers";
 import { liveAnswers, onLiveAnswers } from "../notebook/answers/live_answers";
+import { elsewhereText } from "../overview/overview_feed";
+import type { KernelRow } from "../overview/overview_feed";
 import { addPageStyle } from "../page";
 import { button, setText } from "../transcript/dom";
 import type { Trans } from "../translation";
@@ -20,11 +22,16 @@ export type StatusActions = {
   showRun(run: string): void;
   /** Brings a cell's answer into sight, with the keyboard on what it asks. */
   showAnswer(node: HTMLElement): void;
+  /** Shows the sessions of all kernels. */
+  overview(): void;
 };
 
-/** Adds the item where there is a status bar; it is empty until there is a conversation, or a first run in a cell. */
-export function addStatusItem(statusBar: IStatusBar | null, store: ChatStore, trans: Trans, actions: StatusActions): void {
-  if (!statusBar) return;
+/**
+ * Adds the item where there is a status bar; it is empty until there is a conversation, or a first run in a cell. Gives what
+ * to call with the other kernels' rows after each change.
+ */
+export function addStatusItem(statusBar: IStatusBar | null, store: ChatStore, trans: Trans, actions: StatusActions): (elsewhere: readonly KernelRow[]) => void {
+  if (!statusBar) return () => undefined;
   addPageStyle(css);
   let hasRun = false;
   const look = (): StatusLine => statusOf(store, liveAnswers(), trans, hasRun);
@@ -39,9 +46,10 @@ export function addStatusItem(statusBar: IStatusBar | null, store: ChatStore, tr
     if (answer) answer.transcript.stop();
     else if (run) store.send({ type: "stop", run });
   }, { class: "cellwright-status cellwright-status-stop" });
+  const elsewhere = button("", actions.overview, { class: "cellwright-status cellwright-elsewhere", title: trans.__("Claude: show all sessions"), hidden: "" });
   const item = new Widget();
   item.addClass("cellwright-status-item");
-  item.node.append(go, stop);
+  item.node.append(go, stop, elsewhere);
   const draw = (): void => {
     const line = look();
     hasRun ||= line.answer !== null;
@@ -49,7 +57,8 @@ export function addStatusItem(statusBar: IStatusBar | null, store: ChatStore, tr
     go.title = line.title;
     stop.title = line.stopTitle;
     for (const each of [go, stop]) each.dataset.state = line.state;
-    go.hidden = line.state === "off";
+    // a question in another kernel is not beside the word that nothing goes on
+    go.hidden = line.state === "off" || (line.state === "idle" && !elsewhere.hidden);
     const leaves = line.state !== "working";
     // a button that goes drops the keyboard
     if (leaves && document.activeElement === stop) go.focus();
@@ -59,9 +68,16 @@ export function addStatusItem(statusBar: IStatusBar | null, store: ChatStore, tr
   onLiveAnswers(draw);
   draw();
   statusBar.registerStatusItem("cellwright:status", { item, align: "right", rank: 40, isActive: () => true });
+  return (rows) => {
+    const text = elsewhereText(rows, trans);
+    setText(elsewhere, text);
+    elsewhere.hidden = !text;
+    elsewhere.dataset.state = rows.some(({ overview }) => overview?.questions.length) ? "asking" : "working";
+    draw();
+  };
 }
 
-// The line in the status bar: whether Claude works or needs the user; the panel says what the session has cost.
+// The line in the status bar: whether Claude works, or needs the user.
 
 export type StatusLine = {
   readonly state: "off" | "idle" | "working" | "asking";
@@ -88,11 +104,12 @@ export function statusOf(chat: Chat, answers: readonly LiveAnswer[], trans: Tran
 
 /** The line of the panel's conversation. */
 function conversationLine(chat: Chat, state: ChatState | null, trans: Trans, hasRun: boolean): Pick<StatusLine, "state" | "text"> & Partial<StatusLine> {
-  if (!state) return hasRun ? { state: "idle", text: trans.__("Claude: idle") } : { state: "off", text: "" };
+  const idle = { state: "idle", text: trans.__("Claude: idle") } as const;
+  if (chat.needsKey) return { ...idle, text: trans.__("Claude needs a key"), title: trans.__("Enter a key") };
+  if (!state) return hasRun ? idle : { state: "off", text: "" };
   const { current: run, asking } = state;
   if (run !== null || asking.length > 0) return { ...busyLine(asking.length > 0, placeOf(chat, run, trans), trans), run };
-  if (state.scripted) return { state: "idle", text: trans.__("Scripted model") };
-  return { state: "idle", text: trans.__("Claude: idle") };
+  return state.scripted ? { ...idle, text: trans.__("Scripted model") } : idle;
 }
 
 function busyLine(asks: boolean, cell: string, trans: Trans): Pick<StatusLine, "state" | "text" | "title"> {

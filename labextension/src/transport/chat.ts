@@ -37,6 +37,8 @@ export type Chat = {
   /** True while the conversation from before a restart of the kernel is brought back; then why it could not be, if it could not. */
   readonly isRestoring: boolean;
   readonly notRestored: string;
+  /** Nothing gives a key, and the panel's card says so. */
+  readonly needsKey: boolean;
   /** In the order in which they were asked for. */
   readonly runs: readonly RunTranscript[];
   /** Calls `listener` after each change of what is above; a run's text tells its own store's listeners. Gives how to stop that. */

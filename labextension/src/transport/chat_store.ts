@@ -29,6 +29,7 @@ export class ChatStore implements Chat {
   version = "";
   isRestoring = false;
   notRestored = "";
+  needsKey = false;
   private link: ChatConnection | null = null;
   private conversation = new Conversation();
   private readonly conversations = new Map<string, Conversation>();

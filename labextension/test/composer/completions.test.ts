@@ -36,9 +36,9 @@ it("knows the commands before they are asked for, and filters them by itself", a
   await settled();
   expect(scene.chat.asked).toEqual([{ method: "complete", params: { kind: "command", text: "", notebook: "tides/notebook.ipynb" } }]);
   type(scene.area, "/");
-  expect(labels(scene.host)).toEqual(["help", "undo [N]", "permissions"]);
+  expect(labels(scene.host)).toEqual(["/help", "/undo [N]", "/permissions"]);
   type(scene.area, "pm");
-  expect(labels(scene.host)).toEqual(["permissions"]);
+  expect(labels(scene.host)).toEqual(["/permissions"]);
   expect([...scene.host.querySelectorAll(".cellwright-palette-label mark")].map((node) => node.textContent)).toEqual(["p", "m"]);
   expect(scene.chat.asked).toHaveLength(1);
 });
@@ -79,12 +79,12 @@ it("is gone through with the arrows, round its ends; the history is left alone",
   const scene = composerScene();
   await settled();
   type(scene.area, "/");
-  expect(chosen(scene.host)).toBe("help");
+  expect(chosen(scene.host)).toBe("/help");
   key(scene.area, "ArrowDown");
-  expect(chosen(scene.host)).toBe("undo [N]");
+  expect(chosen(scene.host)).toBe("/undo [N]");
   key(scene.area, "ArrowUp");
   key(scene.area, "ArrowUp");
-  expect(chosen(scene.host)).toBe("permissions");
+  expect(chosen(scene.host)).toBe("/permissions");
   expect(scene.area.value).toBe("/");
   find(scene.host, "[role=option]:nth-child(2)").click();
   expect(scene.area.value).toBe("/undo ");

@@ -29,7 +29,7 @@ export const STATE: ChatState = {
 };
 
 export const COMMANDS: Completion[] = [
-  { insert: "/help", label: "/help", about: "this list", kind: "command" },
+  { insert: "/help", label: "/help", about: "list the commands", kind: "command" },
   { insert: "/undo ", label: "/undo [N]", about: "take back what the last turns changed", kind: "command" },
   { insert: "/permissions", label: "/permissions", about: "the mode and the rules", kind: "command" },
 ];
@@ -43,6 +43,7 @@ export class Conversation implements Chat {
   waitsForCell = false;
   isRestoring = false;
   notRestored = "";
+  needsKey = false;
   runs: RunTranscript[] = [];
   readonly prompts: PromptParams[] = [];
   readonly sent: PanelMessage[] = [];

@@ -366,3 +366,30 @@ it("puts text in at the caret, on a line of its own where it has several", () =>
   scene.composer.insert("!");
   expect(scene.area.value).toBe("Look:\na\nb!");
 });
+
+it("lets Shift+Tab go back for who came by Tab, until another key is pressed, and says each mode that it chooses", () => {
+  const scene = composerScene();
+  const { area, host } = scene;
+  const modes = (): string[] => scene.chat.asked.filter(({ method }) => method === "set").map(({ params }) => String(params.mode));
+  const released = (name: string): void => { area.dispatchEvent(new KeyboardEvent("keyup", { key: name, bubbles: true })); };
+  const back = (more: KeyboardEventInit = {}): boolean => key(area, "Tab", { shiftKey: true, ...more });
+  // Tab was pressed elsewhere, and is let go here
+  released("Tab");
+  key(area, "Shift");
+  expect(back()).toBe(false);
+  area.dispatchEvent(new FocusEvent("blur"));
+  // held, it walks through
+  expect(back({ repeat: true })).toBe(false);
+  released("Tab");
+  expect(modes()).toEqual([]);
+  key(area, "a");
+  expect(back()).toBe(true);
+  // a key that is held here is one press
+  expect(back({ repeat: true })).toBe(true);
+  released("Tab");
+  expect(modes()).toEqual(["acceptEdits"]);
+  const said = find(host, ".cellwright-composer > [role=status].cellwright-unseen");
+  expect([said.textContent, said.closest("[hidden]")]).toEqual(["Mode: acceptEdits", null]);
+  expect(back()).toBe(true);
+  expect(modes()).toEqual(["acceptEdits", "plan"]);
+});

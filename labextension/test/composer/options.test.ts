@@ -72,15 +72,15 @@ it("lists first what was taken often or lately, among what begins with the word"
   for (const word of ["/perm", "/perm", "/und"]) await taken(word);
   write(scene.area, "/");
   await settled();
-  expect(labels(scene.host)).toEqual(["permissions", "undo [N]", "help"]);
+  expect(labels(scene.host)).toEqual(["/permissions", "/undo [N]", "/help"]);
   const again = composerScene({}, { memory, chat: new Conversation() });
   await settled();
   write(again.area, "/");
   await settled();
-  expect(labels(again.host)).toEqual(["permissions", "undo [N]", "help"]);
+  expect(labels(again.host)).toEqual(["/permissions", "/undo [N]", "/help"]);
   // use does not go before what fits better
   write(again.area, "/h");
   await settled();
-  expect(labels(again.host)[0]).toBe("help");
+  expect(labels(again.host)[0]).toBe("/help");
   expect(COMMANDS).toHaveLength(3);
 });

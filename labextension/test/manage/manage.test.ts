@@ -17,10 +17,10 @@ const REPORT: Report = {
     { rule: "Bash(pytest *)", behavior: "allow", meaning: "shell commands that match `pytest *`", from: "~/.claude/settings.json", file: "/home/ada/.claude/settings.json", scope: "user", locked: "", inactive: "" },
     { rule: "WebFetch", behavior: "deny", meaning: "every fetch of a page", from: "/etc/claude-code/managed-settings.json", file: "/etc/claude-code/managed-settings.json", scope: "managed", locked: "Set by your administrator.", inactive: "" },
   ],
-  settings: { rows: [{ key: "model", value: "sonnet", from: "~/.claude/settings.json", locked: "" }], known: ["model"] },
+  settings: { rows: [{ key: "model", value: "sonnet", from: "~/.claude/settings.json", locked: "", choices: [] }, { key: "permissions.defaultMode", value: "default", from: "", locked: "", choices: ["default", "plan"] }], known: ["model"] },
   servers: [
-    { name: "docs", scope: "user", from: "~/.claude.json", address: "https://docs.example/mcp", transport: "http", state: "connected", problem: "", tools: ["a", "b"], enabled: true, signs_in: true, pending: [], locked: "", entry: '{\n  "type": "http",\n  "url": "https://docs.example/mcp",\n  "headers": {"X-Key": "••••••"}\n}' },
-    { name: "theirs", scope: "project", from: "/home/ada/shop/.mcp.json", address: "npx theirs", transport: "stdio", state: "waits for your approval", problem: "", tools: [], enabled: false, signs_in: false, pending: ["runs: npx theirs"], locked: "", entry: null },
+    { name: "docs", scope: "user", from: "~/.claude.json", address: "https://docs.example/mcp", transport: "http", state: "connected", problem: "", tools: ["a", "b"], enabled: true, signs_in: true, signed_in: false, pending: [], locked: "", entry: '{\n  "type": "http",\n  "url": "https://docs.example/mcp",\n  "headers": {"X-Key": "••••••"}\n}' },
+    { name: "theirs", scope: "project", from: "/home/ada/shop/.mcp.json", address: "npx theirs", transport: "stdio", state: "waits for your approval", problem: "", tools: [], enabled: false, signs_in: false, signed_in: false, pending: ["runs: npx theirs"], locked: "", entry: null },
   ],
   server_files: { user: "/home/ada/.claude.json", local: "/home/ada/.claude.json", project: "/home/ada/shop/.mcp.json" },
   skills: [
@@ -81,7 +81,7 @@ describe("Manage", () => {
     button("Add a rule…").click();
     expect(host.querySelector(".writes")?.textContent).toBe("Writes ~/.claude/settings.json");
     fill(/^For whom/, "project");
-    expect(host.querySelector(".writes")?.textContent).toBe("Writes ~/shop/.claude/settings.json");
+    expect(host.querySelector(".writes")?.textContent).toBe("Writes .claude/settings.json");
     fill(/^Rule$/, "Bash(make *)");
     await submit();
     expect(chat.last("manage_change")).toEqual({ what: "add_rule", scope: "project", behavior: "allow", rule: "Bash(make *)" });
@@ -122,7 +122,9 @@ describe("Manage", () => {
     fill(/^JSON/, '{"mcpServers": {"new": {"url": "https://new.example"}}}');
     await submit();
     expect(chat.last("manage_change")).toMatchObject({ what: "put_server", name: "", scope: "local" });
-    expect(button("Switch on theirs in this folder")).toBeUndefined();
+    expect(button("Switch theirs on for this conversation")).toBeUndefined();
+    expect([button("Sign in to docs"), button("Sign out of docs")]).toEqual([expect.anything(), undefined]);
+    expect(host.textContent).toContain("From .mcp.json");
     button("Review the server theirs").click();
     expect(host.querySelector("form")?.textContent).toContain("runs: npx theirs");
     await submit();
@@ -140,6 +142,23 @@ describe("Manage", () => {
     await submit();
     expect(chat.last("manage_change")).toEqual({ what: "switch_definition", kind: "skill", name: "init", on: true, scope: "user" });
     expect(button("Edit init")).toBeUndefined();
+  });
+
+  it("lists the settings that are changed most, with what holds and where it is from, and the values to choose from", async () => {
+    const { host, chat, tab, button, submit } = await scene();
+    tab("Settings");
+    const texts = [...host.querySelectorAll(".item")].map((each) => each.textContent);
+    expect(texts[0]).toMatch(/^Modelsonnetmodel · From ~\/.claude\/settings.json/);
+    expect(texts[1]).toMatch(/^Permission modedefaultpermissions.defaultMode · Default/);
+    expect(button("Unset permissions.defaultMode")).toBeUndefined();
+    button("Change Permission mode").click();
+    const value = host.querySelector<HTMLSelectElement>("form select");
+    expect([...(value?.options ?? [])].map((each) => each.value)).toEqual(["default", "plan"]);
+    if (value) value.value = "plan";
+    expect(host.querySelector(".writes")?.textContent).toBe("Writes ~/.claude/settings.json");
+    await expectAccessible(host);
+    await submit();
+    expect(chat.last("manage_change")).toEqual({ what: "set_setting", key: "permissions.defaultMode", value: "plan" });
   });
 
   it("goes through its tabs by the arrows", async () => {

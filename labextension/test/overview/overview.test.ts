@@ -1,10 +1,9 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 
 import type { KernelRow, OverviewReport, OverviewRun } from "../../src/overview/overview_feed";
-import { OverviewFeed, RENEW_MS } from "../../src/overview/overview_feed";
+import { elsewhereText, OverviewFeed, RENEW_MS } from "../../src/overview/overview_feed";
 import type { OverviewNotices } from "../../src/overview/overview_notices";
 import { overviewNotices } from "../../src/overview/overview_notices";
-import { elsewhereText } from "../../src/overview/overview_status";
 import { mountOverview } from "../../src/overview/overview_view";
 import type { RunNotification } from "../../src/sidebar/notifications";
 import { transOf } from "../../src/translation";

@@ -375,9 +375,10 @@ describe("the menu", () => {
   });
 });
 
-it("closes by its button", async () => {
+it("has a title and a way back", async () => {
   const scene = await open();
-  find(scene.host, "button.close").click();
+  expect(find(scene.host, "h2").textContent).toBe("Sessions");
+  find(scene.host, ".top button.close").click();
   expect(scene.panel.closed).toBe(1);
 });
 

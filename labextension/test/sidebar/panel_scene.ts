@@ -36,6 +36,7 @@ export class OneChat implements Chat {
   waitsForCell = false;
   isRestoring = false;
   notRestored = "";
+  needsKey = false;
   state: ChatState | null = STATE;
   runs: Chat["runs"] = [];
   readonly asked: [method: string, params: JsonObject][] = [];
@@ -104,7 +105,10 @@ export class OnePanel {
   readonly deps: PanelDeps = {
     trans: { __: (text, ...args) => text.replace(/%(\d)/g, (_, number: string) => String(args[Number(number) - 1])) },
     settings: () => this.settings,
-    shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false }, { label: "Next Part of the Panel", keys: "F6", inPanel: true }],
+    shortcuts: () => [
+      { command: "cellwright:focus-composer", label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false },
+      { command: "cellwright:next-region", label: "Next Part of the Panel", keys: "F6", inPanel: true },
+    ],
     startKernel: () => { this.started++; },
     close: () => { this.closed++; },
     compose: (text) => void (this.composed = text),

@@ -64,7 +64,7 @@ describe("the status bar", () => {
   const answer = (progress: "working" | "asking", count: number | null = 7): LiveAnswer =>
     ({ transcript: standIn({}), node: document.createElement("div"), count, progress });
 
-  it("says who has to do what, and what it has cost", () => {
+  it("says who has to do what", () => {
     const chat = new OneChat();
     const textFor = (changes: Parameters<typeof stateOf>[0]): string => {
       chat.state = stateOf(changes);
@@ -75,6 +75,9 @@ describe("the status bar", () => {
     expect(textFor({ current: "r1", asking: ["q1"] })).toBe("Claude is waiting for you");
     chat.runs = [{ run: runOf("r1", { place: "[3]" }), transcript: new TranscriptStore() }];
     expect(textFor({ current: "r1" })).toBe("Claude is working · cell [3]");
+    chat.needsKey = true;
+    expect(textFor({})).toBe("Claude needs a key");
+    chat.needsKey = false;
     chat.connection = "connecting";
     expect(statusOf(chat, [], trans).state).toBe("off");
   });
@@ -93,7 +96,8 @@ describe("the status bar", () => {
     let item: Widget | undefined;
     const bar = { registerStatusItem: (_: string, { item: made }: { item: Widget }) => { item = made; } };
     const shown: HTMLElement[] = [];
-    addStatusItem(standIn(bar), standIn(chat), trans, { open: vi.fn(), showRun: vi.fn(), showAnswer: (node) => void shown.push(node) });
+    const overview = vi.fn();
+    const elsewhere = addStatusItem(standIn(bar), standIn(chat), trans, { open: vi.fn(), showRun: vi.fn(), showAnswer: (node) => void shown.push(node), overview });
     if (!item) throw new Error("no item");
     const go = find<HTMLButtonElement>(item.node, ".cellwright-status");
     const stop = find<HTMLButtonElement>(item.node, ".cellwright-status-stop");
@@ -115,6 +119,16 @@ describe("the status bar", () => {
     kernel.say(answered("q"), END);
     expect([go.textContent, stop.hidden]).toEqual(["Claude: idle", true]);
     expect(ends).toEqual([{ node, count: 7 }]);
+    // a question elsewhere takes the place of the word that nothing goes on
+    const other = find<HTMLButtonElement>(item.node, ".cellwright-elsewhere");
+    expect(other.hidden).toBe(true);
+    const asking = { id: "q", kind: "permission", title: "Run a shell command", about: "rm -r build" } as const;
+    elsewhere([standIn({ overview: { questions: [asking], runs: [] } })]);
+    expect([other.textContent, other.hidden, other.dataset.state, go.hidden]).toEqual(["1 question elsewhere", false, "asking", true]);
+    other.click();
+    expect(overview).toHaveBeenCalledOnce();
+    elsewhere([]);
+    expect([other.hidden, go.hidden]).toEqual([true, false]);
     forget();
   });
 });

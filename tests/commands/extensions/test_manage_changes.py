@@ -222,6 +222,23 @@ def test_a_setting_is_set_and_unset_in_the_users_own_file(conversation: Conversa
     assert json.loads((home / ".claude" / "settings.json").read_text()) == {"cellwright": {}}
 
 
+def test_the_settings_that_are_changed_most_are_listed_though_no_file_sets_them(
+    conversation: Conversation, do: Do
+) -> None:
+    rows = report(conversation)["settings"]["rows"]
+    common = ["model", "permissions.defaultMode", "effortLevel", "outputStyle", "cellwright.theme"]
+    assert [each["key"] for each in rows][:5] == common
+    mode = rows[1]
+    assert (mode["value"], mode["from"], mode["locked"]) == ("default", "", "")
+    assert "plan" in mode["choices"]
+    assert rows[3]["choices"][0] == "default"
+    do("set_setting", key="permissions.defaultMode", value="plan")
+    changed = report(conversation)["settings"]["rows"]
+    assert [each["key"] for each in changed][:5] == common
+    assert changed[1]["value"] == "plan"
+    assert changed[1]["from"].endswith("settings.json")
+
+
 def test_a_rules_meaning_is_said() -> None:
     assert "`npm run *`" in rule_meaning("Bash(npm run *)")
     assert "MCP server docs" in rule_meaning("mcp__docs__search")

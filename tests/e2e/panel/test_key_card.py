@@ -150,7 +150,7 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     book.screenshot("first-start-light")
     check_accessible(panel, "examples")
     first.locator(".continue").click()
-    expect(panel.locator(".title")).to_have_text("How is the tide?")
+    expect(panel.locator("li.run .words")).to_have_text("How is the tide?")
     # the card is there for who asks for it, with the demo
     page.evaluate("() => window.jupyterapp.commands.execute('cellwright:enter-key')")
     expect(card.get_by_label("API key")).to_be_focused()

@@ -96,6 +96,10 @@ def test_options_that_are_cut_off_are_counted(notebook, model, page):
 def test_the_panel_has_its_width_again_when_the_window_has_grown(notebook, page, widen):
     panel = opened(notebook, page)
     widen(400)
+    # beside the file browser of a small window it leaves half to the notebook
+    page.set_viewport_size(ZOOMED)
+    eventually(lambda: panel.evaluate("node => node.clientWidth") < 260)
+    assert page.locator(".jp-NotebookPanel").evaluate("node => node.clientWidth") > 120
     page.set_viewport_size({"width": 480, "height": 450})
     eventually(lambda: panel.evaluate("node => node.clientWidth") < 350)
     page.set_viewport_size(VIEWPORT)

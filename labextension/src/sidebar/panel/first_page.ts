@@ -192,6 +192,10 @@ export class FirstPage implements Disposable {
     if (reason) this.card.show(reason);
     else this.card.hide();
     if (comes) this.deps.keyNeeded();
+    if (this.chat.needsKey !== this.needsKey) {
+      this.chat.needsKey = this.needsKey;
+      this.chat.notify();
+    }
     const loading = this.showsLoading;
     this.loading.hidden = !loading;
     this.page.node.hidden = loading;

@@ -41,7 +41,7 @@ export function header(deps: HeaderDeps): Header {
   return {
     node,
     update(chat) {
-      const name = revealed(chat.state?.session.title ?? "") || trans.__("Claude");
+      const name = titleOf(chat) || trans.__("Claude");
       if (name !== title.title) title.replaceChildren(...sentence(name));
       title.title = name;
       badge.hidden = chat.state?.scripted !== true;
@@ -80,6 +80,14 @@ function arrowKeys(toolbar: HTMLElement): void {
     event.preventDefault();
     able[(at + step) % able.length]?.focus();
   });
+}
+
+/** The session's title; empty while it only repeats the one prompt that stands below it. */
+function titleOf({ state, runs }: Chat): string {
+  const title = state?.session.title ?? "";
+  const [first, second] = runs;
+  const repeats = first && !second && first.run.prompt.replace(/\s+/g, " ").trim().startsWith(title.replace(/…$/, ""));
+  return repeats ? "" : revealed(title);
 }
 
 function placeText({ kernelInfo, connection }: Chat, trans: Trans): string {

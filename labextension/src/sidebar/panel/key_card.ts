@@ -62,7 +62,7 @@ export function keyCard(deps: KeyCardDeps): KeyCard {
   const useSubscription = opener(subscription, trans.__("Use a Claude subscription"), trans.__("With Claude Code; no key needed"));
   const ways = [enter, useCloud, useSubscription];
   const cellLine = element("p", { class: "hint", role: "status" });
-  const allWays = element("div", { class: "ways" }, enter, form, useCloud, cloud, useSubscription, subscription, demo);
+  const allWays = element("div", { class: "ways" }, box(enter, form), box(useCloud, cloud), box(useSubscription, subscription), demo);
   const atCell = element("div", { class: "row at-cell", hidden: "" },
     button(trans.__("Go to the cell"), showWaitingCell, { class: "primary" }),
     button(trans.__("Enter it here"), () => {
@@ -214,6 +214,11 @@ function subscriptionPart(trans: Trans): HTMLElement {
 
 function opener(part: HTMLElement, label: string, about: string): HTMLButtonElement {
   return element("button", { type: "button", class: "way", "aria-expanded": "false", "aria-controls": part.id }, way(label, about));
+}
+
+/** A way, and below it in the same frame what belongs to it. */
+function box(opening: HTMLElement, part: HTMLElement): HTMLElement {
+  return element("div", { class: "way-box" }, opening, part);
 }
 
 function way(label: string, about: string): HTMLElement {

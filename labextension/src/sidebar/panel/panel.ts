@@ -130,7 +130,7 @@ export class Panel implements Disposable {
     this.first = new FirstPage(chat, {
       trans, startKernel,
       server: page.server,
-      shortcut: page.shortcuts()[0]?.keys ?? "",
+      shortcut: page.shortcuts().find(({ command }) => command === "cellwright:focus-composer")?.keys ?? "",
       facts: () => page.notebookFacts(),
       isSettled: () => page.isSettled(),
       compose: (text) => { this.compose(text); },

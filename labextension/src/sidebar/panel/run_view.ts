@@ -56,7 +56,7 @@ const WHOLE_PROMPT_CHARS = 20_000;
 export class RunView {
   readonly node: HTMLElement;
   private readonly host = element("div", { class: "answer" });
-  private readonly words = element("div", { class: "words", dir: "auto" });
+  private readonly words = element("div", { class: "words", dir: "auto", role: "heading", "aria-level": "3" });
   private readonly place: HTMLButtonElement;
   private readonly fold: HTMLButtonElement;
   private readonly waits = element("p", { class: "waits" });
@@ -84,7 +84,7 @@ export class RunView {
     this.retry = button(trans.__("Retry"), () => { deps.retry(this.shown.run); }, { class: "plain retry", title: trans.__("Ask again in a new branch") });
     this.branches = branchSwitch(trans, (session) => { deps.openBranch(session, this.shown.run.turn ?? 0); });
     this.tools.append(edit, this.retry);
-    const said = element("div", { class: "said" }, this.place, this.branches.node, this.tools, this.words, this.fold);
+    const said = element("div", { class: "said" }, this.place, this.branches.node, this.words, this.fold, this.tools);
     this.host.style.minHeight = `${GUESSED_HEIGHT}px`;
     this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host, this.restarted);
     setText(this.restarted, trans.__("The kernel restarted; its variables are gone."));

@@ -14,7 +14,7 @@ export const mountHelp: Mount = (host, chat, deps) => {
   const body = element(
     "div",
     { class: "body", tabindex: "0", role: "group", "aria-label": trans.__("Keys and commands") },
-    ...keyTable(trans, deps.settings(), deps.shortcuts()).map(keyGroup),
+    ...keyTable(trans, deps.settings(), deps.shortcuts()).map((group) => keyGroup(group, trans)),
     element("h3", {}, trans.__("Slash commands")),
     commands,
   );
@@ -55,13 +55,13 @@ export const mountHelp: Mount = (host, chat, deps) => {
   };
 };
 
-function keyGroup({ title, lines }: KeyGroup): HTMLElement {
-  return element("div", {}, element("h3", {}, title), element("table", { "aria-label": title }, element("tbody", {}, ...lines.map(keyRow))));
+function keyGroup({ title, lines }: KeyGroup, trans: Trans): HTMLElement {
+  return element("div", {}, element("h3", {}, title), element("table", { "aria-label": title }, element("tbody", {}, ...lines.map((line) => keyRow(line, trans)))));
 }
 
-function keyRow({ keys, does }: KeyLine): HTMLElement {
-  const strokes = keyCaps(keys).flatMap((caps, index) => [
-    ...(index ? [" or "] : []),
+function keyRow({ keys, does }: KeyLine, trans: Trans): HTMLElement {
+  const strokes = keyCaps(keys).flatMap((caps, index, { length }) => [
+    ...(index ? [index === length - 1 ? trans.__(" or ") : ", "] : []),
     element("span", { class: "stroke" }, ...caps.flatMap((cap, at) => [...(at ? ["+"] : []), element("kbd", {}, cap)])),
   ]);
   return element("tr", {}, element("th", { scope: "row" }, ...strokes), element("td", {}, does));
@@ -84,11 +84,23 @@ function commandTable(items: readonly Completion[], deps: PanelDeps): HTMLElemen
 export type KeyLine = { readonly keys: string; readonly does: string };
 export type KeyGroup = { readonly title: string; readonly lines: readonly KeyLine[] };
 
+/** The commands that are used most, in this order; the others follow. */
+const COMMON = ["fix-cell", "edit-cell", "explain-cell", "focus-composer", "insert-prompt", "next-change", "previous-change", "explain-output", "ask-about-output"];
+
+function rank({ command }: Shortcut): number {
+  const at = COMMON.indexOf(command.slice("cellwright:".length));
+  return at < 0 ? COMMON.length : at;
+}
+
 export function keyTable(trans: Trans, { sendKey }: Pick<PanelSettings, "sendKey">, shortcuts: readonly Shortcut[]): KeyGroup[] {
   const line = (keys: string, does: string): KeyLine => ({ keys, does });
+  const everywhere = new Set(shortcuts.filter(({ inPanel }) => !inPanel).map(({ command, keys }) => `${command} ${keys}`));
   const ofCommands = (inPanel: boolean): KeyLine[] => {
     const keysOf = new Map<string, string[]>();
-    for (const { keys, label } of shortcuts.filter((each) => each.inPanel === inPanel)) keysOf.set(label, [...(keysOf.get(label) ?? []), keys]);
+    for (const { command, keys, label } of [...shortcuts].sort((one, other) => rank(one) - rank(other))) {
+      if (everywhere.has(`${command} ${keys}`) === inPanel) continue;
+      keysOf.set(label, [...(keysOf.get(label) ?? []), keys]);
+    }
     return [...keysOf].map(([label, keys]) => line([...new Set(keys)].join(", "), label));
   };
   return [
@@ -101,7 +113,7 @@ export function keyTable(trans: Trans, { sendKey }: Pick<PanelSettings, "sendKey
         line(sendKey === "Enter" ? "Shift+Enter" : "Enter", trans.__("A new line")),
         line("Alt+Enter", trans.__("While Claude works: send the other way (steer or queue)")),
         line("ArrowUp, ArrowDown", trans.__("Earlier and later prompts, from the first and the last line")),
-        line("Shift+Tab", trans.__("The next permission mode")),
+        line("Shift+Tab", trans.__("The next permission mode; back through the page if Tab brought you here")),
         line("/", trans.__("Slash commands")),
         line("@", trans.__("Mention a file, a cell or an agent")),
         line("$", trans.__("Mention a variable")),

@@ -74,7 +74,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     runCell: vi.fn(() => false),
     leave: vi.fn(),
     run: vi.fn(() => Promise.resolve()),
-    shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false }],
+    shortcuts: () => [{ command: "cellwright:focus-composer", label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false }],
     tell: vi.fn(),
     forViews: { setSetting: vi.fn(), overview: () => { throw new Error("not here"); }, goToKernel: () => Promise.resolve() },
   };
@@ -103,6 +103,13 @@ describe("the panel says where it is", () => {
     kernel.tell(state({ cwd: "/home/ada/sea/tides" }));
     await drawn();
     expect([textOf(host, ".title"), textOf(host, ".where"), textOf(host, ".cwd")]).toEqual(["Tides", "tides.ipynb", "…/sea/tides"]);
+    // one prompt stands right below: its words are no title
+    kernel.tell(run("r1", { prompt: "Tides  of\nBrest" }));
+    await drawn();
+    expect(textOf(host, ".title")).toBe("Claude");
+    kernel.tell(run("r2", { prompt: "And of Dover" }));
+    await drawn();
+    expect(textOf(host, ".title")).toBe("Tides");
     expect(find(host, ".kernel").getAttribute("aria-label")).toContain("tides.ipynb");
     expect(find(host, ".kernel").title).toContain("/env/bin/python");
   });
@@ -294,6 +301,9 @@ describe("a conversation", () => {
     const [first, second] = host.querySelectorAll<HTMLElement>(".run");
     if (!first || !second) throw new Error("no runs");
     expect(textOf(first, ".words")).toBe("Plot it");
+    // a heading of the conversation, whose buttons come after it
+    expect(find(first, ".words").getAttribute("role")).toBe("heading");
+    expect(find(first, ".words").compareDocumentPosition(find(first, ".prompt-actions"))).toBe(Node.DOCUMENT_POSITION_FOLLOWING);
     expect(find(first, ".answer").shadowRoot?.textContent).toContain("Here it is.");
     find(first, ".said .place").click();
     expect(home.showCell).toHaveBeenCalledWith("[3]");

@@ -72,11 +72,18 @@ describe("help", () => {
     expect([send, line]).toEqual([{ keys: "Shift+Enter, Ctrl+Enter", does: "Send" }, { keys: "Enter", does: "A new line" }]);
   });
 
-  it("has one row for a command with several keys", () => {
+  it("has one row for a command with several keys, what is used most first, and no key twice", () => {
     const { deps } = new OnePanel();
-    const edit = (keys: string): Shortcut => ({ keys, label: "Edit", inPanel: false });
-    const [anywhere] = keyTable(deps.trans, deps.settings(), [edit("Alt+K"), edit("Ctrl+K"), edit("Alt+K")]);
-    expect(anywhere?.lines).toEqual([{ keys: "Alt+K, Ctrl+K", does: "Edit" }]);
+    const command = (name: string, keys: string, inPanel = false): Shortcut => ({ command: `cellwright:${name}`, keys, label: name, inPanel });
+    const shortcuts = [
+      command("mark-output", "Alt+Shift+M"), command("next-change", "F8"), command("next-change", "F8", true), command("next-region", "F6", true),
+      command("edit-cell", "Alt+K"), command("edit-cell", "Ctrl+K"), command("edit-cell", "Alt+K"), command("fix-cell", "Alt+F"),
+    ];
+    const [anywhere, inPanel] = keyTable(deps.trans, deps.settings(), shortcuts);
+    expect(anywhere?.lines).toEqual([
+      { keys: "Alt+F", does: "fix-cell" }, { keys: "Alt+K, Ctrl+K", does: "edit-cell" }, { keys: "F8", does: "next-change" }, { keys: "Alt+Shift+M", does: "mark-output" },
+    ]);
+    expect(inPanel?.lines).toEqual([{ keys: "F6", does: "next-region" }]);
   });
 
   it("draws keys as people know them", () => {

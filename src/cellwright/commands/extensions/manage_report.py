@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,17 @@ from cellwright.commands.settings_pages import layer_label, or_problem, setting_
 from cellwright.config.agents.agents import AgentDefinition
 from cellwright.config.mcp.written_servers import SCOPES, masked_entry, server_place, servers_at
 from cellwright.config.plugins.installed_plugins import read_installed
-from cellwright.config.settings.known_settings import KEYS
+from cellwright.config.settings.known_settings import KEYS, THEMES
 from cellwright.config.settings.layers import SettingsEntry
+from cellwright.config.settings.option_table import BY_NAME
 from cellwright.config.settings.settings_files import home_folder, local_settings_file
 from cellwright.config.skills.skills import Skill
-from cellwright.conversation.resolve_options import mode_of
+from cellwright.conversation.resolve_options import CHOSEN_IN_FORCE, mode_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.features.conversation import Conversation
+from cellwright.model.models import EFFORTS
+from cellwright.permissions.modes import LISTED_MODES
 from cellwright.permissions.rules.rule import parse_rule
 from cellwright.redaction.redaction import JsonRedaction
 from cellwright.text import visible_line
@@ -189,7 +193,12 @@ def _settings(conversation: Conversation) -> dict[str, Any]:
     settings = conversation.in_force.settings
     hidden = ("permissions.allow", "permissions.ask", "permissions.deny")
     own = settings_files(conversation)["user"]
-    rows = []
+    choices = _choices(conversation)
+    rows = [
+        {"key": key, "value": value, "from": "", "locked": "", "choices": choices[key]}
+        for key, value in _defaults(conversation).items()
+        if settings.origin(key) is None
+    ]
     for key, value, origin in setting_rows(settings):
         if key in hidden or key.split(".")[0] in ("mcpServers", "hooks"):
             continue
@@ -198,8 +207,31 @@ def _settings(conversation: Conversation) -> dict[str, Any]:
         locked = _LOCKS.get(entry.layer.scope, "")
         if not locked and entry.layer.file != own:
             locked = f"Set in {layer_label(entry.layer)}, which comes before your own file."
-        rows.append({"key": key, "value": value, "from": origin, "locked": locked})
+        rows.append({"key": key, "value": value, "from": origin, "locked": locked, "choices": choices.get(key, [])})
+    first = list(choices)
+    rows.sort(key=lambda row: first.index(row["key"]) if row["key"] in choices else len(first))
     return {"rows": rows, "known": sorted(key.name for key in KEYS.values() if key.folder != "managed")}
+
+
+def _defaults(conversation: Conversation) -> dict[str, str]:
+    """The settings that are changed most, each with the value that holds while no file sets it."""
+    settings, environment = conversation.in_force.settings, conversation.in_force.environment
+    values = {
+        str(BY_NAME[name].setting): or_problem(partial(in_force, RunOptions(), settings, environment))
+        for name, in_force in CHOSEN_IN_FORCE.items()
+    }
+    return {**values, "outputStyle": "default", "cellwright.theme": "auto"}
+
+
+def _choices(conversation: Conversation) -> dict[str, list[str]]:
+    """The values to choose from of the settings that are changed most, in the order to list them in; empty: any text."""
+    return {
+        "model": [],
+        "permissions.defaultMode": list(LISTED_MODES),
+        "effortLevel": list(EFFORTS),
+        "outputStyle": [style.name for style in conversation.features.styles.all().values()],
+        "cellwright.theme": list(THEMES),
+    }
 
 
 def _servers(conversation: Conversation) -> list[dict[str, Any]]:
@@ -229,6 +261,7 @@ def _servers(conversation: Conversation) -> list[dict[str, Any]]:
                 "tools": [*connection.tools] if connection is not None else [],
                 "enabled": name not in servers.disabled,
                 "signs_in": entry.may_sign_in,
+                "signed_in": servers.has_sign_in(name),
                 "pending": [],
                 "locked": _LOCKS.get(entry.scope, ""),
                 "entry": _shown_entry(conversation, written.get((entry.scope, name))),
@@ -248,6 +281,7 @@ def _servers(conversation: Conversation) -> list[dict[str, Any]]:
                 "tools": [],
                 "enabled": False,
                 "signs_in": False,
+                "signed_in": False,
                 "pending": shown_description(conversation, name),
                 "locked": "",
                 "entry": _shown_entry(conversation, written.get((entry.scope, name))),
@@ -267,6 +301,7 @@ def _servers(conversation: Conversation) -> list[dict[str, Any]]:
                 "tools": [],
                 "enabled": False,
                 "signs_in": False,
+                "signed_in": False,
                 "pending": [],
                 "locked": "" if is_off else why,
                 "entry": None,

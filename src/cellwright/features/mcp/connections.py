@@ -112,6 +112,11 @@ class ServerConnections(ServerDiscovery):
         found = self._sign_ins.get(name)
         return found if found is not None and not found.is_over else None
 
+    def has_sign_in(self, name: str) -> bool:
+        """Return whether a sign-in to the server is stored, which `sign_out` would delete."""
+        entry = self._found.entries.get(name)
+        return entry is not None and entry.may_sign_in and self._tokens.keeps(entry)
+
     async def sign_out(self, name: str) -> bool:
         """Forget all that signing in to the server has brought; False where there was nothing. Raises CellwrightError."""
         entry = self._found.entries.get(name)

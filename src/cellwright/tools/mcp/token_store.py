@@ -136,6 +136,10 @@ class TokenStore(Struct, frozen=True):
             raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from None
         return where
 
+    def keeps(self, entry: ServerEntry) -> bool:
+        """Return whether anything of a sign-in to the server is stored, without asking the keyring."""
+        return self._content(entry) is not None
+
     def forget(self, entry: ServerEntry, *, client: bool = True) -> bool:
         """Delete the tokens, and with `client` all that is known; False where there was nothing. Raises CellwrightError."""
         record = self.load(entry)
