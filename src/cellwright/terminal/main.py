@@ -21,7 +21,7 @@ from cellwright.terminal.arguments import parse
 from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of, said_of
 from cellwright.terminal.interactive.stop_requests import stop_requests_raise
 from cellwright.terminal.subcommands.subcommand_names import find_subcommand
-from cellwright.terminal.views.terminal_text import print_line
+from cellwright.terminal.views.printed_line import print_line
 
 if TYPE_CHECKING:
     import argparse

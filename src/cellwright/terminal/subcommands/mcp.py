@@ -27,7 +27,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.mcp.feature import McpServers
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands import mcp_login, mcp_serve
-from cellwright.terminal.views.terminal_text import print_line
+from cellwright.terminal.views.printed_line import print_line
 from cellwright.text import visible_line
 from cellwright.version import documented
 

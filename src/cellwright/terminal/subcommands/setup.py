@@ -11,7 +11,7 @@ from pathlib import Path
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.views.choose_view import Streams, confirmed
-from cellwright.terminal.views.terminal_text import print_line
+from cellwright.terminal.views.printed_line import print_line
 from cellwright.this_process.late_imports import importing
 
 FILE = "05-cellwright.py"
