@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 PROMPT = "> "
 LABEL_CHARS = 36
-MENU_LINES = 6
 PLACEHOLDER = "What should Claude do?  / commands · @ files · ! shell"
 
 DIM = "ansibrightblack"
@@ -174,7 +173,7 @@ def _set_status_below_input(layout: Layout) -> None:
         if isinstance(container, FloatContainer):
             floats += container.floats
             container.floats = []
-    layout.container = FloatContainer(HSplit([layout.container, Window(height=Dimension(min=MENU_LINES))]), floats)
+    layout.container = FloatContainer(HSplit([layout.container, Window(height=Dimension(min=6))]), floats)
 
 
 class _Words(Completer):

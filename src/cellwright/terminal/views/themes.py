@@ -29,9 +29,6 @@ _CODE = lazy_pattern(r"(?<!`)`([^`\n]+)`(?!`)")
 
 _LABEL = lazy_pattern(r" +(?:\S+(?: \S+)* {2,})?")
 
-MIN_CONTRAST = 4.5
-"""Of text on its background, by WCAG 2.2 AA."""
-
 
 class Hanging:
     """Draws `body` after `head`; the lines that it wraps to begin below its first word."""
@@ -115,7 +112,7 @@ def _readable(color: Color, ink: Color, grounds: tuple[Color, ...]) -> Color:
     systems = (ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT)
     for each in steps:
         drawn = ((each.downgrade(system), ground.downgrade(system)) for system in systems for ground in grounds)
-        if all(_contrast(*pair) >= MIN_CONTRAST for pair in drawn):
+        if all(_contrast(*pair) >= 4.5 for pair in drawn):  # WCAG 2.2 AA
             return each
     return ink
 
