@@ -64,7 +64,6 @@ _STYLES = {
     "completion-menu.completion": "noinherit",
     "completion-menu.completion.current": "reverse",
     "scrollbar.background": "noinherit",
-    "scrollbar.button": "reverse",
 }
 
 CYCLED_MODES = ("default", "acceptEdits", "plan")
@@ -81,6 +80,7 @@ def _style(dim: str, accent: str) -> Style:
             "bottom-toolbar": f"noreverse {dim}",
             "bottom-toolbar mode": f"bold {accent}",
             **_STYLES,
+            "scrollbar.button": f"noinherit reverse {dim}",
             **dict.fromkeys(quiet, f"noinherit {dim}"),
         }
     )
