@@ -1,4 +1,4 @@
-"""What a terminal can show, and how it shall look: harmless text, whether it is drawn on, the theme that is asked for."""
+"""Text for a terminal and its look: made harmless, whether it is drawn there, and the theme that is asked for."""
 
 from __future__ import annotations
 
