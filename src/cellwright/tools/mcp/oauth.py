@@ -49,13 +49,6 @@ USER_SECONDS = 900.0
 MAX_REQUEST_BYTES = 16_000
 _PAGE = "<!doctype html><meta charset=utf-8><title>Cellwright</title><p>{}</p>"
 
-
-# its records quote answers of authorization servers, and those hold tokens
-logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
-
-
-logging.getLogger("mcp.client.auth").propagate = False
-
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 PROTOCOL = "2025-11-25"
 """The version of the protocol by which requests of the sign-in are made."""
@@ -64,6 +57,10 @@ EARLY_SECONDS = 30.0
 """A token is refreshed so long before its end."""
 
 REDIRECT = "http://localhost:{port}/callback"
+
+# its records quote answers of authorization servers, and those hold tokens
+logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
+logging.getLogger("mcp.client.auth").propagate = False
 
 
 class SignInNeeded(Exception):
