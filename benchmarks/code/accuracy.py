@@ -200,7 +200,7 @@ def _embed(root: Path, embedding: EmbeddingSettings) -> None:
     request = EmbedRequest(
         root=str(root), database=str(index_path(root)), settings=embedding, models=str(models_folder()), keys=keys
     )
-    command = [sys.executable, "-P", "-m", "cellwright.codebase.embedding"]
+    command = [sys.executable, "-P", "-m", "cellwright.codebase.embedding.worker"]
     subprocess.run(command, input=msgspec.json.encode(request), check=True)
     if problem := status_of(index_path(root)).embedding_problem:
         raise SystemExit(problem)

@@ -147,7 +147,7 @@ def _has_all_symbols(database: Path) -> bool:
 def started_indexer(root: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The indexer at work; it must end well."""
     request = IndexRequest(root=str(root), database=str(index_path(root)), listing=(*search_program(), *LISTING))
-    command = [sys.executable, "-P", "-m", "cellwright.codebase"]
+    command = [sys.executable, "-P", "-m", "cellwright.codebase.indexer"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode(request) + b"\n")

@@ -78,14 +78,14 @@ HELD: frozenset[str] = frozenset(
         "test files named after no module or room",
         "imports of features by those who host them",
         "asserts that hold a sentence",
+        "rooms without tests of their name",
     }
 )
 """The rows whose goal was reached: `--check` fails if one of them is lost, and names those that could stand here."""
 
 NO_WORSE: Mapping[str, int] = {
     "record types that carry one option": 7,
-    "files in which it stands": 18,
-    "rooms without tests of their name": 1,
+    "files in which it stands": 17,
     "circles of modules, types counted": 2,
     "… of these with a body under 5 lines": 925,
     "numeric constants at module level": 1_161,

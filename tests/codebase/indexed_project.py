@@ -114,7 +114,7 @@ def request_for(root: Path, **fields: Any) -> bytes:
 
 def start_indexer(root: Path, **fields: Any) -> subprocess.Popen[bytes]:
     """An indexer at work on `root`."""
-    command = [sys.executable, "-P", "-m", "cellwright.codebase"]
+    command = [sys.executable, "-P", "-m", "cellwright.codebase.indexer"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(request_for(root, **fields))

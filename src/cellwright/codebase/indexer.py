@@ -2,6 +2,7 @@
 
 Only one process writes an index at a time. What changed is found by time and size, and then by a hash of the content; the
 newest files come first, and what is done is kept file by file, so that a pass that was killed is gone on with by the next.
+The process is `python -m cellwright.codebase.indexer`; each line of its standard input is a request.
 """
 
 from __future__ import annotations
@@ -485,3 +486,7 @@ def _allowed(request: IndexRequest) -> Keep:
             compiled.append(one)
     bases = tuple(dict.fromkeys((request.root, os.path.realpath(request.root))))
     return lambda path: not any(rule.covers_place([f"{base}/{path}" for base in bases]) for rule in compiled)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

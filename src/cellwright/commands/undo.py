@@ -18,7 +18,7 @@ from cellwright.conversation.kernel_copies import VariablesPlan
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Changed, change_words, ran_code
-from cellwright.features.branches.feature import NO_COPY
+from cellwright.features.branches import NO_COPY
 from cellwright.features.conversation import Conversation
 from cellwright.sessions.session import Session
 from cellwright.text import counted, visible

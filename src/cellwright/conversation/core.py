@@ -32,7 +32,7 @@ from cellwright.conversation.resolve_options import (
     model_of,
     model_settings_of,
 )
-from cellwright.conversation.runs.policy_in_force import PolicyInForce
+from cellwright.conversation.runs.in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import Choices, RunOptions, with_choices
 from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.runs.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox

@@ -1,7 +1,7 @@
 """The features of a conversation: one list, in the order in which they are asked and Claude receives what they find.
 
-Some stand for rooms below, which know no conversation: checkpoints, `!` commands, retention, the tool log, spans, code. Each
-answers the seam's questions with what its room does.
+Some stand for rooms below, which know no conversation: checkpoints, `!` commands, retention, the tool log, spans, code, the
+output style that the settings name. Each answers the seam's questions with what its room does.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
 from cellwright.checkpoints.checkpoints import Checkpoints
+from cellwright.config.output_styles.output_style import DEFAULT, DEFAULT_STYLE, OutputStyle, find_styles
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.mentions import Mentions
-from cellwright.conversation.runs.budgets_in_force import BudgetsInForce
+from cellwright.conversation.runs.in_force import BudgetsInForce
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.system_prompt import USUAL_STYLE, AnswerStyle, PromptSection
 from cellwright.features.agents.feature import Agents
 from cellwright.features.agents.subagents import Subagents
+from cellwright.features.file_blocks import FileBlocks
 from cellwright.features.goal import Goal
 from cellwright.features.mcp.discovery import agents_servers, plugin_servers
 from cellwright.features.mcp.feature import McpServers
 from cellwright.features.memory import MemoryContext
+from cellwright.features.news import NotLoadedNews, ToolChanges
 from cellwright.features.numbers.feature import TracedNumbers
-from cellwright.features.output_styles import OutputStyles
-from cellwright.features.prompt_context.file_blocks import FileBlocks
-from cellwright.features.prompt_context.news import NotLoadedNews, ToolChanges
 from cellwright.features.skills import Skills
 from cellwright.features.titles import Titles
 from cellwright.model.credentials import server_address
@@ -43,9 +44,50 @@ if TYPE_CHECKING:
     from cellwright.conversation.core import Core
     from cellwright.conversation.kernel_copies import ForkedKernel, KernelParts
     from cellwright.conversation.runs.run import Run
-    from cellwright.features.branches.feature import KernelCopies, Turn, UndoneVariables
-    from cellwright.features.branches.preview import TurnPreview
+    from cellwright.features.branches import KernelCopies, Turn, UndoneVariables
+    from cellwright.features.preview.feature import TurnPreview
     from cellwright.features.stability.feature import Stability
+
+
+class OutputStyles(Feature):
+    """Finds the styles that count, and the one that sessions begin with."""
+
+    def __init__(self, in_force: SettingsInForce) -> None:
+        self._in_force = in_force
+
+    def all(self) -> dict[str, OutputStyle]:
+        """The styles that count now, by their names in small letters."""
+        return find_styles(self._in_force.skill_place)
+
+    @property
+    def named(self) -> str:
+        """The name that the settings have for the style."""
+        return self._in_force.settings.output_style or DEFAULT
+
+    def notices(self, run: RunInfo) -> Sequence[str]:
+        problem = "" if run.session.has_begun else self.chosen()[1]
+        return [problem] if problem else []
+
+    def chosen(self) -> tuple[OutputStyle, str]:
+        """The style that a session begins with now, and what the user must know of it ("" where all is well)."""
+        if (name := self.named.lower()) == DEFAULT:
+            return DEFAULT_STYLE, ""
+        styles = self.all()
+        if name in styles:
+            return styles[name], ""
+        known = ", ".join(style.name for style in styles.values())
+        return DEFAULT_STYLE, f"Output style {self.named!r} was not found; the styles are {known}. The default is used."
+
+    def answer_style(self) -> AnswerStyle:
+        """The style that a session begins with now, as the system prompt has it."""
+        return as_answer_style(self.chosen()[0])
+
+
+def as_answer_style(style: OutputStyle) -> AnswerStyle:
+    """The section of the system prompt that `style` is."""
+    if style.name == DEFAULT:
+        return USUAL_STYLE
+    return AnswerStyle(PromptSection(f"Output style: {style.name}", style.text), keeps_coding=style.keeps_coding)
 
 
 class UndoneTurns(Feature):
@@ -146,7 +188,7 @@ class CodeContext(Feature):
             return None
 
         async def provide(prompt_context: PromptContext) -> ContextItems:
-            from cellwright.features.prompt_context.code_context import code_context  # few want it
+            from cellwright.features.code_context import code_context  # few want it
 
             return await code_context(cwd, prompt_context, asked_for=asked_for)
 
@@ -232,8 +274,8 @@ class StandardFeatures:
 
     def _add_forked(self, core: Core, kernel: KernelParts, fork: Callable[[], ForkedKernel]) -> None:
         # other processes need none of them
-        from cellwright.features.branches.feature import KernelCopies, UndoneVariables
-        from cellwright.features.branches.preview import TurnPreview
+        from cellwright.features.branches import KernelCopies, UndoneVariables
+        from cellwright.features.preview.feature import TurnPreview
 
         branches = self.branches = KernelCopies(core.in_force, fork)
 

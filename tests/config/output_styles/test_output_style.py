@@ -7,7 +7,7 @@ from pathlib import Path
 from cellwright.config.output_styles.output_style import BUILT_IN, find_styles
 from cellwright.config.skills.skills import SkillPlace
 from cellwright.conversation.system_prompt import system_sections
-from cellwright.features.output_styles import as_answer_style
+from cellwright.features.standard import as_answer_style
 
 
 def test_a_style_leaves_out_what_it_does_not_keep(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from cellwright.agent.tool import ToolContext
 from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.errors import ToolError
 from cellwright.tools.mcp.connection import ServerConnection
-from cellwright.tools.mcp.oauth_sign_in import SignIn
+from cellwright.tools.mcp.oauth import SignIn
 from cellwright.tools.mcp.token_store import TokenStore
 from cellwright.tools.mcp.tools import server_tools
 

@@ -21,9 +21,8 @@ from cellwright.errors import ToolError
 from cellwright.model.images import has_right_checksums
 from cellwright.tools.mcp.connection import ServerConnection
 from cellwright.tools.mcp.schema import safe_schema
-from cellwright.tools.mcp.stdio_messages import Chatter, StdioMessages, Unreadable
 from cellwright.tools.mcp.tools import image_or_words, result_of
-from cellwright.tools.mcp.transports import MESSAGE_SECONDS, REST_SECONDS
+from cellwright.tools.mcp.transports import MESSAGE_SECONDS, REST_SECONDS, Chatter, StdioMessages, Unreadable
 from eventual import growth
 from forked.forked_python import program_in
 

@@ -1,6 +1,7 @@
 """The process that embeds the units of an index that have no vector yet, those of the newest files first.
 
 It runs beside the indexer, since it may take hours: each batch is kept as it is done, and what is killed is gone on with.
+The process is `python -m cellwright.codebase.embedding.worker`; its task comes as JSON on its standard input.
 """
 
 from __future__ import annotations
@@ -179,3 +180,7 @@ def _cleaner(request: EmbedRequest) -> Callable[[str], str]:
 
 def _say(connection: sqlite3.Connection, **values: float | int | str) -> None:
     connection.executemany("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", values.items())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

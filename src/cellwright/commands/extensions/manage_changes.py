@@ -35,7 +35,7 @@ from cellwright.config.mcp.written_servers import (
 from cellwright.config.settings.checked_value import checked_value, parsed_value, rule_problem
 from cellwright.config.settings.edit import change_rules, set_value
 from cellwright.config.strict_json import SettingsProblem, parse_settings
-from cellwright.conversation.runs.policy_in_force import PolicyInForce
+from cellwright.conversation.runs.in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation

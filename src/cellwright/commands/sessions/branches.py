@@ -12,7 +12,7 @@ from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.kernel_copies import ListedBranch
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.features.branches.feature import KernelCopies
+from cellwright.features.branches import KernelCopies
 from cellwright.features.conversation import Conversation
 
 BRANCHES = "[stop ID | run CALL | keep NAME [as NEW]]"

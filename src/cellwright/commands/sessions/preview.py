@@ -9,7 +9,7 @@ from cellwright.agent.thread import JobOwner
 from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.features.branches.preview import TurnPreview
+from cellwright.features.preview.feature import TurnPreview
 
 if TYPE_CHECKING:
     from cellwright.features.preview.open_preview import OpenPreview

@@ -18,7 +18,7 @@ from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext, is_cho
 from cellwright.config.settings.admin_allow_lists import tool_is_allowed
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.resolve_options import unasked_text
-from cellwright.conversation.runs.policy_in_force import CallsAtWork
+from cellwright.conversation.runs.in_force import CallsAtWork
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Emit, Event, Notice, ToolEnd

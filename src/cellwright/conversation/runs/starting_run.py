@@ -21,8 +21,8 @@ from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.core import Core
 from cellwright.conversation.feature import RunInfo, gather_context, with_call, with_surroundings
 from cellwright.conversation.resolve_options import ask_all, unasked_text, unconfined_text
+from cellwright.conversation.runs.in_force import CallsAtWork
 from cellwright.conversation.runs.kinds import RunKind, RunRequest, TrustCheck
-from cellwright.conversation.runs.policy_in_force import CallsAtWork
 from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, fault, log_fault

@@ -27,7 +27,7 @@ from cellwright.tools.mcp.token_store import TokenStore, token_store
 
 if TYPE_CHECKING:
     from cellwright.tools.mcp.connection import ServerConnection, ServerPrompt
-    from cellwright.tools.mcp.oauth_sign_in import SignIn
+    from cellwright.tools.mcp.oauth import SignIn
 
 CONNECT_SECONDS = 30.0
 FIRST_WAIT_SECONDS = 5.0
@@ -353,7 +353,7 @@ class ServerConnections(ServerDiscovery):
 
 def _sign_in_module() -> Any:
     with importing:
-        import cellwright.tools.mcp.oauth_sign_in as module  # the `mcp` package, a second's work
+        import cellwright.tools.mcp.oauth as module  # the `mcp` package, a second's work
 
     return module
 

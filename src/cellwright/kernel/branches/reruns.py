@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.conversation.kernel_copies import BranchInUse, CannotRerun, Copies, Ran, Step
-from cellwright.conversation.runs.policy_in_force import PolicyInForce
+from cellwright.conversation.runs.in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import ToolError
 from cellwright.kernel.branches.bounds import branches_enforced

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcp_types import ListResourcesResult, Prompt, Resource
     from mcp_types import Tool as ToolDefinition
 
-    from cellwright.tools.mcp.oauth_provider import Challenge, ServerAuth
+    from cellwright.tools.mcp.oauth import Challenge, ServerAuth
     from cellwright.tools.mcp.token_store import TokenStore
 
 logger = logging.getLogger(__name__)
@@ -405,7 +405,7 @@ class ServerConnection:
             return helper_auth(self.entry, environ, self._confinement)
         if self._tokens is not None and self.entry.may_sign_in:
             with importing:
-                from cellwright.tools.mcp.oauth_provider import ServerAuth
+                from cellwright.tools.mcp.oauth import ServerAuth
 
             self._auth = ServerAuth(self.entry, self._tokens)
         return self._auth

@@ -77,7 +77,7 @@ def test_a_process_that_went_or_was_ended_is_started_anew(root: Path, starts: St
 def test_every_line_is_answered_and_the_process_ends_by_itself(root: Path) -> None:
     database = index_path(root)
     database.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-P", "-m", "cellwright.codebase"]
+    command = [sys.executable, "-P", "-m", "cellwright.codebase.indexer"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

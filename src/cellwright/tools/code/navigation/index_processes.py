@@ -91,7 +91,7 @@ class IndexerProcess:
     def _start(self, request: bytes) -> None:
         command = Command(
             # -P: what lies in the current folder is not what is imported
-            arguments=(sys.executable, "-P", "-m", "cellwright.codebase"),
+            arguments=(sys.executable, "-P", "-m", "cellwright.codebase.indexer"),
             cwd=self._database.parent,
             environ=own_module_environment(self._environ),
             memory_mb=1_000,
@@ -178,7 +178,7 @@ class ProjectEmbedding:
             secrets=secret_values(self._environ),
         )
         command = Command(
-            arguments=(sys.executable, "-P", "-m", "cellwright.codebase.embedding"),
+            arguments=(sys.executable, "-P", "-m", "cellwright.codebase.embedding.worker"),
             cwd=self._database.parent,
             environ=self._child,
             memory_mb=6_000,

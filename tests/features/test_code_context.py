@@ -14,8 +14,8 @@ from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import ContextAttached, Event, Notice
+from cellwright.features.code_context import FILE_LINES, TAG
 from cellwright.features.conversation import Conversation
-from cellwright.features.prompt_context.code_context import FILE_LINES, TAG
 from cellwright.testing import MessagesServer, say
 
 UPLOAD = '''"""Uploads."""

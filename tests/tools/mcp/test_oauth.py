@@ -29,8 +29,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.features.conversation import Conversation
 from cellwright.tools.mcp.connection import ServerConnection
-from cellwright.tools.mcp.oauth_provider import Challenge
-from cellwright.tools.mcp.oauth_sign_in import SignIn
+from cellwright.tools.mcp.oauth import Challenge, SignIn
 from cellwright.tools.mcp.server_entry import ServerEntry
 from cellwright.tools.mcp.token_store import Keyring, SignedIn, TokenStore
 from mcp_servers.sign_in_server import SignInServer, sign_in_server

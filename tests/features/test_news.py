@@ -27,7 +27,7 @@ from cellwright.testing import MessagesServer, say, think, turn, use
 from forked.forked_python import program_in
 from project_talk import ProjectTalk
 
-SERVERS = Path(__file__).parents[2] / "shared" / "mcp_servers"
+SERVERS = Path(__file__).parents[1] / "shared" / "mcp_servers"
 SOON = 120
 NO_CONFIGURATION = "no configuration found (its program ended with the exit code 1)"
 
