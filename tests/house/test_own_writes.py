@@ -41,7 +41,7 @@ codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/
 config/credentials/stored_key.py config/plugins/files.py config/plugins/install.py
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
 config/trust/trust_store.py features/agents/subagents.py
-server/admin/administration.py server/proxy/spending_ledger.py
+server/administration.py server/proxy/spending_ledger.py
 sessions/catalog/database.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
 sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py
 sessions/transcripts/transcript_lock.py telemetry/log_file.py terminal/interactive/prompt_line.py
