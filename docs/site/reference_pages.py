@@ -25,7 +25,7 @@ from cellwright.commands.registry import COMMANDS
 from cellwright.config.settings.known_settings import KEYS, Key
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.option_parser import OPTIONS
-from cellwright.server.admin.policy import PolicyTraits, ProxyTraits
+from cellwright.server.policy import PolicyTraits, ProxyTraits
 from cellwright.server.server_extension import CellwrightApp
 from cellwright.terminal.arguments import parser
 from cellwright.terminal.exit_codes import MEANINGS, exit_code_of

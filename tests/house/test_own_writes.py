@@ -39,9 +39,9 @@ agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journa
 codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/doctor.py
 config/credentials/stored_key.py config/plugins/files.py config/plugins/install.py
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
-config/trust/trust_store.py features/agents/subagents.py server/admin/administration.py
-server/proxy/spending_ledger.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
-sessions/catalog/index.py sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py
+config/trust/trust_store.py features/agents/subagents.py server/proxy/spending_ledger.py
+sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py sessions/catalog/index.py
+sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py server/administration.py
 sessions/transcripts/transcript_lock.py telemetry/log_file.py terminal/interactive/prompt_line.py
 tools/code/navigation/project_code.py tools/code/navigation/index_processes.py tools/files/originals.py
 terminal/subcommands/docs.py tools/mcp/token_store.py

@@ -98,4 +98,4 @@ def test_a_path_is_meant_exactly() -> None:
     assert "src/cellwright/permissions/policy.py" in _meant(
         "policy.py", "src/cellwright/permissions/judges/__init__.py"
     )
-    assert "src/cellwright/server/admin/policy.py" not in _meant("policy.py", "src/cellwright/permissions/__init__.py")
+    assert "src/cellwright/server/policy.py" not in _meant("policy.py", "src/cellwright/permissions/__init__.py")

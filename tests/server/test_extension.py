@@ -21,7 +21,7 @@ import jupyter_server.serverapp, jupyter_client.session, zmq.asyncio, jupyter_se
 before = set(sys.modules)
 import cellwright
 (point,) = cellwright._jupyter_server_extension_points()
-from cellwright.server.admin import administration
+from cellwright.server import administration
 from cellwright.server.routes import routes
 heavy = "anthropic", "mcp", "IPython", "ipykernel", "rich", "cellwright.kernel", "cellwright.sessions.catalog.catalog"
 print([name for name in heavy if name in sys.modules and name not in before])

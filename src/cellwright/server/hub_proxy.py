@@ -26,7 +26,7 @@ from traitlets.config import Application
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.transports.own_proxies import FACTS
-from cellwright.server.admin.policy import PolicyTraits, ProxyTraits
+from cellwright.server.policy import PolicyTraits, ProxyTraits
 from cellwright.server.proxy.kernel_access import forget_credentials
 from cellwright.server.proxy.proxied_request import ProxiedRequest, UpstreamFacts
 from cellwright.server.proxy.proxy import Proxy, ProxyCaller

@@ -21,10 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_core.utils import ensure_async
+from tornado.web import authenticated
 
 from cellwright.server.api_error import RouteError
-from cellwright.server.relay.connection import KernelComm, KernelConnection, KernelLost, Message, settle_reply
-from cellwright.server.relay.relay import PROTOCOL, TARGET
+from cellwright.server.kernel_connection import KernelComm, KernelConnection, KernelLost, Message, settle_reply
+from cellwright.server.relay import PROTOCOL, TARGET
+from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, may_read, may_use_kernels
+from cellwright.server.runs.runs import ClientRuns
 
 PRESENCE = "cellwright.present"
 OPEN_SECONDS = 20.0
@@ -281,3 +284,32 @@ class SessionsOverview:
         self._news = None
         if self._logger is not None:
             self._logger.emit(schema_id=SCHEMA_ID, data={"revision": self._revision})
+
+
+class OverviewRoute(CellwrightRoute):
+    """`GET overview`"""
+
+    def initialize(self, runs: ClientRuns, **settings: Any) -> None:
+        super().initialize(runs)
+        self.overview: SessionsOverview = settings["overview"]
+
+    @authenticated
+    @may_read
+    @may_use_kernels
+    async def get(self) -> None:
+        self.answer(await self.overview.report())
+
+
+class StopTaskRoute(CellwrightRoute):
+    """`POST kernels/{id}/stop`"""
+
+    def initialize(self, runs: ClientRuns, **settings: Any) -> None:
+        super().initialize(runs)
+        self.overview: SessionsOverview = settings["overview"]
+
+    @authenticated
+    @may_execute
+    @may_use_kernels
+    async def post(self, kernel_id: str) -> None:
+        await self.overview.stop(kernel_id, self.body("StopTask")["id"])
+        self.answer({})

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Float, Integer, TraitError
 
-from cellwright.server.admin.policy import PolicyTraits, ProxyTraits
+from cellwright.server.policy import PolicyTraits, ProxyTraits
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
-    from cellwright.server.admin.administration import Administration
+    from cellwright.server.administration import Administration
     from cellwright.server.notebooks.server_page import PageOf
     from cellwright.server.overview import SessionsOverview
     from cellwright.server.routes.mcp import UsersMcpServers
@@ -88,7 +88,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
 
     def initialize_handlers(self) -> None:
         # a server that starts without the extension pays for none of this
-        from cellwright.server.admin import administration
+        from cellwright.server import administration
         from cellwright.server.listed_models import ListedModels
         from cellwright.server.overview import SessionsOverview
         from cellwright.server.routes.routes import no_such_route, routes
@@ -143,7 +143,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
     def _limits(self) -> Any:
         from msgspec.structs import fields
 
-        from cellwright.server.runs.limits import RunLimits
+        from cellwright.server.runs.runs import RunLimits
 
         return RunLimits(**{field.name: getattr(self, field.name) for field in fields(RunLimits)})
 

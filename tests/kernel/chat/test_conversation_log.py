@@ -19,7 +19,7 @@ from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.connections import PanelConnection
 from cellwright.kernel.chat.conversation_log import ConversationLog, LoggedRun
 from cellwright.kernel.output.op_log import OpLog
-from cellwright.kernel.output.op_sender import OpSender
+from cellwright.kernel.output.run_pages import OpSender
 from cellwright.testing import MessagesServer, say, turn
 
 ANSWER = "".join(f"{number:04} " for number in range(2_000))

@@ -11,7 +11,7 @@ import pytest
 from notebook_kernel import NotebookKernel, model_of, running_kernel
 
 from cellwright.kernel.pages import load_on_completion
-from cellwright.server.relay.connection import LOAD_WHILE_BUSY
+from cellwright.server.kernel_connection import LOAD_WHILE_BUSY
 from cellwright.testing import MessagesServer
 
 pytestmark = [

@@ -30,11 +30,11 @@ from subshells import with_subshells
 from cellwright.errors import ToolError
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.open_notebooks import LiveNotebook, SeenSources
+from cellwright.server.kernel_connection import KernelConnection
 from cellwright.server.notebooks.cells import NotebookRefusal
 from cellwright.server.notebooks.notebooks import ServedNotebooks, difference
 from cellwright.server.notebooks.server_page import ServerPage
-from cellwright.server.relay.connection import KernelConnection
-from cellwright.server.relay.relay import KernelRelay
+from cellwright.server.relay import KernelRelay
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 from cellwright.tools.notebook.open_notebook import CellPosition, Insert, OpenNotebook, Replace
 

@@ -11,7 +11,7 @@ import pytest
 from cut_connection import CutConnection
 
 from cellwright.server.api_error import RouteError
-from cellwright.server.runs.limits import RequestsAtOnce
+from cellwright.server.runs.runs import RequestsAtOnce
 from cellwright.testing import Gate, hold, say, turn, use
 
 pytestmark = pytest.mark.kernel

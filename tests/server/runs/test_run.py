@@ -8,8 +8,8 @@ import json
 import pytest
 
 from cellwright.server.api_error import RouteError
-from cellwright.server.runs.limits import RunLimits, RunsAtOnce
 from cellwright.server.runs.run import ClientRun, EventsGone, RunPlace, encoded, send_events, stream_kind
+from cellwright.server.runs.runs import RunLimits, RunsAtOnce
 
 PLACE = RunPlace(kernel_id="k", owner="")
 LIMITS = RunLimits(

@@ -1,6 +1,8 @@
 """The conversation of this kernel as panels take part in it: who is connected, what they ask for, what they are told.
 
-`requests.py` lists what they can ask for.
+`requests.py` lists what they can ask for. A prompt of the panel is a run like a cell's, but no cell waits for it: code that
+it runs in the user's namespace begins when the kernel is idle (`run/kernel_requests.py`), and its questions wait until
+somebody answers, in whatever place.
 """
 
 from __future__ import annotations
@@ -8,32 +10,198 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import logging
 import sys
+import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
 
 from cellwright.agent.steering import SteeringText
-from cellwright.errors import CellwrightError
-from cellwright.events import Notice, Steered
+from cellwright.agent.thread import AgentTask
+from cellwright.conversation.runs.kinds import CellAction, RunRequest
+from cellwright.conversation.runs.run import RunSurface
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Event, Notice, Steered, TextDelta
 from cellwright.kernel.chat.connections import PanelConnection
-from cellwright.kernel.chat.conversation_log import LoggedRun
+from cellwright.kernel.chat.conversation_log import LineLog, LoggedRun
 from cellwright.kernel.chat.panel_state import ChatState, overview_or_none
 from cellwright.kernel.chat.past_turns import PastTurns
-from cellwright.kernel.chat.runs import PanelRuns
+from cellwright.kernel.chat.prompts import PanelPrompt, context_providers, read_prompt
 from cellwright.kernel.output.protocol import AnswerMessage, Steer, StopAgent, WithdrawMessage, read_message
-from cellwright.kernel.pages.comm import PROTOCOL, CommLink, reply_to
+from cellwright.kernel.pages.comm import PROTOCOL, CommLink, optional, reply_to
+from cellwright.kernel.run.questions import Questions
+from cellwright.text import lazy_pattern
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
+    from cellwright.commands.command import CommandCall, SlashCommand
+    from cellwright.kernel.chat.connections import PanelConnection
     from cellwright.kernel.conversation import NotebookConversation
     from cellwright.kernel.magic.config import Claude
 
+PROMPTS_KEPT = 20
+"""With their attachments, to send them again."""
+
+_NUMBERED = lazy_pattern(r"cell (\[\d+\])")
 
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[PanelConnection, Mapping[str, Any]], Awaitable[Any]]
 """Answers a panel's request of one method, on the agent's loop; the result goes out as JSON. See requests.py for errors."""
+
+
+class PanelRuns:
+    """Of all panels. On the agent's loop."""
+
+    def __init__(self, notebook: NotebookConversation, config: Claude) -> None:
+        self._notebook = notebook
+        self._config = config
+        self._numbers = itertools.count(1)
+        self._prompts: OrderedDict[str, PanelPrompt] = OrderedDict()
+        self._commands: dict[str, AgentTask[None]] = {}
+        self._in_order: WeakKeyDictionary[PanelConnection, asyncio.Lock] = WeakKeyDictionary()
+
+    async def prompt(self, panel: PanelConnection, params: Mapping[str, Any]) -> dict[str, str]:
+        """Serves `prompt`: the id of the run. Raises CellwrightError for what cannot be sent."""
+        in_order = self._in_order.setdefault(panel, asyncio.Lock())
+        async with in_order:  # a picture takes time, and words would overtake it
+            prompt = await read_prompt(params)
+        await self._refuse_key(prompt)
+        if (earlier := self._prompts.get(optional(params, "like", str) or "")) is not None:
+            prompt = prompt.like(earlier)
+        origin = "server" if panel.is_server else "sidebar"
+        if prompt.action is None and self._is_command(prompt.text, of_program=panel.is_server):
+            return {"run": self._command(prompt, origin)}
+        # what a folder brings along is a person's to trust
+        person = not panel.is_server or self._notebook.panels.is_watched
+        run = self._start(prompt, origin, person=person)
+        self._prompts[run] = prompt
+        while len(self._prompts) > PROMPTS_KEPT:
+            self._prompts.popitem(last=False)
+        return {"run": run}
+
+    async def _refuse_key(self, prompt: PanelPrompt) -> None:
+        if "sk-ant-" in prompt.text:
+            from cellwright.kernel.magic.sign_in import refuse_key  # few prompts name a key
+
+            conversation, provider = self._notebook.conversation, prompt.options.provider
+            await asyncio.to_thread(refuse_key, conversation, provider, prompt.text, "delete it here")
+
+    def stop(self, run_id: str) -> None:
+        """Interrupt the run; one that waits is taken out of the line."""
+        if (command := self._commands.get(run_id)) is not None:
+            command.cancel()
+        for run in self._notebook.conversation.runs.active:
+            if run.id == run_id:
+                run.cancel()
+
+    def _start(self, prompt: PanelPrompt, origin: str, *, person: bool) -> str:
+        notebook, conversation, config = self._notebook, self._notebook.conversation, self._config
+        options = replace(
+            prompt.options,
+            max_turns=prompt.options.max_turns or config.max_turns,
+            code_context=prompt.context == "code",
+            budget_usd=prompt.options.budget_usd or config.budget,
+        )
+        questions = self.questions()
+        request = RunRequest(
+            prompt=prompt.text,
+            options=options,
+            context=context_providers(
+                prompt, notebook.kernel_context, notebook.notebooks.served, conversation.jobs, notebook.cells
+            ),
+            origin=_place_of(prompt.action) or origin,
+            background=True,
+            cell_action=prompt.action,
+        )
+        # panels are told of events by the conversation's log, which observes it
+        surface = RunSurface(can_use_tool=questions.can_use_tool, ask_user=questions.can_use_tool if person else None)
+        run = conversation.start(request, surface)
+        # nobody else waits for its end: what went wrong stands in the run
+        run.future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return run.id
+
+    def questions(self) -> Questions:
+        """Build what puts a run's questions to the user: nothing shows them but panels and proposal cards."""
+        conversation = self._notebook.conversation
+        return Questions(
+            conversation.jobs,
+            allows_input=False,
+            widget=False,
+            save_rules=conversation.in_force.save_rules,
+            answer_seconds=conversation.in_force.settings.ask_user_question_seconds,
+            mirror=self._notebook.mirror,
+            is_watched=lambda: True,  # a panel that comes later sees them, too
+        )
+
+    def _is_command(self, text: str, *, of_program: bool) -> bool:
+        from cellwright.commands.command import OWN_COMMAND, command_name
+
+        name = command_name(text) if text.startswith(("/", "!")) else None
+        if name is None or name == OWN_COMMAND:
+            # what a program sends may be somebody else's words: it runs nothing unasked
+            return name is not None and not of_program
+        from cellwright.commands.registry import is_answered_here, is_command  # most prompts are none
+
+        # what a program sends goes to Claude where it is no command; who types a wrong name is told so
+        return is_command(name) if of_program else is_answered_here(text, self._notebook.conversation.features.skills)
+
+    def _command(self, prompt: PanelPrompt, origin: str) -> str:
+        """Begin the slash command; its questions are asked in the panel."""
+        from cellwright.commands.command import CommandCall
+        from cellwright.commands.registry import command_of
+
+        command, text = command_of(prompt.text)
+        notebook, conversation = self._notebook, self._notebook.conversation
+        run = LoggedRun(
+            id=f"command-{next(self._numbers)}",
+            prompt=prompt.text,
+            origin=origin,
+            kind="command",
+            asked_at=time.time(),
+            session=conversation.sessions.current.id,
+            home=conversation.sessions.current.id,
+            lines=LineLog() if notebook.log.keeps_lines else None,
+        )
+        questions = self.questions()
+
+        def on_event(event: Event) -> None:
+            run.on_event(event)
+            if run.has_changed():
+                notebook.log.run_changed(run)
+
+        call = CommandCall(conversation, RunOptions(), text, on_event, questions.can_use_tool)
+        notebook.log.begin(run)
+        self._commands[run.id] = conversation.thread.submit(self._finish_command(run, command, call))
+        return run.id
+
+    async def _finish_command(self, run: LoggedRun, command: SlashCommand, call: CommandCall) -> None:
+        from cellwright.commands.registry import answer_of
+
+        error: BaseException | None = None
+        answer = ""
+        try:
+            answer = (await answer_of(command, call)).markdown()
+            run.emit_to_panels(TextDelta(answer))
+        except asyncio.CancelledError:
+            error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)
+        except Exception as raised:  # noqa: BLE001  nobody awaits it: a command that fails says so in its run
+            error = raised
+        self._commands.pop(run.id, None)
+        self._notebook.log.end(run, error, answer)
+        self._notebook.file_news.notify()
+
+
+def _place_of(action: CellAction | None) -> str:
+    """The cell that an action is about, as runs name their places; "" if it has no number."""
+    number = None if action is None else _NUMBERED.fullmatch(action.label)
+    return "" if number is None else number[1]
 
 
 class Chat:

@@ -6,7 +6,7 @@ above each display and one below the last.
 What is saved never holds a widget of ours: a widget in a saved notebook shows an error in the next kernel. So each part is
 replaced, under its display id, by the transcript as data when the run is over, however it ended: our extension draws it
 with what has streamed it, and everybody else the Markdown beside it. Pages that such an update does not reach get it by
-`later_pages.py`; they know its places by the run's id in the outputs' metadata.
+`run_pages.py`; they know its places by the run's id in the outputs' metadata.
 
 A run shows itself on stdout, by the terminal's views, in terminal IPython and for programs. Where a notebook can show no
 widget of ours, what would be saved is renewed while the run goes on. A publisher goes on publishing into its one cell,
@@ -33,9 +33,7 @@ from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolEnd
 from cellwright.kernel.output.code_displays import CodeDisplay, CodeDisplays, kept_displays
-from cellwright.kernel.output.later_pages import LaterPages, RunPages
 from cellwright.kernel.output.op_log import OpLog
-from cellwright.kernel.output.op_sender import OpSender, RedrawThrottle
 from cellwright.kernel.output.protocol import (
     AckMessage,
     AnswerMessage,
@@ -52,6 +50,7 @@ from cellwright.kernel.output.protocol import (
     WithdrawMessage,
     read_message,
 )
+from cellwright.kernel.output.run_pages import LaterPages, OpSender, RedrawThrottle, RunPages
 from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION, CleanEach, cleaned, saved_transcripts
 from cellwright.kernel.output.transcript_ops import QUIET_OPS

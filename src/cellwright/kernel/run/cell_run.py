@@ -32,8 +32,8 @@ from cellwright.events import Notice, RunEnd
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, RenewedOutput, SavedOutput, ViewOutput, WidgetOutput
-from cellwright.kernel.output.later_pages import RunPages
 from cellwright.kernel.output.op_log import OpLog
+from cellwright.kernel.output.run_pages import RunPages
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts, needs_pump, pump
 from cellwright.kernel.run.kernel_requests import loses_output

@@ -17,9 +17,9 @@ from typing import Any
 from jupyter_server.utils import ensure_async
 
 from cellwright.errors import log_fault
+from cellwright.server.kernel_connection import KernelComm, KernelConnection, KernelLost, Message
 from cellwright.server.notebooks.cells import Json, NotebookRefusal
 from cellwright.server.notebooks.notebooks import ServedNotebooks
-from cellwright.server.relay.connection import KernelComm, KernelConnection, KernelLost, Message
 
 TARGET = "cellwright.notebook"
 PROTOCOL = 1

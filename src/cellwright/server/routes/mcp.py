@@ -21,8 +21,7 @@ from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments
 from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, may_read
 from cellwright.server.runs.kernel_calls import CallsInKernels, KernelAccess
-from cellwright.server.runs.limits import RequestsAtOnce
-from cellwright.server.runs.runs import ClientRuns
+from cellwright.server.runs.runs import ClientRuns, RequestsAtOnce
 from cellwright.this_process.late_imports import importing
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cellwright.server.listed_models import ListedModels
-from cellwright.server.overview import SessionsOverview
+from cellwright.server.overview import OverviewRoute, SessionsOverview, StopTaskRoute
 from cellwright.server.routes.base_handler import CellwrightRoute, NoSuchRoute
 from cellwright.server.routes.credentials import CloudRoute, DemoRoute, KeyRoute
 from cellwright.server.routes.info import (
@@ -20,7 +20,6 @@ from cellwright.server.routes.info import (
     StaleNumbersRoute,
     StatusRoute,
 )
-from cellwright.server.routes.overview import OverviewRoute, StopTaskRoute
 from cellwright.server.routes.runs import (
     AnswerRoute,
     KernelRunRoute,

@@ -9,7 +9,7 @@ from typing import Any
 from tornado.web import authenticated
 
 from cellwright.server.api_error import RouteError
-from cellwright.server.relay.relay import KernelRelay
+from cellwright.server.relay import KernelRelay
 from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, may_read
 from cellwright.server.runs.own_kernels import folder_below
 from cellwright.server.runs.run import HEADERS, ClientRun, EventsGone, send_events, stream_kind

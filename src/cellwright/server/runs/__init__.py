@@ -2,5 +2,5 @@
 
 Start with `runs.py`; `run.py` is one.
 
-Not here: the way to a kernel (`relay`).
+Not here: the way to a kernel (`relay.py`).
 """

@@ -20,7 +20,7 @@ from cellwright.events import ToolEnd
 from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.notebooks import ServedNotebooks
 from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments, without_drive
-from cellwright.server.relay.relay import Relays
+from cellwright.server.relay import Relays
 from cellwright.tools.mcp.kernel_tools import NOTEBOOK_TOOLS, AskQuestion, KernelTool, TellProgress, kernel_tools
 
 MAX_LISTED = 20

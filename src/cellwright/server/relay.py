@@ -16,8 +16,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cellwright.server.api_error import RouteError
-from cellwright.server.notebooks.server_page import NotebookLink, PageOf
-from cellwright.server.relay.connection import (
+from cellwright.server.kernel_connection import (
     KernelComm,
     KernelConnection,
     KernelLost,
@@ -25,6 +24,7 @@ from cellwright.server.relay.connection import (
     load_extension,
     settle_reply,
 )
+from cellwright.server.notebooks.server_page import NotebookLink, PageOf
 
 if TYPE_CHECKING:
     from cellwright.tools.mcp.kernel_tools import AskQuestion, CallQuestion, TellProgress

@@ -13,7 +13,7 @@ from msgspec import Struct
 from tornado.web import RequestHandler, authenticated
 
 from cellwright.errors import CellwrightError
-from cellwright.server.admin.policy import AdminPolicy, ProxyTraits
+from cellwright.server.policy import AdminPolicy, ProxyTraits
 from cellwright.server.proxy.kernel_access import (
     KernelTokens,
     forget_credentials,
