@@ -38,7 +38,7 @@ sandbox/staging.py sessions/project_writes.py features/preview/changes.py
 OUR_STATE = """
 agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journal.py
 codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/support/doctor.py
-config/credentials/stored_key.py config/plugins/files.py config/plugins/install.py
+config/credentials/stored_key.py config/plugins/plugin.py config/plugins/install.py
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
 config/trust/trust_store.py features/agents/subagents.py
 server/admin/administration.py server/proxy/spending_ledger.py server/proxy/usage.py

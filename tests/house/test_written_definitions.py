@@ -16,7 +16,7 @@ from cellwright.agent.calls.written_tools import WRITTEN_ACCESS, WrittenAccess
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.tools.built_in_tools import LATER, ToolEnvironment, ToolMakers, make_tools
-from cellwright.permissions.tools_by_name import NamedTool, named_tool
+from cellwright.permissions.policy import NamedTool, named_tool
 from cellwright.tools.later_tool import (
     FUNCTIONS,
     WRITTEN_DEFINITIONS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cellwright.config.output_styles.output_style import DEFAULT, DEFAULT_STYLE, OutputStyle, find_styles
+from cellwright.config.output_styles import DEFAULT, DEFAULT_STYLE, OutputStyle, find_styles
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.prompts.system_prompt import USUAL_STYLE, AnswerStyle, PromptSection

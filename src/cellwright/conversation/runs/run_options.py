@@ -11,7 +11,7 @@ import msgspec
 
 from cellwright.agent.structured_output import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
-from cellwright.config.agents.agents import NoAgent, given_definition
+from cellwright.config.agents import NoAgent, given_definition
 from cellwright.config.settings.option_table import BY_NAME, OnDenied
 from cellwright.config.settings.settings import CommonOptions
 from cellwright.errors import CellwrightError, ErrorCode
@@ -21,7 +21,7 @@ from cellwright.model.models import ProviderName
 
 if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import HookCallbacks
-    from cellwright.config.agents.agents import AgentDefinition
+    from cellwright.config.agents import AgentDefinition
 
 
 class RunOptions(CommonOptions, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision, Policy
-from cellwright.config.agents.agents import AgentDefinition
+from cellwright.config.agents import AgentDefinition
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.rule import own_name
 

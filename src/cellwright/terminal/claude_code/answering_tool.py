@@ -10,7 +10,7 @@ from cellwright.agent.calls.permission_callback import ToolPermissionContext, pe
 from cellwright.errors import CellwrightError, ToolError
 
 if TYPE_CHECKING:
-    from cellwright.config.hooks.mcp import CallMcpTool
+    from cellwright.config.hooks.http_and_mcp import CallMcpTool
 
 
 def answers_of(name: str, call: CallMcpTool) -> CanUseTool:
