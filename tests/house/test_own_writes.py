@@ -50,7 +50,7 @@ terminal/subcommands/docs.py tools/mcp/oauth/token_store.py
 """
 
 TEMPORARY = """
-agent/calls/tool_results.py doctor/environment_checks.py model/claude_code/provider.py
+agent/calls/tool_results.py doctor/environment_checks.py model/claude_code_provider.py
 kernel/cells/fresh_kernel.py sandbox/containers/image_files.py
 sandbox/mechanisms.py sandbox/bubblewrap.py sandbox/staging.py sandbox/private_folder.py
 this_process/temporary_files.py

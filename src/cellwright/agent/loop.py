@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
     from cellwright.agent.agent_setup import AgentSetup
     from cellwright.agent.tool import Tool
+from cellwright.sessions.api_messages import GO_ON
 from cellwright.sessions.session import Session
 from cellwright.sessions.turn_journal import TurnJournal
-from cellwright.sessions.turns import GO_ON
 from cellwright.text import grouped_notices
 
 logger = logging.getLogger(__name__)

@@ -20,8 +20,8 @@ from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import RUNS_KEPT, TurnCount
 from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
 from cellwright.kernel.output.transcript_ops import TranscriptOps
+from cellwright.sessions.api_messages import begins_turn
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import begins_turn
 from cellwright.telemetry.view_limits import DRAWN
 from cellwright.testing import say, think, turn, use
 

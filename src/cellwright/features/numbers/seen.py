@@ -11,8 +11,7 @@ from typing import Any
 from cellwright.agent.calls.written_tools import access_of
 from cellwright.features.numbers.checks import is_title, read_check
 from cellwright.features.numbers.sources import Source, SourceKind, source
-from cellwright.sessions.history import is_after_boundary, is_note
-from cellwright.sessions.turns import begins_turn, is_attached
+from cellwright.sessions.api_messages import begins_turn, is_after_boundary, is_attached, is_note
 from cellwright.text import lazy_pattern
 
 _CODE_FIELDS = ("code", "command", "content", "new_string", "new_source", "source", "patch")

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Call, Event, RunEnd, SubagentEvent, ToolEnd, ToolStart, ToolStatus, TurnEnd, UserPrompt
+from cellwright.sessions.api_messages import begins_turn_encoded
 from cellwright.sessions.export import ToolExchange
 from cellwright.sessions.transcripts.transcript import NO_MESSAGES, in_effect, is_said, read_transcript
 from cellwright.sessions.transcripts.transcript_file import Line
-from cellwright.sessions.turns import begins_turn_encoded
 from cellwright.telemetry.run_state import text_of
 from cellwright.text import lazy_pattern
 

@@ -9,7 +9,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ToolError
-from cellwright.sessions.turns import PLAN_MODE
+from cellwright.sessions.api_messages import PLAN_MODE
 
 NEVER_ASKS = frozenset({"bypassPermissions", "dontAsk"})
 
