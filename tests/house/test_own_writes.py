@@ -52,9 +52,7 @@ terminal/subcommands/docs.py tools/mcp/oauth/token_store.py
 TEMPORARY = """
 agent/calls/tool_results.py doctor/environment_checks.py model/claude_code_provider.py
 kernel/cells/fresh_kernel.py sandbox/containers/image_files.py
-sandbox/mechanisms.py sandbox/bubblewrap.py sandbox/staging.py sandbox/private_folder.py
-this_process/temporary_files.py
-sandbox/git_configuration.py
+sandbox/mechanisms.py sandbox/private_folder.py sandbox/git_configuration.py this_process/temporary_files.py
 server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py terminal/interactive/interact.py
 tools/code/project_programs.py tools/code/unittest_reporter.py
 features/preview/staged_tree.py
