@@ -615,13 +615,20 @@ class ParallelBatch(Struct, frozen=True):
     failed: int
 
 
+class HookSpending(Struct, frozen=True):
+    """The answers of one model to hooks: the sum of their usage blocks, and US dollars (None: not known)."""
+
+    usage: Json = {}
+    cost_usd: float | None = 0.0
+
+
 class RunEnd(LoggedEvent, frozen=True):
     """The run is over; nothing of it comes after this.
 
     `stop_reason` is the last message's, or "max_turns", "budget", "interrupted", "error". `text` is all text since the
     last result of a call, messages that were continued after the output limit joined; `requests` counts what was sent to
     models, tries that failed and tools' own among it. `usage` sums the API's usage blocks of this run; `cost_usd` is None
-    when any price was unknown.
+    when any price was unknown; `hook_models` is the part of both that hooks' models took, by their names.
     """
 
     stop_reason: str
@@ -636,6 +643,7 @@ class RunEnd(LoggedEvent, frozen=True):
     session_id: str = ""
     session_cost_usd: float | None = None
     error: Json | None = None
+    hook_models: Mapping[str, HookSpending] = {}
 
     @property
     def ok(self) -> bool:

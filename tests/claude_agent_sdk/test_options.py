@@ -15,7 +15,7 @@ import pytest
 import cellwright
 import cellwright.claude_agent_sdk as sdk
 from cellwright.claude_agent_sdk.options import OPTIONS
-from cellwright.config.sdk_tools import input_schema
+from cellwright.config.user_tools import input_schema
 from cellwright.testing import MessagesServer, fault, say, use
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming-from-claude-agent-sdk.md").read_text("utf-8")

@@ -142,8 +142,8 @@ def test_plain_lines_are_read_as_yaml_reads_them() -> None:
 def test_what_comes_with_cellwright_needs_no_yaml() -> None:
     program = (
         "import sys\nfrom pathlib import Path\n"
-        "from cellwright.config.agents.agents import find_agents\n"
-        "from cellwright.config.skills.skills import SkillPlace, find_skills\n"
+        "from cellwright.config.agents import find_agents\n"
+        "from cellwright.config.skills import SkillPlace, find_skills\n"
         "nowhere = Path('/nonexistent')\n"
         "place = SkillPlace(cwd=nowhere, project=nowhere, users=nowhere, managed=nowhere)\n"
         "print(bool(find_skills(place)), bool(find_agents(place).agents), 'yaml' in sys.modules)"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.config.agents.agents import agent_places, find_agents
+from cellwright.config.agents import agent_places, find_agents
 from cellwright.config.kept_search import MAX_PLACES, TIME_STEP_NS, KeptSearch, facts_of, seen_once
 from cellwright.config.memory import (
     MemoryPlace,
@@ -21,7 +21,7 @@ from cellwright.config.memory import (
     read_memory,
 )
 from cellwright.config.settings.settings_files import WatchedFiles, watched_files
-from cellwright.config.skills.skills import SkillPlace, find_skills, skill_places
+from cellwright.config.skills import SkillPlace, find_skills, skill_places
 
 PROJECT_NAMES = (
     "CLAUDE.md",

@@ -11,10 +11,10 @@ import pytest
 from hook_scenes import hooks_of
 
 from cellwright.agent.hooks.protocol import NO_HOOKS
-from cellwright.config.agents.agents import NoAgent, read_definition
+from cellwright.config.agents import NoAgent, read_definition
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.hooks.entries import Entries
-from cellwright.config.skills.skills import SkillPlace, find_skills, load_skill
+from cellwright.config.skills import SkillPlace, find_skills, load_skill
 from row_tables import for_each_row
 
 BOMB = "\n".join(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.agents.agents import MAX_AGENTS
+from cellwright.config.agents import MAX_AGENTS
 from cellwright.config.memory import MAX_RULES
-from cellwright.config.output_styles.output_style import MAX_STYLES
-from cellwright.config.skills.skills import MAX_SKILLS
+from cellwright.config.output_styles import MAX_STYLES
+from cellwright.config.skills import MAX_SKILLS
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface

@@ -47,7 +47,7 @@ from cellwright.doctor.installation_checks import (
     widget,
 )
 from cellwright.permissions.sandboxing import SandboxAbilities
-from cellwright.sandbox.setup_advice import advice_on
+from cellwright.sandbox.mechanisms import advice_on
 from cellwright.testing import MessagesServer
 from cellwright.version import VERSION
 

@@ -37,7 +37,7 @@ sandbox/staging.py
 OUR_STATE = """
 agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journal.py
 codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/doctor.py
-config/credentials/stored_key.py config/plugins/files.py config/plugins/install.py
+config/credentials/stored_key.py config/plugins/install.py config/plugins/plugin.py
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
 config/trust/trust_store.py features/agents/subagents.py server/proxy/spending_ledger.py
 sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py sessions/catalog/index.py
@@ -48,12 +48,12 @@ terminal/subcommands/docs.py tools/mcp/token_store.py
 """
 
 TEMPORARY = """
-agent/calls/tool_results.py doctor/environment_checks.py model/claude_code/provider.py kernel/cells/fresh_kernel.py
+agent/calls/tool_results.py doctor/environment_checks.py kernel/cells/fresh_kernel.py
 sandbox/containers/image_files.py sandbox/mechanisms.py sandbox/bubblewrap.py sandbox/staging.py
 sandbox/private_folder.py this_process/temporary_files.py sandbox/git_configuration.py
 server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py
 terminal/interactive/interact.py tools/code/project_programs.py tools/code/unittest_reporter.py
-features/preview/staged_tree.py
+model/claude_code_provider.py features/preview/staged_tree.py
 """
 """Folders that we made for the purpose."""
 

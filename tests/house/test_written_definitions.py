@@ -24,7 +24,7 @@ from cellwright.conversation.tools.later_tool import (
     later_tool,
     whole_tool,
 )
-from cellwright.permissions.tools_by_name import NamedTool, named_tool
+from cellwright.permissions.policy import NamedTool, named_tool
 from declared_tools import declared
 
 FACTS = (

@@ -16,8 +16,7 @@ import pytest
 import trustme
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.permissions.public_addresses import Address
-from cellwright.permissions.rules.domain_pattern import AddressProblem, read_host
+from cellwright.permissions.rules.domain_pattern import Address, AddressProblem, read_host
 from cellwright.sandbox.network import HostBounds, NetworkProxy, ProxyAccess
 from cellwright.sandbox.resolved_bounds import ConfinementError
 from confined import Confined

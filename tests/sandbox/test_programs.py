@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox.plain_commands import may_look_at_processes
+from cellwright.sandbox.mechanisms import may_look_at_processes
 from confined import Confined
 
 BUILDING = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.sessions.history import complete_pairs, cut_content, open_server_calls, valid_history
+from cellwright.sessions.api_messages import complete_pairs, cut_content, open_server_calls, valid_history
 from row_tables import for_each_row
 
 

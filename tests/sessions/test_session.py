@@ -1,5 +1,7 @@
 """Sessions on disk: written before acted on, cut off anywhere, damaged, out of room, forked, found again."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -11,8 +13,8 @@ import zlib
 
 import pytest
 
-from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.session import Session
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.sessions.session import WINDOW_SECONDS, CallRate, Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
 from cellwright.sessions.transcripts.transcript import encode_line, parse_lines, read_messages
 from cellwright.sessions.transcripts.transcript_file import Line
@@ -541,3 +543,17 @@ def test_resuming_costs_less_than_decoding_the_file(tmp_path, capsys):
     assert again.encoded == session.encoded
     assert len(decoded) == 1002
     assert min(loads) < 1.3 * min(decodes)
+
+
+def test_each_tool_has_its_own_limit_and_a_refused_call_does_not_count() -> None:
+    rate = CallRate()
+    rate.count("Bash", 2)
+    rate.count("Bash", 2)
+    for _ in range(2):
+        with pytest.raises(ToolError) as refused:
+            rate.count("Bash", 2)
+        assert refused.value.code == ErrorCode.RATE_LIMIT_EXCEEDED
+        assert refused.value.details is not None
+        assert 0 < refused.value.details["retry_after_seconds"] <= WINDOW_SECONDS
+    rate.count("Bash", 3)
+    rate.count("Read", 1)

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
     from cellwright.agent.agent_setup import AgentSetup
     from cellwright.agent.tool import Tool
+from cellwright.sessions.api_messages import GO_ON
 from cellwright.sessions.session import Session
 from cellwright.sessions.turn_journal import TurnJournal
-from cellwright.sessions.turns import GO_ON
 from cellwright.text import grouped_notices
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class AgentRun:
         self.model = RunModel(agent.model, agent.model_settings, session, self.emit, self.spending)
         self.answer = RunAnswer(agent.final_answer.type)
         self.hooks = RunHooks(
-            HookRun(agent, self.emit, self.spending.count_side_request, self.spending.left),
+            HookRun(agent, self.emit, self.spending.count_hook_request, self.spending.left),
             session,
             as_hooks(agent.hooks),
             None if within is None else SubagentHooks(within.subagent, within.run.session),
@@ -603,6 +603,7 @@ class AgentRun:
             self.session.id,
             self.session.cost_usd,
             error.to_json() if error is not None else None,
+            self.spending.hook_models,
         )
         self.emit(end)
         self.ended = True

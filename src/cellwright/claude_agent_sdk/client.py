@@ -271,7 +271,10 @@ class ClaudeSDKClient:
                     agent = self._agent_type(**options)
                     conversation = conversation_of(agent)
             self._choose_session(conversation)
-            self._add_servers(conversation)
+            strict, entries = bool(self._given.get("strict_mcp_config")), servers(self._given)
+            if strict or entries:
+                read = given_servers(entries, conversation.cwd, conversation.in_force.environment) if entries else {}
+                conversation.features.mcp.add_named([("mcp_servers", read)], only=strict)
         except BaseException:
             agent.close()
             raise
@@ -292,12 +295,6 @@ class ClaudeSDKClient:
                 raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
             else:
                 sessions.use(Session.create(conversation.cwd, sessions_folder(conversation.cwd), new_id))
-
-    def _add_servers(self, conversation: Conversation) -> None:
-        strict, entries = bool(self._given.get("strict_mcp_config")), servers(self._given)
-        if strict or entries:
-            read = given_servers(entries, conversation.cwd, conversation.in_force.environment) if entries else {}
-            conversation.features.mcp.add_named([("mcp_servers", read)], only=strict)
 
     async def disconnect(self) -> None:
         """End what goes on, and the conversation; its session stays on disk."""

@@ -24,7 +24,7 @@ from cellwright.claude_agent_sdk.types import (
     PermissionUpdate,
     ToolPermissionContext,
 )
-from cellwright.config.sdk_tools import server_tools
+from cellwright.config.user_tools import server_tools
 
 
 class Option(NamedTuple):

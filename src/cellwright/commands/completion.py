@@ -23,7 +23,7 @@ from cellwright.features.agents.feature import MENTION
 from cellwright.tools.search.ripgrep import NO_VERSION_CONTROL, relative_path, run_ripgrep, search_program
 
 if TYPE_CHECKING:
-    from cellwright.config.skills.skills import Skill
+    from cellwright.config.skills import Skill
     from cellwright.features.agents.feature import Agents
     from cellwright.tools.mcp.connection import ServerPrompt
 

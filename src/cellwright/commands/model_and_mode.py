@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section, SlashCommand
 from cellwright.commands.usage import usd
-from cellwright.config.settings.admin_allow_lists import origin_of
+from cellwright.config.settings.settings import origin_of
 from cellwright.conversation.resolve_options import (
     ALIASES,
     OPUS_PLAN,

@@ -20,7 +20,7 @@ from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.permissions.modes import MODE_LABELS
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
-from cellwright.sandbox.setup_advice import advice_on
+from cellwright.sandbox.mechanisms import advice_on
 
 MAX_PATHS = 40
 

@@ -48,7 +48,7 @@ from cellwright.sessions.session import Session
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 
 if TYPE_CHECKING:
-    from cellwright.config.hooks.mcp import CallMcpTool
+    from cellwright.config.hooks.http_and_mcp import CallMcpTool
     from cellwright.conversation.kernel_copies import KernelParts
     from cellwright.doctor.check import Check
     from cellwright.tools.agent import StartAgent

@@ -35,8 +35,8 @@ from cellwright.conversation.runs.kinds import RunKind, TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.events import Event
+from cellwright.sessions.api_messages import PLAN_MODE
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import PLAN_MODE
 from cellwright.text import visible_line
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from cellwright.model.provider import Provider, Request
 if TYPE_CHECKING:
     from cellwright.config.settings.settings_in_force import SettingsInForce
     from cellwright.model.anthropic import AnthropicProvider
-    from cellwright.model.claude_code.provider import ClaudeCodeProvider
+    from cellwright.model.claude_code_provider import ClaudeCodeProvider
 
 CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
 """The beginnings of the names of environment variables that say where the model is and who asks."""
@@ -88,8 +88,8 @@ class ModelConnection:
             )
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
         if self._program is None:
-            from cellwright.model.claude_code.provider import ClaudeCodeProvider  # few ask that way
-            from cellwright.model.claude_code.sign_in import find_program
+            from cellwright.model.claude_code_provider import ClaudeCodeProvider  # few ask that way
+            from cellwright.model.claude_code_sign_in import find_program
 
             environ = self._in_force.environment
             self._program = ClaudeCodeProvider(find_program(environ), lambda: self._in_force.environment)

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from cellwright.agent.agent_setup import USUAL_MODEL_SETTINGS, CompactionSettings, ModelSettings
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, ToolUse
 from cellwright.agent.calls.tool_results import output_folder
-from cellwright.config.settings.admin_allow_lists import mode_is_allowed, model_is_allowed, nearest_mode, origin_of
-from cellwright.config.settings.settings import Settings
+from cellwright.config.settings.settings import Settings, mode_is_allowed, model_is_allowed, nearest_mode, origin_of
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.config.trust.trust import HOW_TO_TRUST
 from cellwright.conversation.runs.run_options import RunOptions

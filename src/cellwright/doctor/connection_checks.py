@@ -18,7 +18,7 @@ from cellwright.config.credentials.stored_key import kept_source, with_helpers_k
 from cellwright.config.settings.settings import Settings
 from cellwright.doctor.check import Check, Finding, Status
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.claude_code.sign_in import find_program, sign_in
+from cellwright.model.claude_code_sign_in import find_program, sign_in
 from cellwright.model.credentials import choose_transport, source_of_credential
 from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.transports.sdk_transport import SdkTransport

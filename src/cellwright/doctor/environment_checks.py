@@ -22,7 +22,7 @@ from cellwright.config.trust.trust import judge
 from cellwright.doctor.check import Check, Finding
 from cellwright.errors import ToolError
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
-from cellwright.sandbox.setup_advice import advice_on
+from cellwright.sandbox.mechanisms import advice_on
 from cellwright.sessions.file_changes import unfinished_changes
 from cellwright.sessions.state_dir import PRIVATE_FOLDER, state_folder
 from cellwright.sessions.transcripts.transcript_lock import has_locks

@@ -29,7 +29,7 @@ from cellwright.config.memory import matches_globs
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.option_table import environment_of
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.config.skills.skills import (
+from cellwright.config.skills import (
     SHELL_COMMAND,
     SKILL_FILE,
     Arguments,

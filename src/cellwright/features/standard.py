@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext
 from cellwright.checkpoints.checkpoints import Checkpoints
-from cellwright.config.output_styles.output_style import DEFAULT, DEFAULT_STYLE, OutputStyle, find_styles
+from cellwright.config.output_styles import DEFAULT, DEFAULT_STYLE, OutputStyle, find_styles
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.conversation.mentions import Mentions

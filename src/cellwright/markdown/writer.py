@@ -222,13 +222,10 @@ class _Line:
             if is_address:
                 self._out.append(f"<{destination(piece)}>")
                 continue
-            at_line_start = self._is_at_line_start()
+            at_line_start = not self._single and (not self._out or self._out[-1].endswith("\n"))
             words = piece.lstrip() if at_line_start else piece
             if words:
                 self._out.append(escape_words(words, self._dollar, at_line_start=at_line_start))
-
-    def _is_at_line_start(self) -> bool:
-        return not self._single and (not self._out or self._out[-1].endswith("\n"))
 
     def _line_end(self, *, hard: bool) -> None:
         if self._single:

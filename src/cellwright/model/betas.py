@@ -1,4 +1,4 @@
-"""What Anthropic's own API has as betas, for ways to a model that know of it and for those that do not.
+"""Betas of Anthropic's own API, for ways to a model that know of them and for those that do not.
 
 Long conversations: compaction, and the clearing of old results. Compaction gives a signed `compaction` block, which is
 sent first in place of what it sums up, with some models. A session that has such a block can go on anywhere: where the API

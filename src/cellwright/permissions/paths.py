@@ -9,6 +9,7 @@ somebody runs the project.
 from __future__ import annotations
 
 import functools
+import ntpath
 import os
 import sys
 import unicodedata
@@ -20,13 +21,14 @@ from cellwright.text import lazy_pattern
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH111, PTH115, PTH118, PTH120, PTH206
-
-
 MAX_LINKS = 40
 """As many links as Linux follows before it calls a path a loop."""
 
 MAX_LENGTH = 4096 if os.name == "posix" else 32_768
 """Characters; the operating system takes no longer path, and looking through one would take time."""
+
+_DEVICE = lazy_pattern(r"(?i)(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³]) *(?:\..*)?")
+_WINDOWS_SHORT_NAME = lazy_pattern(r"~\d")
 
 
 class PathProblem(Exception):
@@ -63,9 +65,7 @@ def places(path: str, cwd: str | Path) -> tuple[str, ...]:
 def _hops(path: str, cwd: str) -> Iterator[str]:
     for _ in range(MAX_LINKS + 1):
         if sys.platform == "win32":
-            from cellwright.permissions.rules.windows_names import why_refused
-
-            if why := why_refused(path, cwd):
+            if why := why_refused_on_windows(path, cwd):
                 raise RefusedPath(why)
         yield normalised(path)
         followed = _follow_first_link(path)
@@ -104,8 +104,6 @@ def _link_target(path: str) -> str | None:
     except OSError:  # no link, not there, or not ours to see: nothing to follow
         return None
     if sys.platform == "win32":
-        from cellwright.permissions.rules.windows_names import without_prefix
-
         return without_prefix(target)
     return target
 
@@ -182,8 +180,6 @@ def folded(text: str) -> str:
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH206
-
-
 PROTECTED_FOLDERS = (
     # version control, and what it runs; `.git` as a whole: `git_data.py` says what of it a commit may change
     *(".git", ".config/git", ".hg/hgrc", ".jj/repo", ".husky", ".lefthook"),
@@ -351,3 +347,43 @@ def _comparable(name: str) -> str:
     if short := _SHORT_NAME.fullmatch(name):
         return _BY_SHORT_NAME.get(short[1], name)
     return name
+
+
+def why_refused_on_windows(path: str, cwd: str) -> str:
+    """Return what is wrong with `path`, as the end of a sentence that begins with it; "" if it names one plain place.
+
+    What is in `cwd` is as that is: a folder of a network drive may be the project. Nothing is looked up.
+    """
+    path, cwd = (text.replace("/", "\\") for text in (path, cwd))
+    if path.startswith(("\\\\?\\", "\\\\.\\", "\\??\\")):
+        return "is a device's, or goes past the way in which Windows reads paths: write it with its drive"
+    drive, rest = ntpath.splitdrive(path)
+    if drive.startswith("\\\\") or path.startswith("\\\\"):
+        if not drive or drive.casefold() != ntpath.splitdrive(cwd)[0].casefold():
+            return "is on another machine, which would learn your name by being asked for it"
+    elif drive and not rest.startswith("\\"):
+        return "has a drive without the folder on it: write it in full"
+    inside = path.casefold().startswith(cwd.casefold().rstrip("\\") + "\\")
+    for name in (path[len(cwd.rstrip("\\")) :] if inside else rest).split("\\"):
+        if name not in ("", ".", "..") and (why := _why_no_name(name)):
+            return why
+    return ""
+
+
+def _why_no_name(name: str) -> str:
+    if ":" in name:
+        return "names a stream inside a file"
+    if name[-1] in ". ":
+        return "has a name that ends with a dot or a space, which Windows leaves out: write it without"
+    if _DEVICE.fullmatch(name):
+        return f"has the name of a device ({name})"
+    if _WINDOWS_SHORT_NAME.search(name):
+        return f"has a short name ({name}): write it in full"
+    return ""
+
+
+def without_prefix(target: str) -> str:
+    r"""The target of a link as people write it: Windows says `\\?\C:\folder` and `\\?\UNC\server\share`."""
+    if target.startswith("\\\\?\\UNC\\"):
+        return "\\\\" + target[8:]
+    return target[4:] if target.startswith("\\\\?\\") and target[5:6] == ":" else target

@@ -6,16 +6,17 @@ allow rules → mode. The first that speaks wins; `docs/decisions/order-of-evalu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision, describe_rules
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.agent.tool import AccessKind, Tool, ToolAccess
+from cellwright.agent.calls.written_tools import written_tools
+from cellwright.agent.tool import AccessKind, Category, Tool, ToolAccess, is_chosen
 from cellwright.permissions.judges.files import covered_file, judge_file, judge_path
 from cellwright.permissions.judges.web_agents_mcp import (
     judge_agent,
@@ -41,17 +42,49 @@ from cellwright.permissions.rules.rule import (
     asked_by,
     compile_rule,
     denied_by,
+    own_name,
     parse_rule,
     subject_of,
 )
 from cellwright.permissions.sandboxing import NO_SANDBOX, SandboxRules
-from cellwright.permissions.tools_by_name import NamedTool, named_tool
 
 Rules = Sequence[str | Rule]
 
 NOTHING_DECLARED = ToolAccess()
 IN_CONTAINER = ("shell", "tests", "fresh_kernel")
 """All that runs in the container, if there is one. Other programs run on this machine."""
+
+
+class NamedTool(Struct, frozen=True):
+    """A tool as far as its name says it."""
+
+    name: str
+    access: ToolAccess
+    read_only: bool = False
+    category: Category = "other"
+
+
+def named_tool(name: str) -> NamedTool:
+    """Return the built-in tool of that name, or an older name of it; any other tool declares nothing.
+
+    >>> named_tool("Edit").access.kind, named_tool("NoSuchTool").access.kind
+    ('edit', 'unknown')
+    """
+    found = None if name.startswith("mcp__") else written_tools().get(own_name(name))
+    if found is None:
+        return NamedTool(name, ToolAccess())
+    return NamedTool(name, found.access, found.read_only, found.category)
+
+
+def chosen_names(choices: Iterable[str]) -> tuple[str, ...]:
+    """The names of the built-in tools that `choices` mean, in their order; a choice that means none stands for itself.
+
+    >>> chosen_names(["@edit", "Bash", "Nothing"])[-3:]
+    ('Write', 'Bash', 'Nothing')
+    """
+    tools = [named_tool(name) for name in written_tools()]
+    found = ([tool.name for tool in tools if is_chosen(tool, choice)] or [choice] for choice in choices)
+    return tuple(dict.fromkeys(name for names in found for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +295,8 @@ def _allowing(book: RuleBook, rules: Sequence[str]) -> RuleBook:
 
 Judge = Callable[[RuleBook, JudgedCall], Decision]
 
+
 # What takes more to judge is imported with the first such call: the first request of a session waits for none of it.
-
-
 def _judge_bash(book: RuleBook, call: JudgedCall) -> Decision:
     from cellwright.permissions.judges.bash import judge_command
 

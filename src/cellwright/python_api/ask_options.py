@@ -109,7 +109,7 @@ def _are_tools(value: Any) -> bool:
 
 
 def _is_sdk_tool(value: Any) -> bool:
-    from cellwright.config.sdk_tools import is_sdk_tool  # few programs have such tools
+    from cellwright.config.user_tools import is_sdk_tool  # few programs have such tools
 
     return is_sdk_tool(value)
 
@@ -119,7 +119,7 @@ def own_tools(tools: Sequence[Any]) -> tuple[Tool, ...]:
     given = [each for each in tools if not isinstance(each, str)]
     if all(isinstance(each, Tool) for each in given):
         return tuple(given)
-    from cellwright.config.sdk_tools import as_tool
+    from cellwright.config.user_tools import as_tool
 
     return tuple(map(as_tool, given))
 
@@ -131,7 +131,7 @@ def _apart(given: Mapping[str, Any] | str | Path) -> tuple[Mapping[str, Any] | s
     entries = given.get("mcpServers", given)
     if not isinstance(entries, Mapping) or not any(map(_is_in_process, entries.values())):
         return given, []
-    from cellwright.config.sdk_tools import server_tools  # few programs have such servers
+    from cellwright.config.user_tools import server_tools  # few programs have such servers
 
     tools = [tool for name, each in entries.items() if _is_in_process(each) for tool in server_tools(name, each)]
     return {name: each for name, each in entries.items() if not _is_in_process(each)}, tools

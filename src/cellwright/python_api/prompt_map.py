@@ -151,7 +151,7 @@ class MapBudget:
         """Raises `CellwrightError` BUDGET_EXCEEDED where asking all `prompts` at once could cost more than there is."""
         if self.budget_usd is None:
             return
-        needed = sum(map(self.worst_case, prompts)) * factor
+        needed = sum(self.worst_case(each) for each in prompts) * factor
         if needed > self.budget_usd - self.spent_usd:
             raise self._refusal(prompts, needed, factor)
 

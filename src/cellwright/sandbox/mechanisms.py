@@ -1,6 +1,10 @@
 """The means by which this machine can confine a command, found out by trying, and the start of a confined command.
 
 Nothing is tried when this is imported; the first question finds out, and the answer holds for the process.
+
+Commands that have no use for processes are confined without any view of them, and so by the faster mechanism. This is
+about speed and about what works, and nothing rests on it: a command that is taken for plain cannot look at processes,
+whatever its text hides. So the text is read roughly, and what is not understood is not plain.
 """
 
 from __future__ import annotations
@@ -9,12 +13,14 @@ import contextlib
 import functools
 import os
 import platform
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
 
 from msgspec import Struct, structs
 
@@ -23,11 +29,12 @@ from cellwright.permissions.paths import leads_astray
 from cellwright.permissions.sandboxing import SandboxAbilities
 from cellwright.sandbox import bubblewrap, git_configuration, landlock, seccomp, staging
 from cellwright.sandbox.confined_process import ConfinedProcess, marking
-from cellwright.sandbox.kernel_files import KNOB
+from cellwright.sandbox.kernel_files import KNOB, PLAIN
 from cellwright.sandbox.paths import Places, below
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment, home_folder
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of, session_folders
+from cellwright.text import lazy_pattern
 from cellwright.this_process.temporary_files import scratch_folder
 
 TRY_SECONDS = 30.0
@@ -49,6 +56,83 @@ is that of the sandbox, in which processes have other numbers."""
 
 Start = Callable[[Sequence[str], Mapping[str, str], Sequence[int]], "subprocess.Popen[bytes]"]
 """Starts a program: its arguments, its environment, and descriptors that it gets besides its own."""
+
+_SHELLS = frozenset({"bash", "sh", "dash"})
+_PLAIN_PROGRAMS = frozenset(
+    (
+        *(
+            ":",
+            "[",
+            "[[",
+            "test",
+            "true",
+            "false",
+            "echo",
+            "printf",
+            "cd",
+            "pwd",
+            "read",
+            "set",
+            "export",
+            "local",
+            "unset",
+        ),
+        *(
+            "shift",
+            "exit",
+            "return",
+            "break",
+            "continue",
+            "trap",
+            "wait",
+            "type",
+            "which",
+            "whoami",
+            "id",
+            "uname",
+            "date",
+        ),
+        *("ls", "cat", "head", "tail", "tac", "wc", "sort", "uniq", "cut", "tr", "sed", "awk", "gawk", "mawk", "grep"),
+        *("egrep", "fgrep", "zgrep", "rg", "find", "fd", "stat", "file", "du", "tree", "diff", "cmp", "comm", "join"),
+        *("paste", "column", "nl", "rev", "fold", "fmt", "expand", "unexpand", "od", "xxd", "hexdump", "strings", "jq"),
+        *(
+            "basename",
+            "dirname",
+            "realpath",
+            "readlink",
+            "md5sum",
+            "sha1sum",
+            "sha256sum",
+            "sha512sum",
+            "b2sum",
+            "cksum",
+        ),
+        *("base64", "seq", "sleep", "nproc", "tar", "gzip", "gunzip", "zcat", "bzip2", "bzcat", "xz", "xzcat", "zstd"),
+        *("zip", "unzip", "zipinfo", "git", "touch", "mkdir", "mktemp", "rm", "cp", "mv", "ln", "tee", "dd", "expr"),
+        *("numfmt", "shuf", "split", "tsort", "getconf", "locale", "iconv", "nm", "objdump", "readelf", "size"),
+    )
+)
+_INTRODUCING = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "{", "time"})
+_ALONE = frozenset({"fi", "done", "}"})
+
+_QUOTED = lazy_pattern(r"""\\.|'[^']*'|"(?:[^"\\$`]|\\.|\$(?!\())*\"""")
+_BETWEEN_COMMANDS = lazy_pattern(r"[;&|()\n`]")
+_REDIRECT = lazy_pattern(r"&?\d*[<>]+(?:&(?:\d+|-)|\s*[^\s<>()&;|]+)")
+_RUNS_OTHERS = lazy_pattern(
+    rf"/proc(?!/(?:{'|'.join(PLAIN)})(?![\w-]))|\bsystem\b|\s-(?:exec|execdir|ok|okdir)\b|\s-x\b|--exec|getline|--to-command"
+)
+
+_EVALUATES = lazy_pattern(r"""\beval (?P<word>(?:'[^']*'|"'"|[\w@%+=:,./-])+) \d+>&-\Z""")
+
+_SYSCTL = Path("/proc/sys")
+_CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+_INSTALLERS = {
+    "apt-get": "apt install",
+    "dnf": "dnf install",
+    "zypper": "zypper install",
+    "pacman": "pacman -S",
+    "apk": "apk add",
+}
 
 
 class Sandbox(Struct, frozen=True):
@@ -441,3 +525,76 @@ def _hides(sandbox: Sandbox, folder: Path, private: PrivateFolder) -> str:
     if code or output != b"canary":
         return f"it does not do its work here: {errors.decode('utf-8', 'replace').strip() or f'exit code {code}'}"
     return ""
+
+
+def may_look_at_processes(arguments: Sequence[str]) -> bool:
+    """Return whether a program, or a script in its arguments, may have a use for what `/proc` shows of processes."""
+    program = PurePath(arguments[0]).name
+    if program not in _SHELLS:
+        return program not in _PLAIN_PROGRAMS or bool(_RUNS_OTHERS.search(" ".join(arguments)))
+    if "-c" not in arguments[:-1]:
+        return True
+    script = _evaluated(arguments[list(arguments).index("-c") + 1])
+    return bool(_RUNS_OTHERS.search(script)) or not all(name in _PLAIN_PROGRAMS for name in _programs(script))
+
+
+def _evaluated(script: str) -> str:
+    """`script` with what it evaluates at its end in place of the quoted word: the tool Bash starts each command so."""
+    found = _EVALUATES.search(script)
+    return script if found is None else script[: found.start()] + "".join(shlex.split(found["word"]))
+
+
+def _programs(script: str) -> Iterator[str]:
+    """The first words of what may be commands; what stands in quotes is no command, unless it runs one."""
+    for text in _BETWEEN_COMMANDS.split(_REDIRECT.sub(" ", _QUOTED.sub("x", script))):
+        words = text.replace('"', " ").split()
+        while words and (words[0] in _INTRODUCING or (words[0].partition("=")[0].isidentifier() and "=" in words[0])):
+            words.pop(0)
+        if words and words[0] not in ("for", "in", "$", "<", ">") and not (words[0] in _ALONE and len(words) == 1):
+            yield words[0]
+
+
+def advice_on(means: str, *, sysctl: Path = _SYSCTL, container: bool | None = None) -> str:
+    """Say what can be done to have `means`, as `missing_means` calls it; `sysctl` holds the kernel's settings."""
+    container = in_container() if container is None else container
+    if means == "bubblewrap":
+        return _on_bubblewrap(sysctl, container=container)
+    if means == "Landlock":
+        if container:
+            return "The host's Linux decides (6.2 or newer); Docker lets Landlock through from 23 on, gVisor does not."
+        return "It takes Linux 6.2 or newer that was started with it (`landlock` in /sys/kernel/security/lsm)."
+    if means == "staging":
+        return "It takes Linux 5.11, unshare and mount (util-linux), and temporary files on a disk that takes overlays."
+    if sys.platform == "win32":
+        return "Run Jupyter in WSL2 or in a container."
+    return ""
+
+
+def in_container() -> bool:
+    """Return whether this process seems to run in a container."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ or any(Path(mark).exists() for mark in _CONTAINER_MARKS)
+
+
+def _on_bubblewrap(sysctl: Path, *, container: bool) -> str:
+    if shutil.which("bwrap") is None:
+        installer = next((command for name, command in _INSTALLERS.items() if shutil.which(name)), None)
+        return f"{installer} bubblewrap" if installer else "Install your system's package bubblewrap."
+    if _number(sysctl / "kernel" / "apparmor_restrict_unprivileged_userns") == 1:
+        return (
+            "AppArmor keeps user namespaces from programs without a profile (Ubuntu 24.04): give bwrap one "
+            "(apt install apparmor-profiles, and load bwrap-userns-restrict of its extra profiles)."
+        )
+    switches = {"user/max_user_namespaces": "user.max_user_namespaces=15000"}
+    switches["kernel/unprivileged_userns_clone"] = "kernel.unprivileged_userns_clone=1"
+    if off := [setting for file, setting in switches.items() if _number(sysctl / file) == 0]:
+        return f"User namespaces are switched off: sysctl -w {' '.join(off)}"
+    if container:
+        return "Most containers may make no user namespaces; Landlock needs none."
+    return "It needs user namespaces; its own words say what keeps it from them."
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(file.read_text("ascii"))
+    except (OSError, ValueError):
+        return None

@@ -28,10 +28,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.permissions.public_addresses import Address, is_public
 from cellwright.permissions.rules.domain_pattern import (
+    Address,
     AddressProblem,
     HostPattern,
+    is_public,
     names_itself,
     normal_host,
     read_host,

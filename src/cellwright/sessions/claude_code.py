@@ -28,8 +28,8 @@ from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.images import admitted
+from cellwright.sessions.api_messages import imported_note, valid_history
 from cellwright.sessions.catalog.metadata import write_title
-from cellwright.sessions.history import imported_note, valid_history
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.text import lazy_pattern

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.model.pricing import cost_usd
-from cellwright.sessions.history import cut_content
+from cellwright.sessions.api_messages import cut_content
 from cellwright.sessions.transcripts.transcript import ASIDE, Fault
 from cellwright.sessions.transcripts.transcript_file import Line
 

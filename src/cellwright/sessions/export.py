@@ -25,7 +25,7 @@ from cellwright.markdown.escaping import escaped, fenced, folded, visible_contro
 from cellwright.markdown.safe_markdown import safe_markdown
 from cellwright.markdown.writer import quoted
 from cellwright.redaction.redaction import JsonRedaction, redaction_of
-from cellwright.sessions.turns import begins_turn, split_attached
+from cellwright.sessions.api_messages import begins_turn, split_attached
 from cellwright.text import lazy_pattern
 
 Json = Mapping[str, Any]

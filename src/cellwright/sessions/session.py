@@ -9,18 +9,26 @@ import itertools
 import json
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.model.pricing import context_tokens
-from cellwright.sessions.calls import CallRate, CallTimes
+from cellwright.sessions.api_messages import (
+    IMPORTED_NOTE,
+    begins_turn_encoded,
+    ended_note,
+    is_server_call,
+    open_server_calls,
+    valid_history,
+)
 from cellwright.sessions.cut_answer import CutAnswer, faults_text, recovered_answer, recovered_results
 from cellwright.sessions.file_changes import forget_outcomes, outcomes
-from cellwright.sessions.history import IMPORTED_NOTE, ended_note, is_server_call, open_server_calls, valid_history
 from cellwright.sessions.session_lines import SessionLines
 from cellwright.sessions.state_dir import make_private_folder, new_session_id
 from cellwright.sessions.transcripts import transcript
@@ -28,7 +36,11 @@ from cellwright.sessions.transcripts import transcript_lock as lease
 from cellwright.sessions.transcripts.fork_point import ForkPoint, without_thinking
 from cellwright.sessions.transcripts.transcript import Header, Transcript
 from cellwright.sessions.transcripts.transcript_file import Line, TranscriptFile, create_file, encode_json, unwritable
-from cellwright.sessions.turns import begins_turn_encoded
+
+KEPT = 20
+"""The number of latest calls of a tool that count."""
+
+WINDOW_SECONDS = 60.0
 
 EVENTS_NOT_WRITTEN = 1_000_000
 """The jump of the events' numbers on resume: a transcript does not know how many came after its last message."""
@@ -49,6 +61,57 @@ _NOT_RUN = {
     "interrupted": "Not run: the user stopped the answer that asked for it.",
     "kernel": "Not run: the process ended while the answer that asked for it was streaming.",
 }
+
+
+class CallTimes:
+    """The times of the calls that succeeded, in seconds, by tool."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, deque[float]] = {}
+
+    def add(self, tool_name: str, seconds: float) -> None:
+        """Take note of a call that has ended."""
+        self._times.setdefault(tool_name, deque(maxlen=KEPT)).append(seconds)
+
+    def estimate(self, tool_names: Sequence[str], side_by_side: int = 1) -> float | None:
+        """The time that calls of these tools take, at most `side_by_side` at once; None if one was never called.
+
+        >>> times = CallTimes()
+        >>> times.add("Bash", 2.0), times.add("Bash", 4.0)
+        (None, None)
+        >>> times.estimate(["Bash"]), times.estimate(["Bash", "Bash"]), times.estimate(["Bash", "Bash"], 2)
+        (3.0, 6.0, 3.0)
+        >>> times.estimate(["Bash", "Read"]) is None
+        True
+        """
+        if not tool_names or any(name not in self._times for name in tool_names):
+            return None
+        import statistics  # brings fractions and decimal along; most runs estimate nothing
+
+        medians = [statistics.median(self._times[name]) for name in tool_names]
+        return max(max(medians), sum(medians) / side_by_side)
+
+
+class CallRate(Struct):
+    """The calls of the last minute, by tool; a call that would be one too many is refused."""
+
+    _times: dict[str, deque[float]] = field(default_factory=dict)
+
+    def count(self, tool_name: str, calls_per_minute: int) -> None:
+        """Count a call that is about to run. Raises ToolError RATE_LIMIT_EXCEEDED, and then does not count it."""
+        now = time.monotonic()
+        times = self._times.setdefault(tool_name, deque())
+        while times and now - times[0] >= WINDOW_SECONDS:
+            times.popleft()
+        if len(times) >= calls_per_minute:
+            wait = math.ceil(WINDOW_SECONDS - (now - times[0]))
+            raise ToolError(
+                f"{tool_name} may be called {calls_per_minute} times a minute; nothing was run. "
+                f"Do something else, and call it again in {wait} s.",
+                code=ErrorCode.RATE_LIMIT_EXCEEDED,
+                details={"calls_per_minute": calls_per_minute, "retry_after_seconds": wait},
+            )
+        times.append(now)
 
 
 class Session:

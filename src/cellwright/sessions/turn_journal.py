@@ -34,9 +34,9 @@ from cellwright.events import (
 from cellwright.model.images import admitted, takes_time
 from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.model.retry import is_refusal
-from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer
-from cellwright.sessions.history import (
+from cellwright.sessions.api_messages import (
     THINKING,
+    begins_turn,
     complete_pairs,
     dropped_note,
     is_known,
@@ -44,10 +44,10 @@ from cellwright.sessions.history import (
     unique_id,
     usable_name,
 )
+from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.fork_point import without_thinking
 from cellwright.sessions.transcripts.transcript import is_boundary
-from cellwright.sessions.turns import begins_turn
 from cellwright.text import lazy_pattern
 
 DRAFT_SECONDS = 0.2

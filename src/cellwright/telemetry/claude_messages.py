@@ -91,7 +91,7 @@ class ClaudeMessages:
             case TurnEnd():
                 self._api_seconds += max(event.at - self._asked_at, 0.0)
                 self._asked_at = event.at
-                self._count(event)
+                self._count(event.model, event.usage, event.cost_usd)
                 yield {"type": "assistant", "message": _assistant(event), "parent_tool_use_id": None}
                 if self._streams:
                     yield from map(_stream_event, self._message_end(event))
@@ -114,6 +114,7 @@ class ClaudeMessages:
                 if self._agents != "none":
                     yield from self._of_agent(event)
             case RunEnd():
+                self._count_hooks(event)
                 yield self._result(event)
             case _:
                 pass  # nothing that Claude Code has a message for
@@ -176,12 +177,17 @@ class ClaudeMessages:
     def _count_agent(self, about: SubagentEvent) -> None:
         """Count an agent's answers: what they cost is part of the total."""
         if isinstance(about.event, TurnEnd):
-            self._count(about.event)
+            self._count(about.event.model, about.event.usage, about.event.cost_usd)
+        elif isinstance(about.event, RunEnd):
+            self._count_hooks(about.event)
         elif isinstance(about.event, SubagentEvent):
             self._count_agent(about.event)
 
-    def _count(self, turn: TurnEnd) -> None:
-        usage = turn.usage
+    def _count_hooks(self, end: RunEnd) -> None:
+        for model, spent in end.hook_models.items():
+            self._count(model, spent.usage, spent.cost_usd)
+
+    def _count(self, model: str, usage: Mapping[str, Any], cost_usd: float | None) -> None:
         searches = (usage.get("server_tool_use") or {}).get("web_search_requests")
         counted = {
             "inputTokens": usage.get("input_tokens") or 0,
@@ -189,11 +195,11 @@ class ClaudeMessages:
             "cacheReadInputTokens": usage.get("cache_read_input_tokens") or 0,
             "cacheCreationInputTokens": usage.get("cache_creation_input_tokens") or 0,
             "webSearchRequests": searches or 0,
-            "costUSD": turn.cost_usd or 0.0,
+            "costUSD": cost_usd or 0.0,
         }
-        before = self._models.get(turn.model, {})
-        known = limits(turn.model)
-        self._models[turn.model] = {
+        before = self._models.get(model, {})
+        known = limits(model)
+        self._models[model] = {
             **{name: before.get(name, 0) + value for name, value in counted.items()},
             "contextWindow": known.context_window,
             "maxOutputTokens": known.max_output,

@@ -36,8 +36,8 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
 from cellwright.features.conversation import Conversation
 from cellwright.model.models import model_name
+from cellwright.sessions.api_messages import begins_turn_encoded
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import begins_turn_encoded
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of, said_of
 from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys

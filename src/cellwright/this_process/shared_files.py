@@ -1,4 +1,4 @@
-"""What several processes share: locks on open files, a new file in the place of one, and whether another process still runs.
+"""Files that several processes use: locks, a new file in the place of one, and whether another process still runs.
 
 Files are locked by `flock`, on Windows by a locked byte. A lock is the operating system's and belongs to the open file:
 it is free again when that is closed or its process is gone, however it ended. It is advice: it keeps out who asks for

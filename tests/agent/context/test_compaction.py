@@ -12,9 +12,9 @@ from cellwright.agent.context.context_usage import context_tokens
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.spending.run_spending import Budget, SharedBudgets
 from cellwright.events import ContextCompacted, Notice, TurnEnd
+from cellwright.sessions.api_messages import begins_turn
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import read_messages
-from cellwright.sessions.turns import begins_turn
 from cellwright.testing import fault, say, think, turn, use
 from row_tables import for_each_row
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.context.context_usage import ContextContents, context_parts, context_tokens
+from cellwright.sessions.api_messages import PLAN_MODE
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import PLAN_MODE
 
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 400_000}}
 PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "A" * 400_000}}

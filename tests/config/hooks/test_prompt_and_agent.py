@@ -94,6 +94,10 @@ def test_a_small_model_decides_about_a_call_and_is_paid_for(play):
     assert len(turns) == 2
     assert played.end.cost_usd > sum(each.cost_usd for each in turns)
     assert played.session.cost_usd == pytest.approx(played.end.cost_usd)
+    assert {*played.end.hook_models} == {"claude-haiku-5-5"}
+    of_hooks = played.end.hook_models["claude-haiku-5-5"]
+    assert sum(each.cost_usd for each in turns) + of_hooks.cost_usd == pytest.approx(played.end.cost_usd)
+    assert of_hooks.usage["output_tokens"] > 0
 
 
 def test_a_yes_says_nothing(play):

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.settings.admin_allow_lists import nearest_mode, tool_is_allowed
 from cellwright.config.settings.server_policy import LABEL, VARIABLE
-from cellwright.config.settings.settings import Settings, load_settings
+from cellwright.config.settings.settings import Settings, load_settings, nearest_mode, tool_is_allowed
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.resolve_options import model_of, policy_of
 from cellwright.conversation.runs.run_options import RunOptions

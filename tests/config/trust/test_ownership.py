@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.agents.agents import find_agents
+from cellwright.config.agents import find_agents
 from cellwright.config.mcp.find_servers import McpPlace, find_servers
 from cellwright.config.settings.settings import save_allow_rules
 from cellwright.config.trust.ownership import not_own, others_can_write

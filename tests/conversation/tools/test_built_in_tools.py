@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from cellwright.agent.tool import is_chosen
-from cellwright.config.agents.agents import BUILT_IN, read_definition
+from cellwright.config.agents import BUILT_IN, read_definition
 from cellwright.conversation.tools.toolset import builtin_tools
 from cellwright.errors import CellwrightError
 from cellwright.features.agents.subagents import given_tools
+from cellwright.permissions.policy import chosen_names
 from cellwright.permissions.rules.rule import RULE_NAMES
-from cellwright.permissions.tools_by_name import chosen_names
 from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
 from cellwright.tools.mcp.mcp_server import SERVED_TOOLS
 from declared_tools import declared

@@ -17,7 +17,7 @@ from notebook_kernel import Message, NotebookKernel, Page
 from notebook_page import NotebookPage
 from PIL import Image
 
-from cellwright.sessions.turns import split_attached
+from cellwright.sessions.api_messages import split_attached
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]

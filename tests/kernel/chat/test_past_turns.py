@@ -22,8 +22,8 @@ from cellwright.kernel.chat.conversation_log import RUNS_KEPT, TurnCount
 from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
 from cellwright.kernel.output.op_log import OpLog, OpReader
 from cellwright.kernel.output.transcript_ops import AGENT_OPS, TranscriptOps
+from cellwright.sessions.api_messages import begins_turn
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import begins_turn
 from cellwright.telemetry.view_limits import DRAWN
 from cellwright.testing import MessagesServer, say, think, turn, use
 from project_talk import ProjectTalk

@@ -28,7 +28,7 @@ from cellwright.kernel.magic.fix import (
 )
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.notebook_context import describe_lines
-from cellwright.sessions.turns import is_attached, split_attached
+from cellwright.sessions.api_messages import is_attached, split_attached
 from cellwright.testing import MessagesServer, say
 from cellwright.tools.notebook.open_notebook import NothingOpen
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.permissions.paths import inside
-from cellwright.permissions.rules.windows_names import why_refused, without_prefix
+from cellwright.permissions.paths import inside, why_refused_on_windows, without_prefix
 
 CWD = r"C:\Users\me\proj"
 
@@ -26,18 +25,18 @@ REFUSED = [
 
 
 def test_a_path_that_windows_reads_otherwise_is_refused() -> None:
-    wrong = {path: why for path in PLAIN if (why := why_refused(path, CWD))}
-    wrong |= {path: why for path, expected in REFUSED if expected not in (why := why_refused(path, CWD))}
+    wrong = {path: why for path in PLAIN if (why := why_refused_on_windows(path, CWD))}
+    wrong |= {path: why for path, expected in REFUSED if expected not in (why := why_refused_on_windows(path, CWD))}
     assert wrong == {}
 
 
 @pytest.mark.parametrize("cwd", [r"\\nas\me\proj", r"C:\Users\RUNNER~1\Temp\proj"])
 def test_what_is_in_the_project_is_as_the_project_is(cwd: str) -> None:
-    assert why_refused(rf"{cwd}\src\a.py", cwd) == ""
-    assert why_refused(r"src\a.py", cwd) == ""
-    assert why_refused(r"SECRET~1.TXT", cwd) != ""
-    assert why_refused(rf"{cwd}\SECRET~1.TXT", cwd) != ""
-    assert why_refused(r"\\other\me\proj\a", cwd) != ""
+    assert why_refused_on_windows(rf"{cwd}\src\a.py", cwd) == ""
+    assert why_refused_on_windows(r"src\a.py", cwd) == ""
+    assert why_refused_on_windows(r"SECRET~1.TXT", cwd) != ""
+    assert why_refused_on_windows(rf"{cwd}\SECRET~1.TXT", cwd) != ""
+    assert why_refused_on_windows(r"\\other\me\proj\a", cwd) != ""
 
 
 def test_links_are_read_as_people_write_paths() -> None:

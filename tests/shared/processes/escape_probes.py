@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cellwright.agent.calls.confinement import Confinement
-from cellwright.sandbox.mechanisms import Sandbox
+from cellwright.sandbox.mechanisms import Sandbox, in_container
 from cellwright.sandbox.private_folder import PrivateFolder
-from cellwright.sandbox.setup_advice import in_container
 
 SECONDS = 120
 

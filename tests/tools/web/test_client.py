@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.permissions.public_addresses import is_public
+from cellwright.permissions.rules.domain_pattern import is_public
 from cellwright.tools.web.client import public_address, read_address
 from row_tables import for_each_row
 

@@ -22,7 +22,7 @@ from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.side_request import SideRequest
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.permissions.public_addresses import Address
+from cellwright.permissions.rules.domain_pattern import Address
 from cellwright.testing import MessagesServer, fault, say
 from cellwright.tools.process.child_processes import child_processes
 from cellwright.tools.process.environment import own_module_environment

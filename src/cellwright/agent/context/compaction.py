@@ -34,8 +34,8 @@ from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import CHARS_PER_TOKEN, ContextAttached, ContextCompacted, Emit, Notice, TurnEnd
 from cellwright.model.models import limits
 from cellwright.model.provider import Request, RequestOptions
+from cellwright.sessions.api_messages import begins_turn
 from cellwright.sessions.transcripts.transcript import is_boundary
-from cellwright.sessions.turns import begins_turn
 
 if TYPE_CHECKING:
     from cellwright.agent.agent_setup import AgentSetup

@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from cellwright.agent.prompt import TOKENS_PER_DOCUMENT, TOKENS_PER_PICTURE
 from cellwright.events import CHARS_PER_TOKEN
-from cellwright.sessions.history import SUMMARY
+from cellwright.sessions.api_messages import PLAN_MODE, SUMMARY
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import PLAN_MODE
 from cellwright.text import lazy_pattern
 
 Json = Mapping[str, Any]

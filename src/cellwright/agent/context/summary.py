@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from cellwright.events import ContextCompacted
-from cellwright.sessions.history import CONTINUES, SUMMARY
-from cellwright.sessions.turns import begins_turn, split_attached
+from cellwright.sessions.api_messages import CONTINUES, SUMMARY, begins_turn, split_attached
 from cellwright.text import dollars, lazy_pattern
 
 Json = Mapping[str, Any]

@@ -63,7 +63,7 @@ class HookResult(Struct, frozen=True):
 NO_HOOK_RESULT = HookResult()
 
 
-def _unpaid(_usage: Mapping[str, Any], _cost_usd: float | None) -> None:
+def _unpaid(_model: str, _usage: Mapping[str, Any], _cost_usd: float | None) -> None:
     """Ignore the cost, where nobody counts it."""
 
 
@@ -74,12 +74,13 @@ def _unbounded() -> float | None:
 class HookRun(Struct, frozen=True):
     """The part of a run that its hooks may use: its model, what counts their cost, and who hears of them.
 
-    `budget_left()` is what the run may still spend in US dollars; None: it has no budget.
+    `spend(model, usage, cost_usd)` counts an answer. `budget_left()` is what the run may still spend in US dollars; None: it
+    has no budget.
     """
 
     agent: AgentSetup
     emit: Emit
-    spend: Callable[[Mapping[str, Any], float | None], None] = field(default=_unpaid)
+    spend: Callable[[str, Mapping[str, Any], float | None], None] = field(default=_unpaid)
     budget_left: Callable[[], float | None] = field(default=_unbounded)
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from cellwright.agent.run_errors import budget_spent, price_unknown
 from cellwright.agent.spending.spending_file import Reservation, SpendingFile, Spent
 from cellwright.errors import CellwrightError
-from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta
+from cellwright.events import HookSpending, TextDelta, ThinkingDelta, ToolInputDelta
 from cellwright.model.pricing import add_usage, cost_usd, worst_case_usd
 from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.sessions.cut_answer import MIN_CHARS_PER_TOKEN
@@ -151,6 +151,7 @@ class Spending:
         self.sent = 0
         """Requests that went out, those that were tried again among them."""
         self.side_requests = 0
+        self.hook_models: dict[str, HookSpending] = {}
         self.budget_usd = budget_usd
         self.model = model
         self._session = session
@@ -184,6 +185,14 @@ class Spending:
         """Count an answer to a tool or a hook."""
         self.side_requests += 1
         self.count_lost(usage, cost_usd)
+
+    def count_hook_request(self, model: str, usage: Mapping[str, Any], cost_usd: float | None) -> None:
+        """Count an answer of `model` to a hook, and what its answers come to."""
+        self.count_side_request(usage, cost_usd)
+        before = self.hook_models.get(model, HookSpending())
+        known = before.cost_usd is not None and cost_usd is not None
+        both = before.cost_usd + cost_usd if known else None  # type: ignore[operator]
+        self.hook_models[model] = HookSpending(add_usage(before.usage, usage), both)
 
     def count_lost(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
         """Count an answer that becomes no message; the session remembers it with its next line."""

@@ -20,7 +20,7 @@ from cellwright.commands.extensions.manage_report import (
     switched_off,
 )
 from cellwright.commands.extensions.plugins import PluginCommands
-from cellwright.config.agents.agents import NoAgent, definition_of
+from cellwright.config.agents import NoAgent, definition_of
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.mcp.written_servers import (
     SCOPES,

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.commands.settings_pages import layer_label, or_problem, setting_rows
-from cellwright.config.agents.agents import AgentDefinition
+from cellwright.config.agents import AgentDefinition
 from cellwright.config.mcp.written_servers import SCOPES, masked_entry, server_place, servers_at
 from cellwright.config.plugins.installed_plugins import read_installed
 from cellwright.config.settings.known_settings import KEYS, THEMES
 from cellwright.config.settings.layers import SettingsEntry
 from cellwright.config.settings.option_table import BY_NAME
 from cellwright.config.settings.settings_files import home_folder, local_settings_file
-from cellwright.config.skills.skills import Skill
+from cellwright.config.skills import Skill
 from cellwright.conversation.resolve_options import CHOSEN_IN_FORCE, mode_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.config.agents.agents import AgentDefinition
+from cellwright.config.agents import AgentDefinition
 from cellwright.config.hooks.entries import CommandHook, Entries, HookEntry, HttpHook, McpToolHook
 from cellwright.config.hooks.hooks import hook_problems, origin_of
 from cellwright.config.memory import MemoryFile, read_memory
 from cellwright.config.settings.settings import HooksSource
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.config.skills.skills import Skill
+from cellwright.config.skills import Skill
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.permissions.modes import mode_name
 from cellwright.tools.paths import shown_path

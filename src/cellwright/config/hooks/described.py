@@ -19,7 +19,7 @@ from cellwright.config.hooks.entries import (
     McpToolHook,
     ModelHook,
 )
-from cellwright.config.hooks.http import variables_of
+from cellwright.config.hooks.http_and_mcp import variables_of
 from cellwright.config.trust.exact_text import block, exact, exact_json, program_lines
 from cellwright.redaction.redaction import is_secret
 from cellwright.text import lazy_pattern

@@ -33,8 +33,7 @@ from cellwright.config.hooks.entries import (
     McpToolHook,
     ModelHook,
 )
-from cellwright.config.hooks.http import HttpBounds, send
-from cellwright.config.hooks.mcp import CallMcpTool, call_tool
+from cellwright.config.hooks.http_and_mcp import CallMcpTool, HttpBounds, call_tool, send
 from cellwright.config.hooks.prompt_and_agent import ask_model
 from cellwright.config.settings.settings import HooksSource, Settings
 from cellwright.config.trust.exact_text import exact

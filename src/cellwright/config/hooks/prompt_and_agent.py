@@ -5,6 +5,7 @@ It answers through the run's provider, and what it costs is counted with the run
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as variant
@@ -92,7 +93,7 @@ def _affordable(prompt: str, model: str, left: float | None) -> bool:
 
 
 async def _ask_model(prompt: str, model: str, run: HookRun) -> str:
-    ctx = ToolContext("hook", lambda **_: None, spend=run.spend)
+    ctx = ToolContext("hook", lambda **_: None, spend=functools.partial(run.spend, model))
     turn = await SideRequest(lambda: run.agent.provider, model).ask(
         [{"role": "user", "content": [{"type": "text", "text": f"{prompt}\n\n{ANSWER}"}]}], ctx
     )
@@ -113,7 +114,7 @@ async def _run_agent(run: HookRun, prompt: str, cwd: Path, model: str, system: S
 
     def on_event(event: Event) -> None:
         if isinstance(event, RunEnd):
-            run.spend(event.usage, event.cost_usd)
+            run.spend(model, event.usage, event.cost_usd)
 
     agent = variant(
         run.agent,

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from cellwright.config.mcp.entries import ReadEntries, ServerOrigin, read_entries
 from cellwright.config.settings.settings import McpSettings, Settings
 from cellwright.config.settings.settings_files import home_folder, own_state_file
-from cellwright.config.trust.repository import main_checkout
+from cellwright.config.trust.ownership import main_checkout
 from cellwright.config.trust.trust_store import changing_answers, read_answers, read_scripts
 from cellwright.tools.mcp.server_entry import ServerEntry, plain_name
 

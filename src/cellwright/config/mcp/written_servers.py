@@ -18,7 +18,7 @@ from cellwright.config.mcp.entries import ServerOrigin, read_entries
 from cellwright.config.mcp.find_servers import PROJECT_FILE, user_file
 from cellwright.config.settings.edit import set_value
 from cellwright.config.strict_json import SettingsProblem
-from cellwright.config.trust.repository import project_folder
+from cellwright.config.trust.ownership import project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.redaction.redaction import Redaction
 from cellwright.text import lazy_pattern

@@ -1,6 +1,6 @@
 """Plugins: skills, agents, commands, hooks and MCP servers that others have put together, in Claude Code's layout.
 
-Start with `plugin.py`, which reads one from its folder. `files.py` copies and hashes a plugin's files,
+Start with `plugin.py`, which reads one from its folder, copies its files and hashes them.
 `marketplace.py` fetches them and reads lists of plugins, `installed_plugins.py` keeps what the user has accepted,
 `plugins_in_force.py` says which count now, and `install.py` puts these together for `/plugin`.
 

@@ -14,10 +14,9 @@ from msgspec import Struct, field
 
 from cellwright.config.hooks.described import described_hooks
 from cellwright.config.hooks.entries import Entries, HooksOrigin, HttpHook
-from cellwright.config.hooks.http import variables_of
+from cellwright.config.hooks.http_and_mcp import variables_of
 from cellwright.config.mcp.entries import described_entry
 from cellwright.config.plugins import installed_plugins as store
-from cellwright.config.plugins.files import copy_files, digest_of
 from cellwright.config.plugins.marketplace import (
     Marketplace,
     PluginSource,
@@ -29,7 +28,7 @@ from cellwright.config.plugins.marketplace import (
     refusal,
 )
 from cellwright.config.plugins.options import CONFIGS, PluginOption, forget_secrets, keep_secret
-from cellwright.config.plugins.plugin import NAME, ROOT_VARIABLE, Plugin, read_plugin
+from cellwright.config.plugins.plugin import NAME, ROOT_VARIABLE, Plugin, copy_files, digest_of, read_plugin
 from cellwright.config.plugins.plugins_in_force import is_as_accepted
 from cellwright.config.settings.edit import set_value
 from cellwright.config.strict_json import SettingsProblem

@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.plugins.files import copy_files
 from cellwright.config.plugins.installed_plugins import LOCAL, KnownMarketplace, marketplace_copy
-from cellwright.config.plugins.plugin import NAME
+from cellwright.config.plugins.plugin import NAME, copy_files
 from cellwright.config.strict_json import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.text import lazy_pattern

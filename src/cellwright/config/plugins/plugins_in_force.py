@@ -9,10 +9,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.config.plugins.files import digest_of, signature_of
 from cellwright.config.plugins.installed_plugins import Installed, InstalledPlugin, data_folder, read_installed
 from cellwright.config.plugins.marketplace import read_source, refusal
-from cellwright.config.plugins.plugin import Plugin, read_plugin
+from cellwright.config.plugins.plugin import Plugin, digest_of, read_plugin, signature_of
 from cellwright.errors import CellwrightError
 
 _digests: dict[Path, tuple[tuple[object, ...], str]] = {}

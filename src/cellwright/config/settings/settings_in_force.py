@@ -18,10 +18,10 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.agents.agents import crowded_agents
+from cellwright.config.agents import crowded_agents
 from cellwright.config.kept_search import facts_of
 from cellwright.config.memory import MemoryPlace, crowded_rules
-from cellwright.config.output_styles.output_style import crowded_styles
+from cellwright.config.output_styles import crowded_styles
 from cellwright.config.plugins.plugins_in_force import PluginsInForce, find_plugins
 from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
 from cellwright.config.settings.option_table import BY_NAME
@@ -36,9 +36,9 @@ from cellwright.config.settings.settings_files import (
     read_all,
     watched_variables,
 )
-from cellwright.config.skills.skills import SkillPlace, crowded_skills
+from cellwright.config.skills import SkillPlace, crowded_skills
 from cellwright.config.trust.exact_text import bulleted, exact
-from cellwright.config.trust.repository import main_checkout
+from cellwright.config.trust.ownership import main_checkout
 from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens, trusted_as_it_is
 from cellwright.config.trust.trust_store import changing_answers, read_answers, texts, trust_file
 from cellwright.errors import CellwrightError

@@ -27,10 +27,9 @@ from cellwright.config.settings.known_settings import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
 from cellwright.config.settings.sandbox import CONTAINER, base_of
 from cellwright.config.settings.settings_files import SettingsSources, home_folder
-from cellwright.config.skills.skills import SHELL_COMMAND
+from cellwright.config.skills import SHELL_COMMAND
 from cellwright.config.trust.exact_text import block, exact, exact_json
-from cellwright.config.trust.ownership import not_own, others_can_write
-from cellwright.config.trust.repository import main_checkout
+from cellwright.config.trust.ownership import main_checkout, not_own, others_can_write
 from cellwright.config.trust.scripts import NO_FILES, NamedFiles, changed, named_files
 from cellwright.config.trust.trust_store import FolderTrust, folder_trust, remember_folder, texts
 from cellwright.errors import CellwrightError

@@ -54,7 +54,7 @@ async def compact_session(core: Core, options: RunOptions, focus: str, emit: Emi
         emit(event)
 
     spending = Spending(agent.model, session, agent.limits.budget_usd, None, agent.limits.shared_budgets)
-    hooks = RunHooks(HookRun(agent, take, spending.count_side_request, spending.left), session, as_hooks(agent.hooks))
+    hooks = RunHooks(HookRun(agent, take, spending.count_hook_request, spending.left), session, as_hooks(agent.hooks))
     session.repair()
     _begin(session, agent)
     # a session without tools, or with others, is told of no agents and skills that it could not call

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from cellwright.agent.structured_output import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
-from cellwright.config.agents.agents import NoAgent, given_definition
+from cellwright.config.agents import NoAgent, given_definition
 from cellwright.config.settings.layers import Layer
 from cellwright.config.settings.option_table import BY_NAME, CHOSEN, OnDenied, nested
 from cellwright.config.settings.settings import CommonOptions
@@ -27,7 +27,7 @@ from cellwright.model.models import ProviderName
 
 if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import HookCallbacks
-    from cellwright.config.agents.agents import AgentDefinition
+    from cellwright.config.agents import AgentDefinition
 
 LABEL = f"chosen with a command (/{', /'.join((*CHOSEN, 'output-style', 'add-dir', 'autocompact'))})"
 

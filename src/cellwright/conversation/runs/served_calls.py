@@ -15,7 +15,7 @@ from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.steering import Steering
 from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext, is_chosen
-from cellwright.config.settings.admin_allow_lists import tool_is_allowed
+from cellwright.config.settings.settings import tool_is_allowed
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.resolve_options import unasked_text
 from cellwright.conversation.runs.in_force import CallsAtWork

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from cellwright.agent.calls.written_tools import written_tools
 from cellwright.agent.tool import GROUPS, TOOL_ALIASES, TOOL_SEARCH, Tool, is_chosen
 from cellwright.config.hooks.hooks_in_force import HooksInForce
-from cellwright.config.settings.admin_allow_lists import tool_is_allowed
-from cellwright.config.settings.settings import load_settings
+from cellwright.config.settings.settings import load_settings, tool_is_allowed
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.resolve_options import has_small_window
@@ -70,7 +69,7 @@ def _named(tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
 
 def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool, ...], list[str]]:
     """The built-in tools, this process's (`more`), those of packages and trusted folders; notices for the user."""
-    from cellwright.config.tool_plugins import brought_tools
+    from cellwright.config.user_tools import brought_tools
 
     own = (*make_tools(place), *more)
     # what rules know by name is a tool of ours: nobody else gets such a name, there or not

@@ -35,7 +35,7 @@ from cellwright.agent.prompt import (
 )
 from cellwright.agent.subagent import MAX_DEPTH, Nesting, Subagent, tokens_of
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext, ToolResult, is_chosen
-from cellwright.config.agents.agents import AgentDefinition
+from cellwright.config.agents import AgentDefinition
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.settings_in_force import SettingsInForce

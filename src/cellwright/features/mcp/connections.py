@@ -14,8 +14,8 @@ from weakref import WeakSet
 
 from cellwright.agent.calls.confinement import Confinement, without_hosts
 from cellwright.agent.tool import Tool, ToolContext
-from cellwright.config.agents.agents import AgentDefinition
-from cellwright.config.settings.admin_allow_lists import tool_is_allowed
+from cellwright.config.agents import AgentDefinition
+from cellwright.config.settings.settings import tool_is_allowed
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded

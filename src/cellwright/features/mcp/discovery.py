@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.config.agents.agents import AgentDefinition
+from cellwright.config.agents import AgentDefinition
 from cellwright.config.mcp.entries import ServerOrigin, described_entry, read_entries, secrets_named
 from cellwright.config.mcp.find_servers import (
     FoundServers,
@@ -22,7 +22,7 @@ from cellwright.config.mcp.find_servers import (
 )
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.config.trust.exact_text import exact
-from cellwright.config.trust.repository import main_checkout
+from cellwright.config.trust.ownership import main_checkout
 from cellwright.config.trust.scripts import changed as changed_files
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.tools.mcp.server_entry import ServerScope

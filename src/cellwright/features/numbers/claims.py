@@ -20,7 +20,7 @@ from msgspec import Struct
 from cellwright.agent.calls.written_tools import access_of
 from cellwright.events import UnknownName
 from cellwright.markdown.prose import HIDDEN, prose_of
-from cellwright.sessions.turns import begins_turn
+from cellwright.sessions.api_messages import begins_turn
 from cellwright.text import lazy_pattern, strings_in
 
 NameKind = Literal["column", "file", "function", "cell"]

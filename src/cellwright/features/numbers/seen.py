@@ -17,8 +17,7 @@ from cellwright.events import CheckedNumber, CheckedNumbers, Number
 from cellwright.features.numbers.match import interval
 from cellwright.features.numbers.sources import Source, SourceKind, place, source
 from cellwright.features.numbers.written import WrittenNumber, written_numbers
-from cellwright.sessions.history import is_after_boundary, is_note
-from cellwright.sessions.turns import begins_turn, is_attached
+from cellwright.sessions.api_messages import begins_turn, is_after_boundary, is_attached, is_note
 from cellwright.text import counted, lazy_pattern
 
 FIRST_LINE = "Check these numbers of your answer: no result of our conversation holds them."

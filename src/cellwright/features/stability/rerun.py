@@ -44,8 +44,8 @@ from cellwright.features.stability.steps import (
     with_hook,
     with_seed,
 )
+from cellwright.sessions.api_messages import begins_turn
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import begins_turn
 from cellwright.text import lazy_pattern
 
 RESAMPLES = 50

@@ -27,8 +27,8 @@ from cellwright.events import Answered, Asked, Event, EventLog, RunEnd, TextDelt
 from cellwright.kernel.output.op_log import Draw, OpLog, OpReader, chars_of
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import TranscriptOps, cut
+from cellwright.sessions.api_messages import begins_turn_encoded
 from cellwright.sessions.session import Session
-from cellwright.sessions.turns import begins_turn_encoded
 from cellwright.telemetry.json_lines import JsonLines, Line
 
 

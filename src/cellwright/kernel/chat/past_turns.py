@@ -52,6 +52,7 @@ from cellwright.kernel.output.transcript_ops import (
     shown_input,
 )
 from cellwright.model.models import limits
+from cellwright.sessions.api_messages import GO_ON, begins_turn_encoded, is_attached, split_attached
 from cellwright.sessions.export import ToolExchange
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcripts.transcript import (
@@ -63,7 +64,6 @@ from cellwright.sessions.transcripts.transcript import (
     read_transcript,
 )
 from cellwright.sessions.transcripts.transcript_file import Line
-from cellwright.sessions.turns import GO_ON, begins_turn_encoded, is_attached, split_attached
 from cellwright.telemetry.run_state import text_of
 from cellwright.telemetry.view_limits import DRAWN
 from cellwright.text import lazy_pattern

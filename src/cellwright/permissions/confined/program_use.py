@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from cellwright.permissions.shell.read_only.git import git_reads
+from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE, git_reads
 from cellwright.permissions.shell.running_flags import runs_or_writes
 from cellwright.text import lazy_pattern
 
@@ -23,6 +23,10 @@ More than a sandbox has: the network, devices, other processes, services, rights
 
 Arguments = Sequence[str | None]
 """The words behind a program; None for one that shows only when the command runs."""
+
+_INSTALLS_HOOKS = frozenset({"i", "install", "ci", "add", "update", "upgrade", "up", "link", "dedupe", "rebuild"})
+_GIT_MAKES = frozenset({"clone", "init", "submodule", "config"})
+_REMOTE = frozenset({"add", "remove", "rm", "rename", "set-url", "set-branches", "set-head"})
 
 
 def _names(text: str) -> frozenset[str]:
@@ -407,7 +411,6 @@ _LISTS = _either(
     _any(r"-(l|L|s|S|q\w*|Q\w*|W)|--(list|listfiles|status|search|query|installed)"),
 )
 
-
 _RUNS: Mapping[str, Callable[[Arguments], bool]] = {
     **dict.fromkeys(("python", "python3"), _python_runs),
     "npm": _scripts_run,
@@ -470,3 +473,29 @@ def _writes(name: str, arguments: Arguments) -> bool:
 
 def _known(arguments: Arguments) -> list[str]:
     return [word for word in arguments if word is not None]
+
+
+def made_protected(program: str, arguments: Sequence[str]) -> str:
+    """The protected name that `program` makes or changes with `arguments`; "" if none is known."""
+    valued = GLOBAL_WITH_VALUE if program == "git" else frozenset[str]()
+    words = [
+        word
+        for before, word in zip(("", *arguments), arguments, strict=False)
+        if word and not word.startswith("-") and before not in valued
+    ]
+    first = words[0] if words else ""
+    match program:
+        case "git" if first in _GIT_MAKES or (first == "remote" and words[1:2] and words[1] in _REMOTE):
+            return ".git"
+        case "npm" | "pnpm" | "bun" if first in _INSTALLS_HOOKS:
+            return "node_modules/.bin"
+        case "yarn" if first in _INSTALLS_HOOKS | {""} and "--version" not in arguments:
+            return "node_modules/.bin"
+        case "virtualenv":
+            return "pyvenv.cfg"
+        case "uv" if first in ("venv", "sync"):
+            return "pyvenv.cfg"
+        case _ if program.startswith("python") and list(arguments[:2]) == ["-m", "venv"]:
+            return "pyvenv.cfg"
+        case _:
+            return ""

@@ -20,8 +20,7 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.confined import bounds
 from cellwright.permissions.confined.command_use import CommandUse, command_use
-from cellwright.permissions.confined.program_use import NEEDS_DEVICES
-from cellwright.permissions.confined.protected_makers import made_protected
+from cellwright.permissions.confined.program_use import NEEDS_DEVICES, made_protected
 from cellwright.permissions.judges.files import judge_path, protected_among, protected_change
 from cellwright.permissions.judges.simple_command import is_inside
 from cellwright.permissions.paths import PathProblem, inside, normalised, places

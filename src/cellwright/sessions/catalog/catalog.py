@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.api_messages import begins_turn_encoded, until_turn_ended
 from cellwright.sessions.catalog import metadata as about
 from cellwright.sessions.catalog.extract import TITLE_CHARS
 from cellwright.sessions.catalog.index import HIT_BEGIN, HIT_END, catch_up, empty, shown, terms, with_database
@@ -28,7 +29,6 @@ from cellwright.sessions.transcripts.fork_point import delete_transcript, parent
 from cellwright.sessions.transcripts.transcript import in_effect, read_transcript
 from cellwright.sessions.transcripts.transcript_file import Line
 from cellwright.sessions.transcripts.transcript_lock import is_held, lease_path
-from cellwright.sessions.turns import begins_turn_encoded, until_turn_ended
 from cellwright.text import visible_line
 
 T = TypeVar("T")

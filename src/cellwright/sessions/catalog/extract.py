@@ -16,7 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from cellwright.errors import CellwrightError
-from cellwright.sessions.history import is_note
+from cellwright.sessions.api_messages import GO_ON, begins_turn, is_note, split_attached
 from cellwright.sessions.transcripts.transcript import (
     ENDED,
     TAKEN_BACK,
@@ -29,7 +29,6 @@ from cellwright.sessions.transcripts.transcript import (
     read_transcript,
 )
 from cellwright.sessions.transcripts.transcript_file import Line
-from cellwright.sessions.turns import GO_ON, begins_turn, split_attached
 
 MAX_CHARS = 50_000
 """So much of one prompt or answer can be found: what is longer was piped in."""

@@ -42,7 +42,7 @@ from cellwright.sessions.transcripts import transcript_lock as lease
 from cellwright.sessions.transcripts.transcript import NO_MESSAGES
 from cellwright.text import lazy_pattern
 
-_Result = TypeVar("T")
+_Result = TypeVar("_Result")
 
 SCHEMA_VERSION = 2
 BUSY_SECONDS = 5.0

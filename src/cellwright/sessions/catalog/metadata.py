@@ -22,10 +22,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.api_messages import begins_turn_encoded
 from cellwright.sessions.catalog.extract import first_line, users_words
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE
-from cellwright.sessions.turns import begins_turn_encoded
 from cellwright.text import lazy_pattern, visible_line
 
 TITLE_CHARS = 120

@@ -14,7 +14,7 @@ from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import LISTED_MODES
-from cellwright.permissions.tools_by_name import chosen_names
+from cellwright.permissions.policy import chosen_names
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands.served_kernels import OwnKernels

@@ -23,8 +23,8 @@ from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.events import Preview
+from cellwright.sessions.api_messages import PLAN_MODE
 from cellwright.sessions.project_writes import check_way, within
-from cellwright.sessions.turns import PLAN_MODE
 from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.staged_file import FileChanged
 from cellwright.tools.paths import file_errors, shown_path

@@ -408,8 +408,10 @@ class ChildProcesses:
         making: Making | None,
     ) -> ConfinedProcess:
         """Start `command` by `start` in the sandbox. Raises ConfinementError, an OSError, where it would not be confined."""
-        from cellwright.sandbox.mechanisms import find_sandbox  # most processes confine nothing
-        from cellwright.sandbox.plain_commands import may_look_at_processes
+        from cellwright.sandbox.mechanisms import (
+            find_sandbox,  # most processes confine nothing
+            may_look_at_processes,
+        )
 
         if confinement.container is not None:
             from cellwright.sandbox.containers.bounds import called_inside

@@ -495,7 +495,7 @@ def _may_go_on(command: str, confinement: Confinement | None) -> bool:
         return False
     if confinement is not None:
         return True
-    from cellwright.permissions.judges.background import may_change_later  # few commands take so long
+    from cellwright.permissions.judges.shell_call import may_change_later  # few commands take so long
 
     return not may_change_later(command)
 

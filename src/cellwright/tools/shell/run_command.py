@@ -524,6 +524,6 @@ def reporting_script(command: str, descriptor: int) -> str:
     """The script that runs `command` and reports the folder it ended in to `descriptor`, however the command ended it.
 
     While the command runs, its descriptor is closed: bash keeps a copy to restore it, which no program that it starts
-    inherits. `sandbox/plain_commands.py` reads such scripts.
+    inherits. `sandbox/mechanisms.py` reads such scripts.
     """
     return f"trap 'pwd -P 2>/dev/null >&{descriptor}' EXIT; eval {shlex.quote(command)} {descriptor}>&-"

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.permissions.public_addresses import Address, is_public
+from cellwright.permissions.rules.domain_pattern import Address, is_public
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:

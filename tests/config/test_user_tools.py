@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.agent.tool import ToolContext
-from cellwright.config.tool_plugins import brought_tools
+from cellwright.config.user_tools import brought_tools
 
 GREET = '''
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_an_installed_package_brings_tools_by_its_entry_point(tmp_path: Path) ->
         "[cellwright.tools]\none = shop_tools:several\ntwo = shop_tools:nonsense\nthree = shop_tools:missing\n"
     )
     code = (
-        "from cellwright.config.tool_plugins import brought_tools\n"
+        "from cellwright.config.user_tools import brought_tools\n"
         "brought = brought_tools([], [])\nprint(list(brought.tools))\nprint(*brought.notices, sep='\\n')"
     )
     done = subprocess.run(

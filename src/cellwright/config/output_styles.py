@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from cellwright.config.front_matter import read_front_matter
 from cellwright.config.kept_search import crowded, files_in
 from cellwright.config.plugins.plugin import put_in
-from cellwright.config.skills.skills import SkillPlace, project_folders
+from cellwright.config.skills import SkillPlace, project_folders
 
 StyleScope = Literal["managed", "user", "project", "plugin", "built-in"]
 
-BUILT_IN = Path(__file__).parent / "built_in"
+BUILT_IN = Path(__file__).parent / "built_in" / "output_styles"
 FOLDER = "output-styles"
 DEFAULT = "default"
 """The style of a session whose settings name none: nothing is added, nothing left out."""

@@ -50,7 +50,7 @@ _TOOL_NAME = lazy_pattern(r"[A-Za-z_][\w-]*")
 _YES = frozenset({"true", "yes", "on", "1"})
 _NO = frozenset({"false", "no", "off", "0"})
 
-BUILT_IN = Path(__file__).parent / "built_in"
+BUILT_IN = Path(__file__).parent / "built_in" / "skills"
 MAX_SKILLS = 500
 """Of one folder; nobody has more by intent."""
 

@@ -1,6 +1,7 @@
-"""HTTP hooks: the event goes as JSON to an address, a JSON object in a 2xx answer is the hook's.
+"""HTTP and MCP hooks: the event goes to an address, or to a tool of an MCP server; the answer is the hook's.
 
 No redirect is followed: neither the event nor a header goes to an address that the user did not name.
+The text of a tool is read like what a program writes; of an address a JSON object in a 2xx answer counts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 import re
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 from cellwright.agent.hooks.hook_answers import merged, only_no, read_printed
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.config.hooks.command import failed, read_output, short
-from cellwright.config.hooks.entries import HttpHook
+from cellwright.config.hooks.entries import HttpHook, McpToolHook
 from cellwright.redaction.redaction import is_secret
 from cellwright.text import lazy_pattern
 
@@ -33,6 +34,11 @@ MAX_BYTES = 1_000_000
 
 _VARIABLE = lazy_pattern(r"\$(?:\{(\w+)\}|(\w+))")
 _HEADER_NAME = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+CallMcpTool = Callable[[str, str, Mapping[str, Any]], Awaitable[str]]
+"""`await call(server, tool, input)` gives the tool's text. Raises LookupError where there is no such server or tool."""
+
+_PLACEHOLDER = lazy_pattern(r"\$\{([\w.]+)\}")
 
 
 class HookAddressRefused(Exception):
@@ -171,3 +177,40 @@ def _client(url: str) -> httpx2.AsyncClient:
 
     plain = url.startswith("http://") and not any(name.lower().endswith("_proxy") for name in os.environ)
     return httpx2.AsyncClient(follow_redirects=False, timeout=None, verify=not plain)
+
+
+async def call_tool(hook: McpToolHook, event: str, fields: Mapping[str, Any], call: CallMcpTool | None) -> HookResult:
+    """Call the tool and read its answer. Never raises but for a cancellation."""
+    if call is None:
+        return failed(hook, event, "needs an MCP server, and none is connected here")
+    try:
+        text = await call(hook.server, hook.tool, filled_in(hook.input, fields))
+    except Exception as error:  # noqa: BLE001  a server's own failure, of whatever kind, is no failure of the run
+        return failed(hook, event, f"failed: {type(error).__name__}: {error}")
+    return read_output(hook, event, text)
+
+
+def filled_in(value: Any, fields: Mapping[str, Any]) -> Any:
+    """`value` with each `${tool_input.x}` in its texts replaced by what the event says there."""
+    if isinstance(value, Mapping):
+        return {key: filled_in(item, fields) for key, item in value.items()}
+    if isinstance(value, list):
+        return [filled_in(item, fields) for item in value]
+    if not isinstance(value, str):
+        return value
+    if whole := _PLACEHOLDER.fullmatch(value):
+        return _look_up(whole[1], fields)
+    return _PLACEHOLDER.sub(lambda found: _as_text(_look_up(found[1], fields)), value)
+
+
+def _look_up(path: str, fields: Mapping[str, Any]) -> Any:
+    found: Any = fields
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)

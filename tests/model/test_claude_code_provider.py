@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
-from cellwright.model.claude_code.provider import ClaudeCodeProvider, api_error
-from cellwright.model.claude_code.sign_in import SignIn, find_program, has_sdk, sign_in
-from cellwright.model.claude_code.wire_format import (
+from cellwright.model.claude_code_format import (
     GO_ON,
     as_told,
     history_and_prompt,
@@ -21,6 +19,8 @@ from cellwright.model.claude_code.wire_format import (
     tool_definitions,
     wire_name,
 )
+from cellwright.model.claude_code_provider import ClaudeCodeProvider, api_error
+from cellwright.model.claude_code_sign_in import SignIn, find_program, has_sdk, sign_in
 from cellwright.model.provider import Request
 
 

@@ -19,7 +19,7 @@ from cellwright.agent.tool import GROUPS
 from cellwright.config.front_matter import model_choice, read_front_matter, texts
 from cellwright.config.kept_search import crowded, files_in, places_below
 from cellwright.config.plugins.plugin import Plugin, put_in
-from cellwright.config.skills.skills import SkillPlace, hooks_of, project_folders
+from cellwright.config.skills import SkillPlace, hooks_of, project_folders
 from cellwright.errors import CellwrightError
 from cellwright.model.provider import ModelChoice
 from cellwright.permissions.modes import Mode, parse_mode
@@ -45,7 +45,7 @@ DESCRIPTION_CHARS = 1_536
 
 _YES = frozenset({"true", "yes", "on", "1"})
 
-BUILT_IN = Path(__file__).parent / "built_in"
+BUILT_IN = Path(__file__).parent / "built_in" / "agents"
 MAX_AGENTS = 500
 """Of one folder; nobody has more by intent."""
 

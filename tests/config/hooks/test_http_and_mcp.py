@@ -10,7 +10,7 @@ import pytest
 from hook_scenes import call_fields, fire, group, hooks_of, told
 
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT
-from cellwright.config.hooks.http import MAX_BYTES, HookAddressRefused, check_url
+from cellwright.config.hooks.http_and_mcp import MAX_BYTES, HookAddressRefused, check_url
 from row_tables import for_each_row
 
 

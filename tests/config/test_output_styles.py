@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cellwright.config.output_styles.output_style import BUILT_IN, find_styles
-from cellwright.config.skills.skills import SkillPlace
+from cellwright.config.output_styles import BUILT_IN, find_styles
+from cellwright.config.skills import SkillPlace
 from cellwright.conversation.system_prompt import system_sections
 from cellwright.features.standard import as_answer_style
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.agents.agents import BUILT_IN, AgentDefinition, NoAgent, find_agents, read_definition
+from cellwright.config.agents import BUILT_IN, AgentDefinition, NoAgent, find_agents, read_definition
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.config.skills.skills import SkillPlace
+from cellwright.config.skills import SkillPlace
 
 
 @pytest.fixture

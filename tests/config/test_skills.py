@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.config.skills.skills import SkillPlace, find_skills
+from cellwright.config.skills import SkillPlace, find_skills
 from row_tables import for_each_row
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.permissions.shell.judged_commands import ALLOW, ASK, behavior
 
-from cellwright.permissions.judges.background import may_change_later
+from cellwright.permissions.judges.shell_call import may_change_later
 from declared_tools import tool_named
 from row_tables import for_each_row
 

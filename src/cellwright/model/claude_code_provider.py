@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying, TurnEnd
-from cellwright.model.claude_code.wire_format import (
+from cellwright.model.claude_code_format import (
     SERVER,
     Message,
     as_told,
