@@ -15,7 +15,7 @@ from cellwright.kernel.branches.kernel_branches import CELL_RUNS, HANGS, THREADS
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(sys.platform != "linux", reason="the other way needs Linux")]
 
-SUPPORT = Path(__file__).parents[2] / "support"
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture(scope="module")
