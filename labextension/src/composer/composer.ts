@@ -92,6 +92,7 @@ class PanelComposer {
     const tell = (why: string): void => { this.tell(why); };
     this.area = element("textarea", {
       rows: "1", class: "cellwright-prompt", autocomplete: "off", spellcheck: "true", "aria-label": trans.__("Prompt for Claude"),
+      "aria-description": trans.__("Shift+Tab changes the permission mode, and goes back if Tab brought you here. F6 goes to the next part of the panel."),
     });
     this.cameByTab = watchTab(this.area);
     this.palette = new Palette(this.area, trans, (item) => { this.take(item); });

@@ -46,7 +46,7 @@ export function addStatusItem(statusBar: IStatusBar | null, store: ChatStore, tr
     if (answer) answer.transcript.stop();
     else if (run) store.send({ type: "stop", run });
   }, { class: "cellwright-status cellwright-status-stop" });
-  const elsewhere = button("", actions.overview, { class: "cellwright-status cellwright-elsewhere", title: trans.__("Claude: show all sessions"), hidden: "" });
+  const elsewhere = button("", () => { actions.overview(); }, { class: "cellwright-status cellwright-elsewhere", title: trans.__("Claude: show all sessions"), hidden: "" });
   const item = new Widget();
   item.addClass("cellwright-status-item");
   item.node.append(go, stop, elsewhere);

@@ -370,7 +370,7 @@ it("puts text in at the caret, on a line of its own where it has several", () =>
 it("lets Shift+Tab go back for who came by Tab, until another key is pressed, and says each mode that it chooses", () => {
   const scene = composerScene();
   const { area, host } = scene;
-  const modes = (): string[] => scene.chat.asked.filter(({ method }) => method === "set").map(({ params }) => String(params.mode));
+  const modes = (): unknown[] => scene.chat.asked.filter(({ method }) => method === "set").map(({ params }) => params.mode);
   const released = (name: string): void => { area.dispatchEvent(new KeyboardEvent("keyup", { key: name, bubbles: true })); };
   const back = (more: KeyboardEventInit = {}): boolean => key(area, "Tab", { shiftKey: true, ...more });
   // Tab was pressed elsewhere, and is let go here
