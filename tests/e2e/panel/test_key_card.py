@@ -166,3 +166,17 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     demo = NotebookPage(page, book.tab, "cellwright-demo/01-first-cell.ipynb")
     expect(demo.cell(1)).to_contain_text("%claude demo")
     expect(panel.locator(".key-card")).to_be_hidden()
+
+
+def test_a_first_cell_that_is_run_at_once_gets_the_card(keyless, model):
+    book, page = keyless, keyless.page
+    book.open()
+    book.run(0)
+    field = book.cell(0).get_by_label("API key")
+    expect(field).to_be_focused()
+    expect(book.cell(0).locator(".jp-Stdin-input")).to_have_count(0)
+    # the panel opens from the field
+    page.keyboard.press(OPEN)
+    expect(page.locator(".cellwright-panel .key-card")).to_be_visible()
+    book.cell(0).get_by_role("button", name="Not now").click()
+    expect(book.cell(0)).to_contain_text("There is none yet.")

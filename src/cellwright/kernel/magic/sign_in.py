@@ -18,6 +18,7 @@ from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.run.front_end import FrontEnd
+from cellwright.kernel.run.interrupts import interruptible
 from cellwright.kernel.run.person_wait import wait_for_person
 from cellwright.model.models import ProviderName
 from cellwright.text import visible_line
@@ -99,14 +100,20 @@ def offer_to_enter_key(
         _ask(conversation, say, is_settled, page_closed)
 
 
+PAGE_SECONDS = 5.0
+"""The time for a page to connect that has just had the extension loaded; it takes well below one second."""
+
+
 def draws_key_card(front_end: FrontEnd, pages: Pages) -> bool:
-    """Return whether the page that ran the cell draws the field for a key, as it said when it connected.
+    """Return whether the page that ran the cell draws the field for a key, as it says when it connects.
 
     It cannot be heard while this thread waits unless the kernel has subshells.
     """
-    page = pages.that_sent(front_end.page)
-    has_subshells = getattr(front_end.kernel, "_supports_kernel_subshells", False)
-    return page is not None and page.draws_key_card and has_subshells
+    if not getattr(front_end.kernel, "_supports_kernel_subshells", False):
+        return False
+    with interruptible():
+        page = pages.expected(front_end.page, PAGE_SECONDS)
+    return page is not None and page.draws_key_card
 
 
 def _until(event: threading.Event) -> Callable[[], str]:
