@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cellwright.config.credentials.key_source import NO_KEY, key_source
 from cellwright.config.credentials.stored_key import address_of
 from cellwright.kernel.namespace.cell_log import type_name_of
+from cellwright.model.credentials import is_scripted
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry
 from cellwright.sessions.catalog.metadata import read_about
 
@@ -49,6 +50,13 @@ def _key(chat: Chat) -> dict[str, Any]:
     conversation = chat.conversation
     settings, environment = conversation.in_force.settings, conversation.in_force.environment
     source: str | None = key_source(settings, environment)
+    if source == NO_KEY or is_scripted(environment):
+        from cellwright.kernel.magic.demo import choose_model_in_demo  # most have a key
+
+        choose_model_in_demo(conversation)
+        environment = conversation.in_force.environment
+        source = key_source(settings, environment)
+        chat.on_loop(chat.state.changed)
     if source == NO_KEY:
         source = settings.provider if settings.provider != "api" else None
     return {
