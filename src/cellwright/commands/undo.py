@@ -242,8 +242,9 @@ async def undo_turn(conversation: Conversation, number: int, *, preview: bool, f
     plan = await taking.plan([turn], "code", force=force)
     variables = await plan_variables(conversation, plan, taking.session, force=force)
     does_something = bool(variables.coming_back) or (plan.does_something and turn.to_undo(left=True))
+    name = f"“{turn.prompt}”" if turn.prompt else "this turn"  # the button stands at it: its number says nothing more
     shown = {
-        "title": f"Undo {names_of(plan.turns)}?",
+        "title": f"Undo {name}?",
         "text": visible(preview_text(plan, taking.cwd, variables)),
         "does_something": does_something,
         "conflicts": plan.conflicts or variables.conflicts,
@@ -254,7 +255,7 @@ async def undo_turn(conversation: Conversation, number: int, *, preview: bool, f
     failed = await taking.apply(plan)
     failed += await _apply_variables(conversation, variables)
     text = "\n".join([str(shown["text"]), *map(visible, failed)])
-    return {**shown, "title": f"Undone: {names_of(plan.turns)}", "text": text, "failed": failed}
+    return {**shown, "title": f"Undone: {name}", "text": text, "failed": failed}
 
 
 def turns_to_undo(conversation: Conversation) -> list[int]:
