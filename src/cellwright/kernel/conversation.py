@@ -240,7 +240,7 @@ class NotebookConversation:
             from cellwright.kernel.magic.demo import choose_model_in_demo, tell_in_cell  # as above
 
             choose_model_in_demo(self.conversation)
-            tell_in_cell()
+            tell_in_cell(self.conversation)
         environ = self.conversation.in_force.environ
         offer_to_enter_key(self.conversation, options, front_end_of(self.shell), environ, self.pages)
         self._has_key = not lacks_key(self.conversation, options)

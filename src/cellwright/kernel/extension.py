@@ -176,7 +176,7 @@ class Extension:
             return self._conversation
 
     def _expect_page(self) -> None:
-        """A page has the extension loaded, unseen, right before a cell that asks Claude: it connects while that cell runs."""
+        """A page has the extension loaded, unseen, before each cell that asks Claude: it connects while that cell runs."""
         if (kernel := getattr(self._shell, "kernel", None)) is None:
             return
         request = kernel.get_parent("shell")

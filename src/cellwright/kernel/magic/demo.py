@@ -31,8 +31,8 @@ _told = threading.Event()
 """Set when a cell has said that answers are written down."""
 
 _SCRIPTED = (
-    "**Scripted model.** The answers in this notebook are written down; the kernel, the tools, the files and the tests are "
-    "real. It knows the prompts of this tour, and says so where it knows no answer. For Claude itself: `%claude login`."
+    "**Scripted model.** Its answers are written down, for the prompts of this tour; the tools, files and tests are real. "
+    "For Claude itself: `%claude login`."
 )
 
 
@@ -77,9 +77,9 @@ def end_script() -> None:
         _before.clear()
 
 
-def tell_in_cell() -> None:
+def tell_in_cell(conversation: Conversation) -> None:
     """Say in the running cell that answers are written down, if they are and no cell has said it."""
-    if _before and not _told.is_set():
+    if is_scripted(conversation.in_force.environment) and not _told.is_set():
         _told.set()
         _show(_SCRIPTED)
 
