@@ -30,7 +30,7 @@ def test_the_last_turn_is_taken_back_and_brought_back(work):
     assert there.read("a.py") is None
     assert not (there.cwd / "new").exists()
     question = there.asked[0]
-    assert "turn 1 “Write both”?" in question.preview.title
+    assert "Undo “Write both”?" in question.preview.title
     assert "a.py will" in question.preview.detail
     assert "+0 −1" in question.preview.detail
     page = there.type("/redo")
