@@ -143,7 +143,7 @@ def test_a_page_that_draws_the_field_gets_a_card_and_no_input(
 
 
 def let_pages_connect_within(kernel: NotebookKernel, seconds: float) -> None:
-    kernel.run_ok(f"import cellwright.kernel.magic.sign_in as sign_in; sign_in.PAGE_SECONDS = {seconds}")
+    kernel.run_ok(f"import cellwright.kernel.pages.pages as pages; pages.PING_SECONDS = {seconds}")
 
 
 def load_as_a_page(kernel: NotebookKernel) -> None:
@@ -189,6 +189,7 @@ def test_an_interrupt_ends_the_wait_for_a_page(keyless: NotebookKernel):
         pytest.skip("no page is waited for")
     let_pages_connect_within(keyless, 1_000)
     load_as_a_page(keyless)
+    keyless.run_ok("from cellwright.kernel.magic import sign_in")
     keyless.run_ok("sign_in.lacks_key = lambda *_: print('asked') or True")
     load_as_a_page(keyless)
     cell = keyless.begin("%%claude\nhi", allow_stdin=True)

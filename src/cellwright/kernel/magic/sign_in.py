@@ -100,10 +100,6 @@ def offer_to_enter_key(
         _ask(conversation, say, is_settled, page_closed)
 
 
-PAGE_SECONDS = 5.0
-"""The time for a page to connect that has just had the extension loaded; it takes well below one second."""
-
-
 def draws_key_card(front_end: FrontEnd, pages: Pages) -> bool:
     """Return whether the page that ran the cell draws the field for a key, as it says when it connects.
 
@@ -112,7 +108,7 @@ def draws_key_card(front_end: FrontEnd, pages: Pages) -> bool:
     if not getattr(front_end.kernel, "_supports_kernel_subshells", False):
         return False
     with interruptible():
-        page = pages.expected(front_end.page, PAGE_SECONDS)
+        page = pages.expected(front_end.page)
     return page is not None and page.draws_key_card
 
 

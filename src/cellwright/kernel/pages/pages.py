@@ -197,14 +197,14 @@ class Pages:
         with self._lock:
             return self._that_sent(session)
 
-    def expected(self, session: str, seconds: float) -> PageConnection | None:
-        """The same, once it has connected: if a page is known to, at most so many seconds are waited for it.
+    def expected(self, session: str) -> PageConnection | None:
+        """The same, once it has connected: a page that is known to is waited for as long as for one that is asked.
 
         It connects on a subshell: without one, no page comes while this waits.
         """
         with self._came:
             if self._that_sent(session) is None and self._is_expected(session):
-                self._came.wait_for(lambda: self._that_sent(session), seconds)
+                self._came.wait_for(lambda: self._that_sent(session), PING_SECONDS)
             return self._that_sent(session)
 
     def _that_sent(self, session: str) -> PageConnection | None:
