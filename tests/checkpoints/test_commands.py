@@ -30,7 +30,7 @@ def test_the_last_turn_is_taken_back_and_brought_back(work):
     assert there.read("a.py") is None
     assert not (there.cwd / "new").exists()
     question = there.asked[0]
-    assert "turn 1 “Write both”?" in question.preview.title
+    assert "Undo “Write both”?" in question.preview.title
     assert "a.py will" in question.preview.detail
     assert "+0 −1" in question.preview.detail
     page = there.type("/redo")
@@ -98,7 +98,7 @@ def test_what_the_user_changed_since_is_left_unless_that_is_asked_for(work):
     there.put("a.py", "mine\n")
     page = there.type("/undo")
     assert "a.py  it" in page
-    assert "since turn 1" in page
+    assert "since then" in page
     assert (there.read("a.py"), there.read("b.py")) == ("mine\n", None)
     assert "Nothing was changed" in there.type("/undo force", "no")
     assert there.read("a.py") == "mine\n"
@@ -307,13 +307,13 @@ def test_a_button_takes_back_one_turn_and_leaves_what_later_ones_did(work):
     conversation = there.conversation
     assert turns_to_undo(conversation) == [1, 2]
     shown = asyncio.run(undo_turn(conversation, 1, preview=True))
-    assert shown["title"] == "Undo turn 1 “First”?"
+    assert shown["title"] == "Undo “First”?"
     assert "b.py will" in shown["text"]
     assert "a.py: it has" in shown["text"]
     assert (shown["does_something"], shown["conflicts"]) == (True, True)
     assert there.read("b.py") == "b\n"
     done = asyncio.run(undo_turn(conversation, 1, preview=False))
-    assert done["title"] == "Undone: turn 1 “First”"
+    assert done["title"] == "Undone: “First”"
     assert (there.read("a.py"), there.read("b.py")) == ("two\n", None)
     assert turns_to_undo(conversation) == [2]
     with pytest.raises(CellwrightError):

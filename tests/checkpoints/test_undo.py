@@ -481,7 +481,7 @@ def test_what_the_user_typed_since_is_left(notebook):
     typed(there, "one", "a = 11  # mine")
     page = there.type("/undo")
     assert "cell [7] in n." in page
-    assert "since turn 1" in page
+    assert "it has changed since then" in page
     assert sources(there) == {"one": "a = 11  # mine", "two": "b = 2", "three": "# three"}
 
 

@@ -32,7 +32,7 @@ def test_in_an_interactive_session(messages_server: Server, command_for: For) ->
     terminal.expect(r"1 file changed \(/undo\)")
     terminal.wait_for_prompt()
     terminal.sendline("/undo")
-    terminal.expect("Undo: .*Undo turn 1 “write notes”")
+    terminal.expect("Undo: .*Undo “write notes”")
     terminal.expect(r"notes.txt will be deleted · \+0 −1")
     terminal.expect_exact("Press 1, 2 or 4")
     assert (command.folder / "notes.txt").exists()

@@ -112,7 +112,13 @@ def file_undos(turns: Sequence[CheckpointTurn], blocked: Blocked, *, force: bool
     for turn in turns:
         for file in turn.changed_files:
             changes.setdefault(file.path, []).append((turn, file))
-    return [_back_through(path, back, blocked, force=force) for path, back in changes.items()]
+    alone = len(turns) == 1
+    return [_back_through(path, back, blocked, alone=alone, force=force) for path, back in changes.items()]
+
+
+def _since(turn: CheckpointTurn, *, alone: bool) -> str:
+    """Say since when something should not have changed; `alone`: only one turn is spoken of."""
+    return "since then" if alone else f"since turn {turn.number}"
 
 
 def file_redos(steps: Sequence[FileStep], blocked: Blocked, *, force: bool) -> list[FileUndo]:
@@ -129,7 +135,7 @@ def file_redos(steps: Sequence[FileStep], blocked: Blocked, *, force: bool) -> l
 
 
 def _back_through(
-    path: Path, back: Sequence[tuple[CheckpointTurn, FileChange]], blocked: Blocked, *, force: bool
+    path: Path, back: Sequence[tuple[CheckpointTurn, FileChange]], blocked: Blocked, *, alone: bool, force: bool
 ) -> FileUndo:
     now = at(path)
     holds, target, set_mode, conflict = now.sha256, now.held, False, ""
@@ -140,7 +146,7 @@ def _back_through(
         left = [file.after] if turn.ended else file.left[-2:]
         known = not now.problem and holds in (before, *left)
         if not known and not conflict:
-            conflict = now.problem or f"it has changed since turn {turn.number}"
+            conflict = now.problem or f"it has changed {_since(turn, alone=alone)}"
         if conflict and not force:
             break
         holds, target = before, file.before
@@ -239,7 +245,7 @@ def undone_cells(turns: Sequence[CheckpointTurn]) -> list[CellTarget]:
     for turn in turns:
         for cell in turn.changed_cells:
             key = cell.notebook, cell.cell_id
-            target = _target(cell, turn)
+            target = _target(cell, turn, alone=len(turns) == 1)
             later = targets.get(key)
             # its later changes must have been made from what this turn left: else somebody else was there in between
             fits = later is None or cell.after_source in later.expected
@@ -257,7 +263,7 @@ def redone_cells(steps: Sequence[CellStep]) -> list[CellTarget]:
             expected=(step.now_source,),
             target=step.was,
             anchor_id=step.anchor_id,
-            since="the undo",
+            since="since the undo",
         )
         for step in steps
     ]
@@ -286,7 +292,7 @@ def changes_of(undos: Sequence[CellUndo]) -> list[tuple[Path, list[CellUndo]]]:
     ]
 
 
-def _target(cell: KeptChange, turn: CheckpointTurn) -> CellTarget:
+def _target(cell: KeptChange, turn: CheckpointTurn, *, alone: bool) -> CellTarget:
     return CellTarget(
         notebook=cell.notebook,
         cell_id=cell.cell_id,
@@ -294,7 +300,7 @@ def _target(cell: KeptChange, turn: CheckpointTurn) -> CellTarget:
         target=cell.before,
         anchor_id=cell.anchor_id,
         moved=cell.moved,
-        since=f"turn {turn.number}",
+        since=_since(turn, alone=alone),
     )
 
 
@@ -315,7 +321,7 @@ def _undo(
         return replace(undo, refused="its earlier content was not kept")
     holds = None if now is None else now.sha256
     if holds not in target.expected and not force:
-        return replace(undo, refused=f"it has changed since {target.since}", conflict=True)
+        return replace(undo, refused=f"it has changed {target.since}", conflict=True)
     position = (
         CellPosition("after", target.anchor_id) if target.anchor_id in {*by_id, *restored} else CellPosition("start")
     )

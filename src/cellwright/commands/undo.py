@@ -101,6 +101,11 @@ async def _apply_variables(conversation: Conversation, plan: VariablesPlan) -> l
     return await variables.apply(plan) if variables is not None and plan.coming_back else []
 
 
+def _in_words(turns: Sequence[CheckpointTurn]) -> str:
+    """Name turns for the user who is asked about them: one by its prompt, since its number says less."""
+    return f"“{turns[0].prompt}”" if len(turns) == 1 and turns[0].prompt else names_of(turns)
+
+
 NOT_UNDONE = "Cannot be undone"
 STAYS = "What commands and code in the kernel did stays as it is, but for the files, cells and variables above."
 
@@ -240,8 +245,9 @@ async def undo_turn(conversation: Conversation, number: int, *, preview: bool, f
     plan = await taking.plan([turn], "code", force=force)
     variables = await plan_variables(conversation, plan, taking.session, force=force)
     does_something = bool(variables.coming_back) or (plan.does_something and turn.to_undo(left=True))
+    name = _in_words(plan.turns)
     shown = {
-        "title": f"Undo {names_of(plan.turns)}?",
+        "title": f"Undo {name}?",
         "text": visible(preview_text(plan, taking.cwd, variables)),
         "does_something": does_something,
         "conflicts": plan.conflicts or variables.conflicts,
@@ -252,7 +258,7 @@ async def undo_turn(conversation: Conversation, number: int, *, preview: bool, f
     failed = await taking.apply(plan)
     failed += await _apply_variables(conversation, variables)
     text = "\n".join([str(shown["text"]), *map(visible, failed)])
-    return {**shown, "title": f"Undone: {names_of(plan.turns)}", "text": text, "failed": failed}
+    return {**shown, "title": f"Undone: {name}", "text": text, "failed": failed}
 
 
 def turns_to_undo(conversation: Conversation) -> list[int]:
@@ -369,7 +375,7 @@ async def _ask(
         also.insert(0, CONVERSATION)
     question = TrustQuestion(
         about="run",
-        title=f"{verb} {names_of(plan.turns)}?",
+        title=f"{verb} {_in_words(plan.turns)}?",
         detail=preview_text(plan, taking.cwd, variables),
         reason="",
         yes=verb,

@@ -63,6 +63,7 @@ from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.run.replay_decision import RunningCell, recorded_runs
 from cellwright.kernel.widgets.bundle import why_no_widget
+from cellwright.model.credentials import is_scripted
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.process.child_processes import child_processes
 
@@ -210,8 +211,11 @@ class NotebookConversation:
 
     def enter_key(self) -> None:
         """Ask for a key in the running cell, and keep it. Raises `CellwrightError` where that cannot be."""
-        from cellwright.kernel.magic.sign_in import enter_key  # few enter one
+        from cellwright.kernel.magic.demo import end_script  # few enter one
+        from cellwright.kernel.magic.sign_in import enter_key
 
+        end_script()
+        self._has_key = False
         enter_key(self.conversation, front_end_of(self.shell), self.pages.was_closed)
 
     def start_demo(self) -> None:
@@ -231,6 +235,11 @@ class NotebookConversation:
         )  # most kernels have one from the first
 
         refuse_key(self.conversation, options.run.get("provider"), prompt, "delete it from this cell")
+        if is_scripted(self.conversation.in_force.environment) or lacks_key(self.conversation, options):
+            from cellwright.kernel.magic.demo import choose_model_in_demo, tell_in_cell  # as above
+
+            choose_model_in_demo(self.conversation)
+            tell_in_cell(self.conversation)
         environ = self.conversation.in_force.environ
         offer_to_enter_key(self.conversation, options, front_end_of(self.shell), environ, self.pages)
         self._has_key = not lacks_key(self.conversation, options)

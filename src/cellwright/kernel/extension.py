@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MAGIC = "claude"
 NAME = "cellwright"
+PAGE_LOADS = f'get_ipython().extension_manager.load_extension("{NAME}")'
+"""The code by which a page has the extension loaded: `labextension/src/transport/load_extension.ts`."""
 
 _LOADS = lazy_pattern(rf"(?<![\w])load_ext\b[^\n]*\b{NAME}\b")
 
@@ -106,6 +108,8 @@ class Extension:
         self._reply_count.install()
         self.cells.start()
         self._first_load.watch()
+        self._shell.events.register("pre_execute", self._expect_page)
+        self._expect_page()  # the request that loads the extension now has begun before
         self._configurables.append(self._config)
         self._shell.magics_manager.register_function(self._magic.claude, "line_cell", MAGIC)
         register(self.conversation)
@@ -133,6 +137,7 @@ class Extension:
         self._reply_count.remove()
         self.cells.stop()
         self._first_load.stop()
+        self._shell.events.unregister("pre_execute", self._expect_page)
         self._configurables.remove(self._config)
         for kind in ("line", "cell"):
             del self._shell.magics_manager.magics[kind][MAGIC]
@@ -168,6 +173,15 @@ class Extension:
                     # a kernel's shutdown ends its children first: a run would take that for a result, and ask on
                     self._shell.observe(self._on_exit_now, "exit_now")
             return self._conversation
+
+    def _expect_page(self) -> None:
+        """A page has the extension loaded, unseen, before each cell that asks Claude: it connects while that cell runs."""
+        if (kernel := getattr(self._shell, "kernel", None)) is None:
+            return
+        request = kernel.get_parent("shell")
+        content = request.get("content", {})
+        if content.get("silent") and content.get("code") == PAGE_LOADS:
+            self._notebooks.expect(request["header"]["session"])
 
     def _agent_loop(self) -> asyncio.AbstractEventLoop:
         return self.conversation().conversation.thread.loop

@@ -61,7 +61,7 @@ def test_the_button_shows_first_then_takes_back_files_and_cells(notebook, model,
     book.wait_idle()
     asked_again(book, under)
     card.get_by_role("button", name="Undo", exact=True).click()
-    under.get_by_role("status").get_by_text("Undone: turn 1").wait_for()
+    under.get_by_role("status").get_by_text("Undone: “Tidy up”").wait_for()
     assert not notes.exists()
     assert sources(book)[2:] == ["tide = 3.5", "gauge = 'A'"]
 
@@ -82,7 +82,7 @@ def test_what_the_user_typed_since_stays_and_claude_is_told(notebook, model, pag
     under = book.cell(1).locator(".cellwright-undo")
     undo_button(book).click()
     card = under.get_by_role("group")
-    card.get_by_text("it has changed since turn 1").wait_for()
+    card.get_by_text("it has changed since then").wait_for()
     book.screenshot("undo-conflict")
     card.get_by_role("button", name="Undo", exact=True).click()
     under.get_by_role("status").wait_for()

@@ -156,5 +156,29 @@ def test_from_no_key_to_an_answer_and_to_the_demo(keyless, model):
     expect(card.get_by_label("API key")).to_be_focused()
     card.get_by_role("button", name="Try the demo").click()
     demo = NotebookPage(page, book.tab, "cellwright-demo/01-first-cell.ipynb")
-    expect(demo.cell(1)).to_contain_text("%claude demo")
+    expect(demo.cell(2)).to_contain_text("%%claude --mode acceptEdits")
     expect(panel.locator(".key-card")).to_be_hidden()
+
+
+def test_a_first_cell_that_is_run_at_once_gets_the_card_and_the_demo_needs_no_setup(keyless):
+    book, page = keyless, keyless.page
+    book.open()
+    book.run(0)
+    expect(book.cell(0).get_by_label("API key")).to_be_focused()
+    expect(book.cell(0).locator(".jp-Stdin-input")).to_have_count(0)
+    # commands of the page count in the field
+    page.keyboard.press(OPEN)
+    panel = page.locator(".cellwright-panel")
+    expect(panel.locator(".key-card").get_by_role("button", name="Go to the cell")).to_be_visible()
+    book.reel("first-cell-at-once")
+    book.cell(0).get_by_role("button", name="Try the demo").click()
+    demo = NotebookPage(page, book.tab, "cellwright-demo/01-first-cell.ipynb")
+    expect(demo.cell(0)).to_contain_text("Nothing needs to be set up.")
+    demo.wait_idle()
+    # the panel offers what the script knows
+    expect(panel).to_contain_text("Scripted model")
+    expect(panel.locator(".examples button").first).to_contain_text("The tests of this project fail.")
+    demo.run(2)
+    expect(demo.cell(2)).to_contain_text("Scripted model.")
+    expect(demo.cell(2)).to_contain_text("tests pass now.")
+    book.reel("demo-first-answer")

@@ -52,7 +52,7 @@ def test_variables_are_shown_and_brought_back_with_a_yes(
     assert kernel.value("len(alias), scores.sum(), rows, fresh") == "(68846, np.float64(1000.0), [1, 2, 3], 1)"
     cell = kernel.begin("%claude /undo")
     shown = page.wait_for_op("ask", cell)
-    assert shown["title"] == "Undo turn 1 “go”?"
+    assert shown["title"] == "Undo “go”?"
     lines = shown["detail"].splitlines()
     for line in (
         "`df`: 68,846 rows → 70,112 as before",

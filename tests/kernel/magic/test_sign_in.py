@@ -13,6 +13,7 @@ import pytest
 from notebook_kernel import SOURCES, Cell, Message, NotebookKernel, python_path, running_kernel
 from notebook_page import NotebookPage
 
+from cellwright.kernel.extension import PAGE_LOADS
 from cellwright.testing import MessagesServer, say
 
 pytestmark = pytest.mark.kernel
@@ -139,6 +140,63 @@ def test_a_page_that_draws_the_field_gets_a_card_and_no_input(
     assert "Key found." in published(keyless, cell)
     assert "Key found." not in str(cell.outputs), "it goes when the answer begins"
     assert not any(message["msg_type"] == "input_request" for message in cell.messages)
+
+
+def let_pages_connect_within(kernel: NotebookKernel, seconds: float) -> None:
+    kernel.run_ok(f"import cellwright.kernel.pages.pages as pages; pages.PING_SECONDS = {seconds}")
+
+
+def load_as_a_page(kernel: NotebookKernel) -> None:
+    """Load the extension as a page does before each cell that asks Claude."""
+    kernel.client.execute(PAGE_LOADS, silent=True, store_history=False, allow_stdin=False, stop_on_error=False)
+
+
+def test_a_first_prompt_waits_for_the_page_that_is_about_to_connect(keyless: NotebookKernel, tmp_path: Path):
+    if not keyless.has_subshells:
+        pytest.skip("the page cannot be heard while the cell waits")
+    let_pages_connect_within(keyless, 1_000)
+    page = NotebookPage(keyless, tmp_path / "a.ipynb")
+    page.draws_key_card = True
+    load_as_a_page(keyless)
+    cell = keyless.begin("%%claude\nhi", allow_stdin=True)
+    page.open()
+    keyless.wait_for(lambda message: "API_KEY_ASKED" in json.dumps(message["content"], default=str))
+    page.say({"type": "request", "id": "p1", "method": "key_later", "params": {}})
+    keyless.finish(cell)
+    assert not any(message["msg_type"] == "input_request" for message in cell.messages)
+
+
+def test_a_page_that_does_not_connect_is_not_waited_for_long(keyless: NotebookKernel):
+    let_pages_connect_within(keyless, 0.1)
+    load_as_a_page(keyless)
+    cell = keyless.begin("%%claude\nhi", allow_stdin=True)
+    answer(keyless, "")
+    keyless.finish(cell)
+    assert cell.reply["evalue"].startswith("API_KEY_MISSING:")
+
+
+def test_a_front_end_without_a_page_waits_for_none(keyless: NotebookKernel):
+    # longer than the test may take
+    let_pages_connect_within(keyless, 1_000)
+    cell = keyless.begin("%%claude\nhi", allow_stdin=True)
+    answer(keyless, "")
+    keyless.finish(cell)
+    assert cell.reply["evalue"].startswith("API_KEY_MISSING:")
+
+
+def test_an_interrupt_ends_the_wait_for_a_page(keyless: NotebookKernel):
+    if not keyless.has_subshells:
+        pytest.skip("no page is waited for")
+    let_pages_connect_within(keyless, 1_000)
+    load_as_a_page(keyless)
+    keyless.run_ok("from cellwright.kernel.magic import sign_in")
+    keyless.run_ok("sign_in.lacks_key = lambda *_: print('asked') or True")
+    load_as_a_page(keyless)
+    cell = keyless.begin("%%claude\nhi", allow_stdin=True)
+    keyless.wait_for(lambda message: "asked" in str(message["content"].get("text")))
+    keyless.interrupt()
+    keyless.finish(cell)
+    assert cell.reply["ename"] == "KeyboardInterrupt", cell.reply
 
 
 def test_the_wait_for_a_key_ends_with_its_page(keyless: NotebookKernel, tmp_path: Path):

@@ -28,7 +28,7 @@ def test_in_the_widget(kernel: NotebookKernel, page: Page, model: MessagesServer
     assert page.wait_for_op("changes")["files"] == [{"where": "notes.txt", "kind": "changed", "added": 1, "removed": 1}]
     cell = kernel.begin("%claude /undo")
     ask = page.wait_for_op("ask", cell)
-    assert (ask["name"], ask["kind"], ask["title"]) == ("Undo", "trust", "Undo turn 1 “rename it”?")
+    assert (ask["name"], ask["kind"], ask["title"]) == ("Undo", "trust", "Undo “rename it”?")
     assert "notes.txt will be restored · +1 −1" in ask["detail"]
     assert [choice["key"] for choice in ask["choices"]] == ["1", "2", "4"]
     page.answer(ask["question"], "allow")

@@ -250,7 +250,7 @@ def test_proposed_changes_answered_in_the_other_page(shared, model):
     expect(under).to_have_count(1)
     two.output(1).locator("footer").get_by_role("button", name="Undo", exact=True).click()
     under.get_by_role("group").get_by_role("button", name="Undo", exact=True).click()
-    under.get_by_role("status").get_by_text("Undone: turn").wait_for()
+    under.get_by_role("status").get_by_text("Undone: “").wait_for()
     sources_are(notebook, "radius = 2", "2 * radius", "", books=(one, two))
 
 

@@ -182,8 +182,8 @@ export function drawCellKey(host: HTMLElement, deps: CellKeyDeps): void {
     status,
   );
   host.addEventListener("keydown", (event) => {
-    // what is typed here is text: the notebook may not take it for keys of its own
-    event.stopPropagation();
+    // what is typed here is text: the notebook may not take it for keys of its own. The page's commands still count
+    if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
   });
   requestAnimationFrame(() => {
     document.dispatchEvent(new Event(CELL_WAITS));

@@ -38,6 +38,7 @@ from cellwright.kernel.chat.served_calls import serve_tool_calls
 from cellwright.kernel.namespace.cell_log import type_name_of
 from cellwright.kernel.pages.comm import PageError, optional, required
 from cellwright.markdown.safe_markdown import safe_markdown
+from cellwright.model.credentials import is_scripted
 from cellwright.model.models import limits
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, branches, tree_of
 from cellwright.sessions.catalog.metadata import has_title, read_about, title_of
@@ -234,6 +235,13 @@ def _key(chat: Chat) -> dict[str, Any]:
     conversation = chat.conversation
     settings, environment = conversation.in_force.settings, conversation.in_force.environment
     source: str | None = key_source(settings, environment)
+    if source == NO_KEY or is_scripted(environment):
+        from cellwright.kernel.magic.demo import choose_model_in_demo  # most have a key
+
+        choose_model_in_demo(conversation)
+        environment = conversation.in_force.environment
+        source = key_source(settings, environment)
+        chat.on_loop(chat.state.changed)
     if source == NO_KEY:
         source = settings.provider if settings.provider != "api" else None
     return {

@@ -18,7 +18,7 @@ from cellwright.kernel.magic.options import MagicOptions
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.run.front_end import FrontEnd
-from cellwright.kernel.run.interrupts import wait_for_person
+from cellwright.kernel.run.interrupts import interruptible, wait_for_person
 from cellwright.model.models import ProviderName
 from cellwright.text import visible_line
 from cellwright.this_process.late_imports import importing
@@ -100,13 +100,15 @@ def offer_to_enter_key(
 
 
 def draws_key_card(front_end: FrontEnd, pages: Pages) -> bool:
-    """Return whether the page that ran the cell draws the field for a key, as it said when it connected.
+    """Return whether the page that ran the cell draws the field for a key, as it says when it connects.
 
     It cannot be heard while this thread waits unless the kernel has subshells.
     """
-    page = pages.that_sent(front_end.page)
-    has_subshells = getattr(front_end.kernel, "_supports_kernel_subshells", False)
-    return page is not None and page.draws_key_card and has_subshells
+    if not getattr(front_end.kernel, "_supports_kernel_subshells", False):
+        return False
+    with interruptible():
+        page = pages.expected(front_end.page)
+    return page is not None and page.draws_key_card
 
 
 def _until(event: threading.Event) -> Callable[[], str]:

@@ -32,6 +32,7 @@ class NotebookTarget:
         self._loop = loop
         self._making = threading.Lock()
         self._pages: Pages | None = None
+        self._expected = ""
 
     def open(self) -> None:
         """Let pages connect."""
@@ -43,6 +44,10 @@ class NotebookTarget:
         if self._pages is not None:
             self._pages.close()
 
+    def expect(self, session: str) -> None:
+        """Hold a page whose messages carry `session` for one that connects, if it has not yet."""
+        self._expected = session
+
     def pages(self) -> Pages:
         """The pages that are there. From any thread."""
         with self._making:
@@ -50,7 +55,7 @@ class NotebookTarget:
                 # loading the extension needs none
                 from cellwright.kernel.pages.pages import Pages
 
-                self._pages = Pages(self._loop)
+                self._pages = Pages(self._loop, lambda session: session == self._expected)
             return self._pages
 
     def _on_open(self, comm: Any, message: Mapping[str, Any]) -> None:

@@ -122,15 +122,22 @@ Handler = Callable[[PageConnection, Mapping[str, Any]], Awaitable[Any]]
 class Pages:
     """All pages that are there. From any thread, but `request` and `answering`, which the agent's loop awaits.
 
-    `loop` gives the agent's loop; it is called when a page wants something.
+    `loop` gives the agent's loop; it is called when a page wants something. `is_expected` says of a session whether a page
+    with it is known to connect.
     """
 
     def __init__(
-        self, loop: Callable[[], asyncio.AbstractEventLoop], clock: Callable[[], float] = time.monotonic
+        self,
+        loop: Callable[[], asyncio.AbstractEventLoop],
+        is_expected: Callable[[str], bool] = lambda _: False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._loop = loop
+        self._is_expected = is_expected
         self._clock = clock
         self._lock = threading.Lock()
+        self._came = threading.Condition(self._lock)
+        """Notified when a page has connected."""
         self._pages: list[PageConnection] = []
         self._handlers: dict[str, Handler] = {"ping": _pong, "key_later": self._key_later}
         self.key_later = threading.Event()
@@ -188,7 +195,20 @@ class Pages:
     def that_sent(self, session: str) -> PageConnection | None:
         """The page that messages with this `session` come from; None if it is not connected."""
         with self._lock:
-            return next((page for page in self._pages if not page.silent and page.sent(session)), None)
+            return self._that_sent(session)
+
+    def expected(self, session: str) -> PageConnection | None:
+        """The same, once it has connected: a page that is known to is waited for as long as for one that is asked.
+
+        It connects on a subshell: without one, no page comes while this waits.
+        """
+        with self._came:
+            if self._that_sent(session) is None and self._is_expected(session):
+                self._came.wait_for(lambda: self._that_sent(session), PING_SECONDS)
+            return self._that_sent(session)
+
+    def _that_sent(self, session: str) -> PageConnection | None:
+        return next((page for page in self._pages if not page.silent and page.sent(session)), None)
 
     async def _key_later(self, _page: PageConnection, _params: Mapping[str, Any]) -> None:
         self.key_later.set()
@@ -304,6 +324,7 @@ class Pages:
             self._pages.append(page)
             self.any_came = self.any_came or page.front_end != SERVER
             self.left = float("-inf")
+            self._came.notify_all()
         comm.send({"type": "welcome", "protocol": PROTOCOL})
 
     def _on_message(self, page: PageConnection, piece: object) -> None:
