@@ -24,7 +24,7 @@ def test_the_index_is_begun_shown_and_made_anew(tmp_path: Path, own_place: Path)
         return dict(page.result(60).sections[0].rows)
 
     try:
-        assert rows("/status")["index of the code"].startswith("not begun")
+        assert rows("/status")["index of the code"].startswith("not built yet")
         assert not (own_place / "cellwright" / "index").exists(), "/status starts nothing"
         while rows("/index")["state"] != "complete":
             pass  # each waits two seconds for it

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import pytest
 import reel
 from accessibility import check_ours
 from lab_server import Lab
@@ -47,6 +48,13 @@ def in_dark(picture: Path) -> Path:
 
 
 expect.set_options(timeout=SECONDS * 1_000)
+
+
+def in_apps(*, on_older_lab: bool = False, always: bool = False) -> pytest.MarkDecorator:
+    """`app` "lab" and "notebook": the second is played in Notebook 7's own leg, or `always`."""
+    lab = pytest.param("lab", marks=[pytest.mark.lab_version] if on_older_lab else [])
+    notebook = pytest.param("notebook", marks=[] if always else [pytest.mark.notebook7])
+    return pytest.mark.parametrize("app", [lab, notebook])
 
 
 class NotebookPage:

@@ -49,7 +49,7 @@ terminal/subcommands/docs.py tools/mcp/token_store.py
 
 TEMPORARY = """
 agent/calls/tool_results.py doctor/environment_checks.py kernel/cells/fresh_kernel.py
-sandbox/containers/image_files.py sandbox/mechanisms.py sandbox/bubblewrap.py sandbox/staging.py
+sandbox/containers/image_files.py sandbox/mechanisms.py
 sandbox/private_folder.py this_process/temporary_files.py sandbox/git_configuration.py
 server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py
 terminal/interactive/interact.py tools/code/project_programs.py tools/code/unittest_reporter.py

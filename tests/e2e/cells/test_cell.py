@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from apps import in_apps
+from lab_notebook import in_apps
 from lab_tab import DARK, LIGHT
 from playwright.sync_api import expect
 

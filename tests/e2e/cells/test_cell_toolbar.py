@@ -1,7 +1,7 @@
 """Fix, Edit and Explain with Claude, from the cell's own toolbar, by mouse and by keyboard."""
 
 import pytest
-from apps import in_apps
+from lab_notebook import in_apps
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use

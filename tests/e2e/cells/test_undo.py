@@ -1,7 +1,7 @@
 """A turn is taken back under its answer, by a button: files and cells, what the user typed since left alone."""
 
 import pytest
-from apps import in_apps
+from lab_notebook import in_apps
 from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use

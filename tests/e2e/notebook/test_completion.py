@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from apps import in_apps
+from lab_notebook import in_apps
 from playwright.sync_api import TimeoutError as NotYet
 from playwright.sync_api import expect
 

@@ -6,7 +6,7 @@ import re
 import ipykernel
 import nbformat
 import pytest
-from apps import in_apps
+from lab_notebook import in_apps
 from nbformat.sign import NotebookNotary
 from playwright.sync_api import expect
 

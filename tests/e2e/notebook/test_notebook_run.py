@@ -1,7 +1,7 @@
 """Claude runs cells of the notebook while its own cell is running: seen as they run, saved with it."""
 
 import pytest
-from apps import in_apps
+from lab_notebook import in_apps
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use

@@ -3,7 +3,7 @@
 import pytest
 import reel
 from accessibility import check_accessible
-from apps import in_apps
+from lab_notebook import in_apps
 from lab_tab import DARK
 from playwright.sync_api import expect
 

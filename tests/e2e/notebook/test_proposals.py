@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from apps import in_apps
+from lab_notebook import in_apps
 from lab_tab import VIEWPORT
 from playwright.sync_api import expect
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _starting = threading.Lock()
 """Held while the scripted model is started or ended: a cell and a panel may ask at once."""
 _before: dict[str, str | None] = {}
-"""What the environment held in place of the scripted model's variables; empty while it does not answer."""
+"""The environment's values before the scripted model set its own; empty while it does not answer."""
 _servers: list[MessagesServer] = []
 """The scripted model of this process; it ends with it."""
 _told = threading.Event()
