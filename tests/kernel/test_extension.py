@@ -137,7 +137,7 @@ def test_loading_and_asking_import_neither_the_sdk_nor_mcp(bare: NotebookKernel,
     value = bare.value(f"[name for name in {(*LATER, 'anthropic', 'mcp')!r} if name in Watch.imported]")
     assert value == "[]"
     found = int(bare.value("sum(name.startswith('cellwright.') for name in Watch.imported)"))
-    assert found <= 415
+    assert found <= 356
 
 
 def test_loading_writes_nothing(bare: NotebookKernel, tmp_path: Path, own_place: Path):
