@@ -7,6 +7,7 @@ import logging.handlers
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +15,11 @@ import pytest
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
+from cellwright.events import UserPrompt
 from cellwright.features.conversation import Conversation
 from cellwright.redaction.redaction import Redaction
 from cellwright.telemetry import log_file
-from cellwright.telemetry.log_file import LogFile, RunLog, last_lines, log_path, log_to_file
+from cellwright.telemetry.log_file import RUNS, LogFile, RunLog, last_lines, log_path, log_to_file
 from cellwright.testing import fault, say, use
 
 SECRET = "hunter2-and-some-more"
@@ -110,3 +112,27 @@ def test_a_run_can_be_followed_in_the_log(messages_server: Any, tmp_path: Path, 
     assert any("ends with end_turn" in line for line in told)
     assert told[-1].startswith("run-1: ends (end_turn)")
     assert not any(word in line for line in lines for word in ("secret", "What is the plan"))
+
+
+def test_a_handler_that_raises_ends_nothing_that_is_logged_later() -> None:
+    class Raising(logging.Handler):
+        raised = 0
+
+        def emit(self, record: logging.LogRecord) -> None:
+            self.raised += 1
+            raise RuntimeError("a handler that the user has added")
+
+    raising = Raising()
+    runs = logging.getLogger(RUNS)
+    before = runs.level
+    runs.setLevel(logging.INFO)
+    runs.addHandler(raising)
+    later: list[Callable[[], None]] = []
+    try:
+        run: Any = SimpleNamespace(id="run-1", origin="[3]")
+        RunLog(later.append).on_event(run, UserPrompt(prompt="", session_id="", mode="default"))
+        later[0]()  # an event loop would print what comes out of it, into the cell's answer
+    finally:
+        runs.removeHandler(raising)
+        runs.setLevel(before)
+    assert raising.raised == 1
