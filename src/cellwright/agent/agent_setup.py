@@ -19,7 +19,7 @@ from cellwright.agent.structured_output import AnswerType
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecords
 from cellwright.events import Event
-from cellwright.model.models import limits
+from cellwright.model.models import COMPACT_AT, limits
 from cellwright.model.provider import Provider, RequestOptions
 from cellwright.redaction.redaction import Redaction
 
@@ -121,7 +121,7 @@ class CompactionSettings(Struct, frozen=True, kw_only=True):
     """
 
     automatic: bool = True
-    share: float = 0.8
+    share: float = COMPACT_AT
     window: int | None = None
     own_api: bool = False
     clear_tool_results: bool = False
@@ -145,7 +145,7 @@ class CompactionSettings(Struct, frozen=True, kw_only=True):
         return self.limit(model) // 2 if self.clear_tool_results else None
 
 
-AT_80_PERCENT = CompactionSettings()
+USUAL_COMPACTION = CompactionSettings()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -184,7 +184,7 @@ class AgentSetup:
     features: AgentFeatures = NO_FEATURES
     redaction: Redaction | None = None
     checkpoints: TurnRecords = NO_CHECKPOINTS
-    compaction: CompactionSettings = AT_80_PERCENT
+    compaction: CompactionSettings = USUAL_COMPACTION
     final_answer: FinalAnswer = TEXT_ANSWER
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from cellwright.agent.prompt import ContextItems, PromptContext, text_context
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.checkpoints.journal import Journal, describe_undos, drop_journals_older_than, journal_of
-from cellwright.checkpoints.notebooks import RecordedNotebook, RecordedNotebooks
+from cellwright.checkpoints.recorded_notebooks import RecordedNotebook, RecordedNotebooks
 from cellwright.checkpoints.turn_recorder import TurnRecorder
 from cellwright.sessions.file_changes import drop_outcomes_older_than, untold_changes
 from cellwright.sessions.session import Session

@@ -29,7 +29,7 @@ from cellwright.checkpoints.journal import (
     Undone,
     name_of,
 )
-from cellwright.checkpoints.notebooks import cell_data
+from cellwright.checkpoints.recorded_notebooks import cell_data
 from cellwright.checkpoints.turn_recorder import COUNTED_BYTES, PathState, at, line_counts
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Changed

@@ -171,6 +171,8 @@ def limits(model: str) -> ModelLimits:
     return _UNKNOWN_CLAUDE
 
 
+COMPACT_AT = 0.8
+"""The part of a model's window at which a conversation is summed up, if no setting says another."""
 MIN_THINKING_BUDGET = 1_024
 """The fewest tokens that a model may be given to think."""
 

@@ -42,7 +42,7 @@ def test_a_prompt_is_inserted_written_with_completions_and_run(notebook, model, 
     # the kernel has not loaded the package: what is typed has it do that
     page.keyboard.type("Don't change $ti")
     rows(page).first.wait_for()
-    expect(rows(page).first).to_have_text("tide")
+    expect(rows(page).first).to_have_text("$tide")
     expect(prompt).to_have_attribute("aria-activedescendant", rows(page).first.locator("..").get_attribute("id"))
     book.screenshot("prompt-cell-completion")
     check_accessible(book.cell(1), "cm-content")

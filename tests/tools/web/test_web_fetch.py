@@ -27,7 +27,7 @@ from cellwright.testing import MessagesServer, fault, say
 from cellwright.tools.process.child_processes import child_processes
 from cellwright.tools.process.environment import own_module_environment
 from cellwright.tools.web.client import FetchedPage, Network, read_address
-from cellwright.tools.web.page_reader import WebPage, kind_of, page_of, read_page
+from cellwright.tools.web.page_text import WebPage, kind_of, page_of, read_page
 from cellwright.tools.web.plain_html import HtmlText
 from cellwright.tools.web.web_fetch import PAGE_CHARS, web_fetch_tool
 from eventual import growth, paces

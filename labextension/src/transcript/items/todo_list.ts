@@ -30,7 +30,7 @@ export function nowDoing(todos: readonly Todo[]): string {
 export function todoList(store: TranscriptStore): ItemView {
   const count = element("span", { class: "count" });
   const bar = element("span", { class: "bar", "aria-hidden": "true" }, element("span"));
-  const list = element("ul");
+  const list = element("ul", { tabindex: "0", "aria-label": "Todos, in order" });
   const fold = element("details", { open: "" }, element("summary", {}, element("b", {}, "Todos"), count, bar), list);
   const node = element("section", { class: "todos", "aria-label": "Todos", hidden: "" }, fold);
   let shown: readonly Todo[] = [];

@@ -43,7 +43,7 @@ from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.ownership import carried_by
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.model.models import EFFORTS, ProviderName, is_among
+from cellwright.model.models import COMPACT_AT, EFFORTS, ProviderName, is_among
 from cellwright.model.provider import ModelChoice
 from cellwright.permissions.modes import MODES, Mode, parse_mode, stricter
 from cellwright.permissions.rules.rule import Rule, brackets_problem, grant_problem, parse_rule, restriction_problem
@@ -196,7 +196,7 @@ class Settings(CommonOptions, frozen=True, kw_only=True):
     layout: str = "comfortable"
     auto_compact: bool = True
     auto_compact_window: int | None = None
-    auto_compact_share: float = 0.8
+    auto_compact_share: float = COMPACT_AT
     compaction: Literal["api", "prompt"] = "api"
     clear_tool_results: bool = False
     embedding: EmbeddingSettings | None = None

@@ -251,7 +251,10 @@ Piece = str | Display | Update | Clear
 
 def display_of(data: Mapping[str, Any], display_id: str = "", metadata: Mapping[str, Any] | None = None) -> Display:
     """A display as it is kept; pictures that are still bytes become base64."""
-    bundle = {mime: _as_text(value) if isinstance(value, bytes) else value for mime, value in data.items()}
+    bundle = {
+        mime: base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+        for mime, value in data.items()
+    }
     images = {mime: str(bundle[mime]) for mime in IMAGE_TYPES if mime in bundle}
     found = Display({**bundle_texts(data), **images}, display_id, bundle, metadata or {})
     return structs.replace(found, **_findable(found)) if is_drawn(bundle) else found
@@ -271,10 +274,6 @@ def drawn_pieces(display: Display, drawn: DrawnOutput) -> Iterator[str | Display
         yield Display({drawn.media_type: drawn.data})
     elif text := "\n".join(filter(None, (display.text, missing_note(drawn.problem)))):
         yield f"{text}\n"
-
-
-def _as_text(value: bytes) -> str:
-    return base64.b64encode(value).decode("ascii")
 
 
 class CapturedOutput:

@@ -1,6 +1,6 @@
 """WebFetch: a page of the public web as Markdown, read by a small model for what Claude wants to know.
 
-`page_reader.py` makes the Markdown, in a process of its own.
+`page_text.py` makes the Markdown, in a process of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cellwright.events import Preview
 from cellwright.text import visible, visible_line
 from cellwright.tools.inputs import MIN_SECONDS
 from cellwright.tools.web.client import FetchedPage, Network, fetch, read_address
-from cellwright.tools.web.page_reader import WebPage, read_page
+from cellwright.tools.web.page_text import WebPage, read_page
 
 MAX_SECONDS = 120
 MAX_BYTES = 10 * 2**20

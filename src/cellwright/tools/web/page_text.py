@@ -2,7 +2,7 @@
 
 HTML loses what surrounds the article. Without the extra `web`, and if that takes too long, all of it is kept and the page
 says so. Other people wrote what is parsed here, and would decide how long that takes and how much memory. So it is done
-in a process with a clock and a memory bound: `python -m cellwright.tools.web.page_reader` gets one page on its standard
+in a process with a clock and a memory bound: `python -m cellwright.tools.web.page_text` gets one page on its standard
 input and answers with its text.
 """
 
@@ -232,7 +232,7 @@ async def _read_in_child(
     request = _Request(fetched.address.url, fetched.content_type, fetched.body, whole)
     command = Command(
         # -P: modules of the current folder are not imported
-        arguments=(sys.executable, "-P", "-m", "cellwright.tools.web.page_reader"),
+        arguments=(sys.executable, "-P", "-m", "cellwright.tools.web.page_text"),
         cwd=Path(Path.cwd().anchor),
         environ=own_module_environment(environ),
         memory_mb=memory_mb,
