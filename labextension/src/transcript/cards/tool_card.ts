@@ -106,7 +106,7 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   const settle = (): void => {
     settled = true;
     // who has accepted a change knows it
-    fold.open ||= item.diff !== null && !wasAccepted(item);
+    fold.open ||= Boolean(item.diff) && !wasAccepted(item);
     fill();
     live?.node.remove();
     node.querySelector(".stuck")?.remove();
@@ -237,17 +237,15 @@ function expected(seconds: number | null, since: number): string {
 }
 
 function insideParts(item: ToolItem): HTMLElement[] {
-  const parts: HTMLElement[] = [];
-  if (item.diff) parts.push(diffView(item.diff, FOLDED_DIFF_LINES));
-  if (item.decided && !isNotable(item.decided)) parts.push(decisionLine(item.decided));
-  parts.push(...item.questions.filter(isPlainApproval).map(answeredLine));
-  parts.push(...openFile(item));
+  const decided = item.decided && !isNotable(item.decided) ? [decisionLine(item.decided)] : [];
+  const shown = [...item.questions.filter(isPlainApproval).map(answeredLine), ...openFile(item)];
   const plan = planOf(item);
-  if (plan) return [...parts, planText(plan)];
+  if (plan) return [...decided, ...shown, planText(plan)];
   const exact: HTMLElement[] = item.input === null ? [] : [element("p", { class: "label" }, "Input"), callInput(item.input, item.name)];
   if (isOver(item.status)) exact.push(...resultParts(item));
+  if (!item.diff) return [...decided, ...shown, ...exact];
   // the diff says the same
-  return item.diff === null ? [...parts, ...exact] : [...parts, element("details", {}, element("summary", {}, "Input and result"), ...exact)];
+  return [diffView(item.diff, FOLDED_DIFF_LINES), ...shown, element("details", {}, element("summary", {}, "Details"), ...decided, ...exact)];
 }
 
 const PATH_FIELDS = ["file_path", "notebook_path", "path"];
