@@ -72,14 +72,9 @@ class Call(Struct, frozen=True):
     def name(self) -> str:
         return str(self.tool_use["name"])
 
-    @property
-    def step(self) -> str:
-        """The call in words, as lists of steps show it."""
-        return step_title(self.name, self.title)
 
-
-_NAMED = frozenset({"Agent", "Bash", "Branch", "Python", "Git"})
-"""Tools of which the title is a command, code or Claude's own words: it needs the name before it."""
+_RUNS: Mapping[str, str] = {"Bash": "Run", "Git": "Run", "Python": "Run", "Branch": "Try"}
+"""The verb before a title that is a command or code."""
 
 _FINISHED = {
     **{"Analyze": "Analyzed", "Apply": "Applied", "Ask": "Asked", "Create": "Created", "Delete": "Deleted"},
@@ -87,10 +82,12 @@ _FINISHED = {
     **{"Insert": "Inserted", "Lint": "Linted", "List": "Listed", "Load": "Loaded", "Look": "Looked"},
     **{"Measure": "Measured", "Move": "Moved", "Outline": "Outlined", "Patch": "Patched", "Plan": "Planned"},
     **{"Read": "Read", "Rename": "Renamed", "Replace": "Replaced", "Run": "Ran", "Search": "Searched"},
-    **{"Show": "Showed", "Stop": "Stopped", "Use": "Used", "Write": "Wrote"},
+    **{"Show": "Showed", "Stop": "Stopped", "Try": "Tried", "Use": "Used", "Write": "Wrote"},
 }
 """The verbs that titles begin with, for when it is done. Such a title says what the call does and needs no name."""
 
+_RUNNING = {"Run": "Running", "Try": "Trying"}
+"""The verbs of what may take its time. It has run, too, when it failed."""
 
 _QUESTIONS = frozenset({"AskUserQuestion", "AcceptPreview"})
 """Tools whose title is a question or a sentence."""
@@ -102,24 +99,29 @@ ANSWERED: Mapping[str, tuple[str, str]] = {
 """The words for a yes and a no to a call that asks for no permission."""
 
 
-def step_title(name: str, title: str, *, finished: bool = False) -> str:
-    """The title of a call of the tool `name` in a list of steps; `finished`: it has succeeded.
+def step_title(name: str, title: str, status: str = "") -> str:
+    """The title of a call of the tool `name` in a list of steps. `status`: a `ToolStatus`, "running", or "" for neither.
 
     The one place where steps get their words: cards, saved answers and the terminal show these.
 
-    >>> step_title("Edit", "Edit cell [3]", finished=True), step_title("Bash", "Run it: make")
-    ('Edited cell [3]', 'Bash: Run it: make')
-    >>> step_title("Git", "GitHub's log")
-    "Git: GitHub's log"
+    >>> step_title("Edit", "Edit cell [3]", "success"), step_title("Edit", "Edit cell [3]", "error")
+    ('Edited cell [3]', 'Edit cell [3]')
+    >>> step_title("Bash", "make"), step_title("Bash", "make", "running"), step_title("Bash", "make", "error")
+    ('Run make', 'Running make', 'Ran make')
     """
     if name == "ExitPlanMode":
         return title if title.startswith("Plan: ") else f"Plan: {title}"
-    verb, _, rest = title.partition(" ")
-    if name in _NAMED or (verb not in _FINISHED and name not in _QUESTIONS and not name.startswith("mcp__")):
-        return title if title == name or title.startswith((f"{name}:", f"{name} ")) else f"{name}: {title}"
-    if finished and rest and verb in _FINISHED and not title.endswith("?") and not name.startswith("mcp__"):
-        return f"{_FINISHED[verb]} {rest}"
-    return title
+    if name in _RUNS and title != name:
+        verb, rest = _RUNS[name], title.removeprefix(f"{name}: ")
+    else:
+        verb, _, rest = title.partition(" ")
+        if name == "Agent" or not (verb in _FINISHED or name in _QUESTIONS or name.startswith("mcp__")):
+            return title if title == name or title.startswith((f"{name}:", f"{name} ")) else f"{name}: {title}"
+        if not rest or verb not in _FINISHED or title.endswith("?") or name.startswith("mcp__"):
+            return title
+    has_run = status == "success" or (verb in _RUNNING and status in ("error", "timeout", "interrupted"))
+    said = _FINISHED[verb] if has_run else _RUNNING.get(verb, verb) if status == "running" else verb
+    return f"{said} {rest}"
 
 
 class Suggestion(Struct, frozen=True):

@@ -144,9 +144,14 @@ def plain(text: str) -> str:
 
 
 def purposeful(purpose: str, what: str, width: int = 120) -> str:
-    """One line that says what a step is for, where somebody said so, and what it is."""
-    purpose = " ".join(purpose.split()).rstrip(".:")
-    return visible_line(f"{purpose}: {what}" if purpose else what, width)
+    """One line that says what a step is, and in brackets what it is for, if its author said so.
+
+    >>> purposeful("Count the files.", "ls | wc -l"), purposeful("", "ls")
+    ('ls | wc -l (Count the files)', 'ls')
+    """
+    purpose = visible_line(" ".join(purpose.split()).rstrip(".:"), width // 2)
+    said = f" ({purpose})" if purpose else ""
+    return f"{visible_line(what, width - len(said))}{said}"
 
 
 def longest_run(character: str, text: str) -> int:

@@ -266,7 +266,7 @@ export class TranscriptStore {
     const { kind, call, status, ms } = op;
     if (kind === "end") {
       const line = agent.lines.findLast((each) => each.call === call);
-      if (line) Object.assign(line, { status, ms });
+      if (line) Object.assign(line, { status, ms, text: op.text || line.text });
       return;
     }
     if (kind === "call") agent.calls++;

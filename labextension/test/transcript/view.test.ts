@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 
 import { offerPageActions } from "../../src/transcript/items/page_actions";
+import { showStale } from "../../src/transcript/items/numbers";
 import type { NumberSaid, Op } from "../../src/transcript/protocol";
 import { mount } from "../../src/transcript/transcript";
 import { ask, begun, CHOICES, END, ended, find, drawn, Kernel, press, RUN, scene, shadowOf, text } from "./scene";
@@ -357,12 +358,14 @@ describe("the footer in a page with actions", () => {
       { text: "7", words: "not found", verdict: "not_found", marked: true, from_end: 0, source: null },
     ];
     kernel.say(RUN, { op: "told", tokens: 1540, parts: [{ title: "Memory", kind: "memory", text: "a", chars: 1, tokens: 1 }] });
+    showStale([{ answer: "a1", numbers: [{ text: "2.4", from_end: 0, words: "2.6 now", cell: "c", path: "" }], refresh: "Write it anew" }]);
     kernel.say({ op: "text", block: 0, text: "It is 2.4, not 7." }, { op: "numbers", answer: "a1", check: "Check 1 number", checked: null, numbers }, END);
     await drawn();
     const links = (): (string | null)[] => [...root.querySelectorAll(".facts button")].map((link) => link.textContent).filter((link) => link !== "Copy");
-    expect(links()).toEqual(["1 of 2 numbers not found", "Check these", "More"]);
+    expect(links()).toEqual(["1 of 2 numbers not found, 1 stale", "Refresh", "More"]);
     [...root.querySelectorAll<HTMLButtonElement>(".facts button")].find((link) => link.textContent === "More")?.click();
-    expect(links().slice(2)).toEqual(["Test stability", "Context sent (1.5k tokens)"]);
-    expect(root.activeElement?.textContent).toBe("Test stability");
+    expect(links().slice(2)).toEqual(["Context sent (1.5k tokens)"]);
+    expect(root.activeElement?.textContent).toBe("Context sent (1.5k tokens)");
+    showStale([], ["a1"]);
   });
 });

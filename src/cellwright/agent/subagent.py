@@ -174,7 +174,7 @@ class AgentProgress(Struct):
         match event:
             case ToolStart():
                 self.calls += len(event.calls)
-                self.doing = call_line(event.calls[-1])
+                self.doing = call_line(event.calls[-1], "running")
             case ToolEnd():
                 self.doing = "thinking"
             case TurnEnd():
@@ -197,10 +197,9 @@ class AgentProgress(Struct):
         return " · ".join(facts)
 
 
-def call_line(call: Call) -> str:
-    """The line of a call of an agent, which begins with the tool's name."""
-    title = visible_line(call.title, LINE_CHARS)
-    return step_title(call.name, title)
+def call_line(call: Call, status: str = "") -> str:
+    """The line of a call of an agent; `status` as for `step_title`."""
+    return step_title(call.name, visible_line(call.title, LINE_CHARS), status)
 
 
 def progress_of(event: SubagentEvent) -> ToolProgress | None:

@@ -69,7 +69,7 @@ class ObservedRun(Protocol):
 
 
 class AgentLine(Struct, frozen=True):
-    """One line of a card; "end" is the end of the call `call`, whose line came before."""
+    """One line of a card; "end" is the end of the call `call`, whose line came before: it is to have this text now."""
 
     kind: Literal["call", "end", "text", "note"]
     text: str
@@ -92,6 +92,7 @@ class AgentCard(Struct, eq=False):
     started: float
     parent: AgentCard | None = None
     lines: list[AgentLine] = field(default_factory=list)
+    running: dict[str, Call] = field(default_factory=dict)
     progress: AgentProgress = field(default_factory=AgentProgress)
     state: AgentState = "working"
     duration_ms: float | None = None
@@ -102,9 +103,11 @@ class AgentCard(Struct, eq=False):
         self.progress.take(event)
         match event:
             case ToolStart(calls=calls):
-                self.lines += [AgentLine("call", call_line(call), call.id) for call in calls]
+                self.running |= {call.id: call for call in calls}
+                self.lines += [AgentLine("call", call_line(call, "running"), call.id) for call in calls]
             case ToolEnd() as end:
-                self.lines.append(AgentLine("end", "", end.tool_use_id, end.status, end.duration_ms))
+                text = call_line(call, end.status) if (call := self.running.pop(end.tool_use_id, None)) else ""
+                self.lines.append(AgentLine("end", text, end.tool_use_id, end.status, end.duration_ms))
             case TurnEnd() as turn:
                 self.reported = True
                 if text := message_text(turn.message):

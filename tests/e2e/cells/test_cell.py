@@ -373,6 +373,7 @@ def check_numbers(book, model):
     source.get_by_role("button", name="Go to call").press("Enter")
     expect(book.output(2).locator("details.fold[open]")).to_contain_text("late 0.3652")
     model.add(turn(use("Python", code=FIRST_CHECK)), turn(say("It is 48.25 km.")))
+    book.output(2).get_by_role("button", name="1 of 3 numbers not found").click()
     book.output(2).get_by_role("button", name="Check these").click()
     expect(book.cell(3).locator(".cm-content")).to_contain_text("Check 1 number")
     book.asked_by_keys(3)

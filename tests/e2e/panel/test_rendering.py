@@ -143,9 +143,9 @@ def test_code_formulas_and_changes(notebook, model, tab, page):
     steps = book.output(1).locator(".items")
     expect(steps.locator(".group > summary .call")).to_have_text("Read a file, searched")
     failed = steps.locator(".tool[data-status='error']")
-    expect(failed.locator(".call")).to_have_text("Python Look the height up heights = {'a': 1} …")
+    expect(failed.locator(".call")).to_have_text("Ran heights = {'a': 1} … Look the height up")
     expect(failed.locator(".error")).to_have_text("KeyError: 'b'")
-    expect(steps.locator(".tool .call").filter(has_text="List the code")).to_have_text("Bash List the code ls *.py")
+    expect(steps.locator(".tool .call").filter(has_text="List the code")).to_have_text("Ran ls *.py List the code")
     for theme in (DARK, LIGHT):
         tab.choose_theme(theme)
         check_accessible(book.output(1).locator(".prose").last, "figure")

@@ -74,7 +74,7 @@ def test_an_agents_work_is_a_card_with_lines() -> None:
         ("note", "Busy. Retrying (1 of 8).", "", ""),
         ("text", "I look.", "", ""),
         ("call", "Grep: x", "t1", ""),
-        ("end", "", "t1", "success"),
+        ("end", "Grep: x", "t1", "success"),
         ("text", "Found.", "", ""),
     ]
     states = [(op["state"], op["calls"], op["tokens"], op["ms"]) for op in ops if op["op"] == "agent_state"]

@@ -85,7 +85,7 @@ def test_the_answer_the_tools_the_diff_and_the_cost():
         "- ✓ Read: `a.py` · 12 ms\n"
         "- ✓ Grep &#96;x&#96; in all · 1.5 s\n"
         "- ✓ Edit: `a.py` · 3 ms\n"
-        "- ✗ Bash: `rm -rf x` · denied: `the user said no`\n\n"
+        "- ✗ Run `rm -rf x` · denied: `the user said no`\n\n"
         "<details><summary>Changes: Edit: a.py</summary>\n\n"
         "````diff\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = '```'\n````\n\n"
         "</details>\n\n</details>\n\n"
@@ -126,7 +126,7 @@ def test_the_line_of_the_steps_counts_changes_as_the_last_line_does():
 def test_plain_text_says_the_same_without_markup_of_ours():
     plain = saved(*WHOLE_RUN).plain()
     assert "✓ Read: a.py · 12 ms" in plain
-    assert "✗ Bash: rm -rf x · denied: the user said no" in plain
+    assert "✗ Run rm -rf x · denied: the user said no" in plain
     assert "**Done**: see `a.py`." in plain
     assert "details" not in plain
     assert "secret thoughts" not in plain
@@ -182,7 +182,7 @@ def test_an_interrupted_run_keeps_what_there_was():
         ToolStart((call("t", "Bash", "sleep 9"),)),
         run_end("interrupted", error),
     ).markdown()
-    assert markdown.startswith("half an ans\n\n- ✗ Bash: `sleep 9` · interrupted\n\n**Stopped.**")
+    assert markdown.startswith("half an ans\n\n- ✗ Ran `sleep 9` · interrupted\n\n**Stopped.**")
 
 
 def test_a_run_that_could_not_begin_is_its_error_alone():
@@ -280,7 +280,7 @@ def test_a_command_that_failed_is_told_in_a_line():
     markdown = saved(
         ToolStart((call("t", "Bash", "pytest"),)), ToolEnd("t", "Bash", "error", "x", 5.0, None, error), run_end()
     ).markdown()
-    assert "- ✗ Bash: `pytest` · error: `Exit code 1`\n" in markdown
+    assert "- ✗ Ran `pytest` · error: `Exit code 1`\n" in markdown
     assert "FAIL" not in markdown
 
 
@@ -293,8 +293,8 @@ def test_a_played_turn_reads_the_same_each_time():
     run.emit(ToolStart((Call(use, "Bash: make"),)))
     run.emit(ToolEnd("a", "Bash", "success", "made", 1234.5))
     run.emit(RunEnd("end_turn", "", {}, 0.0, 2345.6, 1, 1, 0, session_cost_usd=0.0))
-    assert run.markdown() == "- ✓ Bash: `make`\n\n*Opus 5.5* · *replayed, nothing was sent*"
-    assert run.plain() == "✓ Bash: make\n\nOpus 5.5 · replayed, nothing was sent"
+    assert run.markdown() == "- ✓ Ran `make`\n\n*Opus 5.5* · *replayed, nothing was sent*"
+    assert run.plain() == "✓ Ran make\n\nOpus 5.5 · replayed, nothing was sent"
 
 
 def test_the_model_that_answered_is_named():

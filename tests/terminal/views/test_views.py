@@ -199,7 +199,7 @@ def test_a_plain_view_never_breaks_a_line_of_the_answer() -> None:
         run_end(),
     ):
         view.emit(event)
-    assert out.getvalue().splitlines()[:3] == ["I look first.", "* Bash: ls: done, 0.1 s", "Done."]
+    assert out.getvalue().splitlines()[:3] == ["I look first.", "* Ran ls: done, 0.1 s", "Done."]
 
 
 def test_a_change_that_was_seen_in_the_question_is_not_shown_again() -> None:
@@ -398,7 +398,7 @@ def test_a_read_or_a_search_is_one_line_that_counts(
 ENDED: list[tuple[str, dict[str, Any], str, dict[str, Any], list[str]]] = [
     ("Bash", {"command": "ls"}, "denied", denial("the user said no"), ["⊘ Run ls · denied"]),
     ("Bash", {"command": "ls"}, "denied", denial("not on a Friday"), ["⊘ Run ls · denied: not on a Friday"]),
-    ("Bash", {"command": "ls", "description": "List"}, "denied", denial("the user said no"), ["⊘ ls · denied"]),
+    ("Bash", {"command": "ls", "description": "List"}, "denied", denial("the user said no"), ["⊘ Run ls · denied"]),
     ("Edit", {}, "success", {"display": {"diff": "--- a\n+++ a\n@@ -1 +1,2 @@\n-x\n+y\n+z"}}, ["✓ Edited ls · +2 −1"]),
     ("Edit", {}, "success", {"duration_ms": 1500.0}, ["✓ Edited ls · 1.5 s"]),
     ("AskUserQuestion", {}, "success", {"display": {"answers": {"Which?": "Dover"}}}, ["✓ ls? · Dover"]),

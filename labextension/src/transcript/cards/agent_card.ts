@@ -121,7 +121,8 @@ function lineView(line: AgentLine, place: TranscriptContext): LineView {
   const mark = element("span", { class: "mark", "aria-hidden": "true" });
   const word = element("span", { class: "unseen" });
   const time = element("span", { class: "time" });
-  const head = element("div", { class: "step" }, mark, element("span", { class: "title" }, revealed(line.text)), word, time);
+  const title = element("span", { class: "title" });
+  const head = element("div", { class: "step" }, mark, title, word, time);
   const node = element("li", {}, head);
   let nested: AgentView | null = null;
   return {
@@ -130,6 +131,7 @@ function lineView(line: AgentLine, place: TranscriptContext): LineView {
       const over = line.status === "" && place.store.end ? "interrupted" : line.status;
       node.dataset.status = over || "running";
       setText(mark, MARKS[over][0]);
+      setText(title, revealed(line.text));
       setText(word, ` (${MARKS[over][1]})`);
       setText(time, line.ms >= SHOWN_MS ? duration(line.ms / 1000) : "");
       if (line.agent && !nested) {

@@ -61,7 +61,7 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   const approved = approvalMark();
   const status = element("span", { class: "status" });
   const time = element("span", { class: "time" });
-  const call = element("span", { class: "call", id: titleId }, name, " ", purpose, title);
+  const call = element("span", { class: "call", id: titleId }, name, " ", title, purpose);
   const summary = element("summary", {}, call, lines, approved.node, status, time);
   const inside = element("div", { class: "inside" });
   const fold = element("details", { class: "fold" }, summary, inside);
@@ -103,6 +103,15 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
     told = true;
     fold.after(decisionLine(item.decided));
   };
+  const settle = (): void => {
+    settled = true;
+    // who has accepted a change knows it
+    fold.open ||= Boolean(item.diff) && !wasAccepted(item);
+    fill();
+    live?.node.remove();
+    node.querySelector(".stuck")?.remove();
+    outcome.append(...outcomeParts(item));
+  };
   for (const asked of ["toggle", SEARCHED]) fold.addEventListener(asked, fill);
   return {
     node,
@@ -111,8 +120,10 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
       const asking = questions.update();
       const titled = titleParts(item);
       setText(name, titled.name);
-      setText(purpose, titled.purpose && `${titled.purpose} `);
+      setText(purpose, titled.purpose);
       setText(title, titled.what);
+      // where there is no room for it
+      call.title = titled.purpose.trim();
       const changed = changedLines(item);
       setText(lines, changed ? lineCounts(changed.added, changed.removed) : "");
       approved.update(item.questions);
@@ -130,10 +141,7 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
       if (item.status === "running") {
         live = updateLive(item, live, fold, place);
       } else if (isOver(item.status) && !settled) {
-        settled = true;
-        live?.node.remove();
-        node.querySelector(".stuck")?.remove();
-        outcome.append(...outcomeParts(item));
+        settle();
       }
     },
     dispose: () => {
@@ -194,8 +202,9 @@ function callParts({ title, name, input }: ToolItem): ReturnType<typeof titlePar
   const verb = title.endsWith("?") ? "" : (/^\S+(?= )/.exec(title)?.[0] ?? "");
   const first = named ? name : verb;
   const rest = title.slice(first.length).replace(/^:?\s*/, "");
-  const what = named ? withoutPurpose(rest, purposeOf(name, input)) : rest;
-  return { name: revealed(title + name === "" ? "Tool" : first), purpose: revealed(rest.slice(0, rest.length - what.length).replace(/: $/, "")), what: revealed(what) };
+  const purpose = ` (${purposeOf(name, input)})`;
+  const what = rest.endsWith(purpose) ? rest.slice(0, -purpose.length) : rest;
+  return { name: revealed(title + name === "" ? "Tool" : first), purpose: what === rest ? "" : ` ${revealed(purpose.slice(2, -1))}`, what: revealed(what) };
 }
 
 /** "Claude has 2 questions", until they are answered. */
@@ -207,11 +216,7 @@ function askedTitle({ title, status }: ToolItem): string {
   return status === "success" ? title.replace("has", "asked") : title;
 }
 
-function withoutPurpose(text: string, said: string): string {
-  return said && text.startsWith(said) ? text.slice(said.length).replace(/^: /, "") : text;
-}
-
-/** As `purposeful` of the package's `text.py` puts it before what the call is. */
+/** As `purposeful` of the package's `text.py` puts it behind what the call is. */
 function purposeOf(name: string, input: Json): string {
   const { description, code } = typeof input === "object" && input !== null && !Array.isArray(input) ? input : {};
   const comment = /^(Python|Branch)$/.test(name) && typeof code === "string" ? /^\s*#[#! ]*(.*)/.exec(code)?.[1] : "";
@@ -232,17 +237,15 @@ function expected(seconds: number | null, since: number): string {
 }
 
 function insideParts(item: ToolItem): HTMLElement[] {
-  const parts: HTMLElement[] = [];
-  if (item.diff !== null && wasAccepted(item)) parts.push(diffView(item.diff, FOLDED_DIFF_LINES));
-  if (item.decided && !isNotable(item.decided)) parts.push(decisionLine(item.decided));
-  parts.push(...item.questions.filter(isPlainApproval).map(answeredLine));
-  parts.push(...openFile(item));
+  const decided = item.decided && !isNotable(item.decided) ? [decisionLine(item.decided)] : [];
+  const shown = [...item.questions.filter(isPlainApproval).map(answeredLine), ...openFile(item)];
   const plan = planOf(item);
-  if (plan) return [...parts, planText(plan)];
+  if (plan) return [...decided, ...shown, planText(plan)];
   const exact: HTMLElement[] = item.input === null ? [] : [element("p", { class: "label" }, "Input"), callInput(item.input, item.name)];
   if (isOver(item.status)) exact.push(...resultParts(item));
+  if (!item.diff) return [...decided, ...shown, ...exact];
   // the diff says the same
-  return item.diff === null ? [...parts, ...exact] : [...parts, element("details", {}, element("summary", {}, "Input and result"), ...exact)];
+  return [diffView(item.diff, FOLDED_DIFF_LINES), ...shown, element("details", {}, element("summary", {}, "Details"), ...decided, ...exact)];
 }
 
 const PATH_FIELDS = ["file_path", "notebook_path", "path"];
@@ -330,7 +333,6 @@ function updateLive(item: ToolItem, live: LiveOutput | null, fold: HTMLElement, 
 /** The part of a call that stays visible when it has ended. */
 function outcomeParts(item: ToolItem): HTMLElement[] {
   const parts: HTMLElement[] = [];
-  if (item.diff && !wasAccepted(item)) parts.push(diffView(item.diff, FOLDED_DIFF_LINES));
   const stopped = item.status === "interrupted" || item.agents.some((agent) => agent.state === "stopped");
   if (item.error && item.status !== "denied" && !stopped) {
     const lines = terminalText(item.error.message).trimEnd().split("\n");

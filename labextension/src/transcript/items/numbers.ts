@@ -88,6 +88,7 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
       ...numbers.map((number, index) =>
         element("li", { class: number.stale ? "stale" : number.marked && "missing" }, element("b", {}, visibleText(number.text)), " ", ...(places[index]?.() ?? []))),
       ...names.map((name) => element("li", { class: "missing" }, element("b", {}, visibleText(name.text)), " ", visibleText(name.words))),
+      ...[check, test].filter((each) => !each.hidden).map((each) => element("li", {}, each)),
     );
     markNumbers(items, numbers, (index) => places[index]?.() ?? [], names);
   };
@@ -99,7 +100,7 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
     changed();
   };
   return {
-    buttons: [node, check, refresh, test],
+    buttons: [node, refresh],
     list,
     update() {
       if (store.numbers === drawn) return;

@@ -72,17 +72,20 @@ function subjectOf({ name, input }: ToolItem): string | null {
 type Group = { readonly node: HTMLDetailsElement; readonly body: HTMLElement; title(items: readonly ToolItem[]): void };
 
 function newGroup(): Group {
-  const title = element("span", { class: "call" });
+  const verb = element("b");
+  const rest = element("span");
   const status = element("span", { class: "status" });
   const time = element("span", { class: "time" });
   const body = element("div", { class: "group-items" });
-  const node = element("details", { class: "group" }, element("summary", {}, title, status, time), body);
+  const node = element("details", { class: "group" }, element("summary", {}, element("span", { class: "call" }, verb, rest), status, time), body);
   return {
     node,
     body,
     title(items) {
       const over = items.every((item) => isOver(item.status));
-      setText(title, groupTitle(items));
+      const [, first = "", more = ""] = /^([^\s,]*)(.*)$/.exec(groupTitle(items)) ?? [];
+      setText(verb, first);
+      setText(rest, more);
       setText(status, over ? "" : "running");
       node.dataset.status = over ? "success" : "running";
       const ms = items.reduce((sum, item) => sum + item.ms, 0);

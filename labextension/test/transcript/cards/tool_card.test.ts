@@ -64,3 +64,25 @@ it("names the verb of a title that only begins as the tool's name does", async (
   await drawn();
   expect([...root.querySelectorAll("section.tool summary b")].map(({ textContent }) => textContent)).toEqual(["Edited", "Read"]);
 });
+
+it("says what runs with a verb, the command first, and what it is for once", async () => {
+  const { kernel, root } = scene();
+  const input = { command: "python check.py > log.txt", description: "Run the check." };
+  kernel.say(RUN, begun("t", { title: "Running python check.py > log.txt (Run the check)", input }));
+  await drawn();
+  const parts = (): string[] => ["b", ".title", ".purpose"].map((part) => text(root, `.call > ${part}`).trim());
+  expect(parts()).toEqual(["Running", "python check.py > log.txt", "Run the check"]);
+  expect(find(root, ".call").title).toBe("Run the check");
+  kernel.say(ended("t", { title: "Ran python check.py > log.txt (Run the check)" }));
+  await drawn();
+  expect(parts()[0]).toBe("Ran");
+});
+
+it("a change that nobody was asked about is open, and its chevron folds it", async () => {
+  const { kernel, root } = scene();
+  const diff = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n";
+  kernel.say(RUN, begun("t", { name: "Edit", title: "Edit a.py" }), ended("t", { title: "Edited a.py", diff, lines: { added: 1, removed: 1 } }));
+  await drawn();
+  const fold = find<HTMLDetailsElement>(root, ".fold");
+  expect([fold.open, root.querySelectorAll(".diff").length, fold.querySelectorAll(".diff").length]).toEqual([true, 1, 1]);
+});

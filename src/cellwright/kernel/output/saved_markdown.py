@@ -184,7 +184,7 @@ class _ToolLine(Struct, eq=False):
     @property
     def title(self) -> str:
         title = " ".join(cut(self.done_title or self.call.title, KEPT.title).split())
-        return step_title(self.call.name, title, finished=self.status == "success")
+        return step_title(self.call.name, title, self.status)
 
     @property
     def outcome(self) -> str:
@@ -538,14 +538,16 @@ def _tool_lines(tool: _ToolLine) -> Iterator[str]:
 
 def _title_markdown(tool: _ToolLine) -> str:
     """The title with its command, or what else stands behind the tool's name, as code."""
-    name, title = tool.call.name, tool.title
+    title = tool.title
+    verb, _, rest = title.partition(" ")
     if tool.code:
-        return escaped(name)  # the code follows, whole
-    command = " ".join(str(tool.call.tool_use["input"].get("command", "")).split())
-    if command and title.endswith(command):
-        return f"{escaped(title.removesuffix(command).rstrip())} {code_span(command)}"
-    said, _, rest = title.partition(": ")
-    return f"{escaped(name)}: {code_span(rest)}" if said == name != "Agent" and rest else escaped(title)
+        return f"{escaped(verb)} code"  # it follows, whole
+    if tool.call.name in ("Bash", "Git"):
+        purpose = " ".join(str(tool.call.tool_use["input"].get("description", "")).split()).rstrip(".:")
+        command = rest.removesuffix(f" ({purpose})")
+        return f"{escaped(verb)} {code_span(command)}{escaped(rest[len(command) :])}"
+    name, _, what = title.partition(": ")
+    return f"{escaped(name)}: {code_span(what)}" if name == tool.call.name != "Agent" and what else escaped(title)
 
 
 def _task_list(todos: Sequence[Mapping[str, Any]]) -> str:

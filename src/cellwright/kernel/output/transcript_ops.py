@@ -260,7 +260,7 @@ def call_op(call: Call, start: ToolStart) -> Op:
         "op": "tool",
         "id": call.id,
         "name": call.name,
-        "title": call.step,
+        "title": step_title(call.name, call.title, "running"),
         "input": shown_input(call.name, call.tool_use["input"]),
         "parallel": start.parallel,
         # of a batch it is known for all of its calls together
@@ -490,8 +490,8 @@ def tool_end_op(event: ToolEnd, title: str) -> Op:
 
 
 def end_title(name: str, title: object, status: str) -> str:
-    """The title of a call that is over; of one that did not succeed it says what was to be done."""
-    return step_title(name, str(title), finished=status == "success") if title else ""
+    """The title of a call that is over; "" where none is known."""
+    return step_title(name, str(title), status) if title else ""
 
 
 _HUNK = lazy_pattern(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")

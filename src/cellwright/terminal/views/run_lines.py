@@ -100,15 +100,9 @@ class Thinking:
         return (f"Thought {how_long}: {visible_line(lines[0], 80)}", lines) if lines else None
 
 
-def call_title(call: Call) -> str:
-    """The call's title, in one line."""
-    return visible_line(call.step)
-
-
 def running_title(call: Call) -> str:
-    """The title of a call that runs."""
-    is_command = call.name == "Bash" and not call.tool_use["input"].get("description")
-    return visible_line(f"Running {call.title}") if is_command else call_title(call)
+    """The title of a call that runs, in one line."""
+    return visible_line(step_title(call.name, call.title, "running"))
 
 
 def ended_title(call: Call, end: ToolEnd) -> str:
@@ -116,7 +110,7 @@ def ended_title(call: Call, end: ToolEnd) -> str:
     tool_input = call.tool_use["input"]
     sought = tool_input.get("pattern") or tool_input.get("query")
     if call.name not in SEARCHES or end.status != "success" or not isinstance(sought, str):
-        return call_title(call)
+        return visible_line(step_title(call.name, call.title, end.status))
     where = tool_input.get("path")
     place = f" in {visible_line(where, 60)}" if isinstance(where, str) and where not in ("", ".") else ""
     return f"{SEARCHES[call.name]} “{visible_line(sought, 80)}”{place}"
@@ -227,18 +221,13 @@ def _has_card(item: CallItem) -> bool:
 
 
 def _drawn_title(call: Call, end: ToolEnd, *, has_card: bool) -> str:
-    done = end.status == "success"
-    if call.name == "Bash":
+    if has_card and call.name == "Bash":
         said = call.tool_use["input"].get("description")
-        if has_card and (said or end.status == "denied"):
+        if said or end.status == "denied":
             return visible_line(str(said or "Run a shell command"))
-        return visible_line(call.title if said else f"{'Run' if end.status == 'denied' else 'Ran'} {call.title}")
     if call.name == "AskUserQuestion" and has_card:
-        return _answers(end) if done else "Question"
-    title = ended_title(call, end)
-    return (
-        visible_line(step_title(call.name, call.title, finished=True)) if done and title == call_title(call) else title
-    )
+        return _answers(end) if end.status == "success" else "Question"
+    return ended_title(call, end)
 
 
 def _given(end: ToolEnd, *, has_card: bool) -> str:
