@@ -184,9 +184,10 @@ def test_a_proposal_is_edited_at_its_cell_by_keyboard(proposed, model, page):
 def test_a_page_that_is_reloaded_shows_what_waits_and_can_answer(proposed, model, page):
     book = proposed("lab")
     book.reload()
-    for index in (3, 2, 2):
+    proposals = page.locator(".cellwright-proposal")
+    for index, left in ((3, 2), (2, 1), (2, 0)):
         button(book.cell(index).locator(".cellwright-proposal .ask[data-ready]").first, "Reject").click()
-    expect(page.locator(".cellwright-proposal")).to_have_count(0)
+        expect(proposals).to_have_count(left)  # else the same card would be clicked again
     # a notebook can be scrolled past its end, and the cards stood far below
     expect(book.cell(4)).to_be_in_viewport(ratio=1)
     book.go_to_top()
