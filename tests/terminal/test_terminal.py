@@ -278,7 +278,7 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_lines(
     assert "\x1b" not in shown
     assert f"I **look**{' again' * 5}\r\nagain again again.\r\n* Read notes.txt: 1 line" in shown
     assert "Claude asks: Edit notes.txt" in shown
-    assert "* Edit notes.txt: done" in shown
+    assert "* Edited notes.txt: done" in shown
     assert "Done.\r\n" in shown
     assert notes(command) == "beta\n"
     assert terminal.exitstatus == 0

@@ -442,7 +442,7 @@ def _tool_end(part: Json, at: float, open_calls: dict[str, PastCall], text: str,
     call = open_calls.pop(str(part["tool_use_id"]), None)
     began = at if call is None else call.at
     code = facts.get("code", "EXECUTION_ERROR")
-    exchange = ToolExchange("", {}) if call is None else ToolExchange(str(call.tool_use["name"]), call.tool_use["input"])
+    name, tool_input = ("", {}) if call is None else (str(call.tool_use["name"]), call.tool_use["input"])
     status = str(facts.get("status") or ("error" if failed else "success"))
     return {
         "op": "tool_end",
@@ -453,7 +453,7 @@ def _tool_end(part: Json, at: float, open_calls: dict[str, PastCall], text: str,
         "diff": facts.get("diff"),
         "lines": changed_lines(facts["diff"]) if isinstance(facts.get("diff"), str) else None,
         "error": {"code": code, "message": cut(text, DRAWN.result)} if failed else None,
-        "title": end_title(exchange.name, facts.get("title") or exchange.title if exchange.name else "", status),
+        "title": end_title(name, facts.get("title") or (name and ToolExchange(name, tool_input).title), status),
     }
 
 
