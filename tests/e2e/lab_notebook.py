@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -201,10 +202,12 @@ class NotebookPage:
     def on_disk(self) -> dict[str, Any]:
         return json.loads((self.lab.root / self.path).read_text("utf-8"))
 
-    def screenshot(self, name: str, target: Any = None, *, height: int | None = None) -> None:
+    def screenshot(
+        self, name: str, target: Any = None, *, height: int | None = None, again: Callable[[], object] | None = None
+    ) -> None:
         """As `reel`, and take a picture of docs/images anew, in both themes, if `make pictures` asks for it.
 
-        `height` of the page, in pixels: of a scene that leaves much of it empty.
+        `height` of the page, in pixels: of a scene that leaves much of it empty. `again` shows what another theme closes.
         """
         picture = IMAGES / f"{name}.png"
         # the others are for the reel alone, or are taken with the light ones
@@ -213,6 +216,8 @@ class NotebookPage:
             self.page.set_viewport_size({**size, "height": height or size["height"]})
             for theme, path in ((DARK, in_dark(picture)), (LIGHT, picture)):
                 self.tab.choose_theme(theme)
+                if again:
+                    again()
                 self.page.wait_for_function(reel.IS_STILL)
                 path.write_bytes((target or self.page).screenshot())
             self.page.set_viewport_size(size)
