@@ -293,10 +293,13 @@ async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) 
 
 
 def code_title(code: str) -> str:
-    """Return the title of a call that runs `code`: its first comment, which says its purpose, and its first line, cut."""
+    """Return the title of a call that runs `code`: its first comment, which says its purpose, and its first line, cut.
+
+    Imports say least of what code does: they are shown where there is nothing else.
+    """
     lines = [line.strip() for line in code.splitlines() if line.strip()]
     purpose = lines.pop(0).lstrip("#! ") if lines and lines[0].startswith("#") else ""
     statements = [line for line in lines if not line.startswith("#")]
-    first = statements[0] if statements else ""
+    first = next((line for line in statements if not line.startswith(("import ", "from "))), "".join(statements[:1]))
     shown = first if len(first) <= TITLE_CHARS and len(statements) < 2 else f"{first[:TITLE_CHARS]} …"
     return purposeful(purpose[:TITLE_CHARS], shown, 2 * TITLE_CHARS + 10) if shown else purpose[:TITLE_CHARS]
