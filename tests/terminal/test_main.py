@@ -63,7 +63,7 @@ def test_what_would_ask_is_denied_with_the_rule_that_would_allow_it(messages_ser
     done = command.run("make a file")
     assert done.returncode == 0
     assert not (command.folder / "made").exists()
-    assert "* Bash" in done.stderr
+    assert "* Run" in done.stderr
     assert "denied" in done.stderr
     assert "Bash(touch made)" in done.stderr
     assert "Bash(touch made)" in json.dumps(server.requests[1].body["messages"][-1])
