@@ -113,7 +113,8 @@ def test_two_agents_explore_at_the_same_time_each_in_a_branch_of_its_own(noteboo
         expect(book.output(3).get_by_role("row", name=task)).to_contain_text("MB")
     for theme in (DARK, LIGHT):
         tab.choose_theme(theme)
-        book.screenshot("branch-agents" if theme == LIGHT else "branch-agents-dark")
+        target = book.page.locator(".jp-NotebookPanel-notebook")
+        book.screenshot("branch-agents" if theme == LIGHT else "branch-agents-dark", target, height=560)
     first.open()
     second.open()
     expect(book.output(2)).to_contain_text("Filling changes the mean by 0.1.")

@@ -120,7 +120,7 @@ def test_commands_files_cells_and_variables_by_a_few_letters(notebook, model, ta
     for theme, name in ((DARK, "panel-palette-dark"), (LIGHT, "panel-palette")):
         tab.choose_theme(theme)
         check_accessible(composer.node)
-        book.screenshot(name, book.page.locator(".cellwright-panel"), again=composer.list_anew)
+        book.screenshot(name, book.page.locator(".cellwright-panel"), height=660, again=composer.list_anew)
     book.page.keyboard.type("stat")
     composer.choose("/status")
     expect(composer.area).to_have_value("/status")

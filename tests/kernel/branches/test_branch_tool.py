@@ -124,6 +124,7 @@ def test_pictures_come_back_and_what_is_displayed_is_passive(
 ) -> None:
     code = f"""
 from IPython.display import HTML, Javascript, display
+kept = 7  # the step's title
 display(HTML('<table><tr><td onclick="x()">7</td></tr></table><script>evil()</script>'))
 display(Javascript('evil()'))
 display({{'image/png': {PNG!r}, 'text/plain': 'a picture'}}, raw=True)

@@ -52,20 +52,21 @@ def server(tmp_path_factory: pytest.TempPathFactory, running_model: MessagesServ
     with pytest.MonkeyPatch.context() as environ:
         environ.setenv("JUPYTER_PATH", str(specs.parents[1]))
         environ.setenv("JUPYTER_CONFIG_PATH", str(config))
-        root, home = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("home")
+        home = tmp_path_factory.mktemp("home")
+        (root := home / "survey").mkdir()  # what the pictures show of paths begins with ~
         with running_lab(root, home, running_model.url, running_model.api_key) as lab:
             yield lab
 
 
 @pytest.fixture
-def front_end(browser: Any, server: Lab, request: pytest.FixtureRequest) -> Iterator[Any]:
+def front_end(browser: Any, server: Lab) -> Iterator[Any]:
     """`front_end(name, *sources)`: a notebook of these cells in the page that behaves as `name` does."""
     opened: list[Any] = []
 
     def show(name: str, *sources: str, kernel: str = "python3", **how: bool) -> FrontEndPage:
         opened.append(page := browser.new_page())
-        folder = server.root / request.node.name / "tides"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = server.root / f"tides-{len(list(server.root.iterdir())) + 1}"
+        folder.mkdir()
         return FrontEndPage(page, server, f"{server.url}/static/{PAGES.name}/{name}.html", folder).open(
             sources, kernel, how
         )

@@ -62,8 +62,8 @@ def environ(model: MessagesServer, own_place: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def notebook(tmp_path: Path) -> Path:
-    path = tmp_path / "tides" / "tides.py"
+def notebook(own_place: Path) -> Path:
+    path = own_place / "tides" / "tides.py"
     path.parent.mkdir()
     path.write_text(NOTEBOOK)
     return path
