@@ -114,7 +114,7 @@ def test_two_agents_explore_at_the_same_time_each_in_a_branch_of_its_own(noteboo
     for theme in (DARK, LIGHT):
         tab.choose_theme(theme)
         target = book.page.locator(".jp-NotebookPanel-notebook")
-        book.screenshot("branch-agents" if theme == LIGHT else "branch-agents-dark", target, height=560)
+        book.screenshot("branch-agents" if theme == LIGHT else "branch-agents-dark", target, height=720)
     first.open()
     second.open()
     expect(book.output(2)).to_contain_text("Filling changes the mean by 0.1.")
