@@ -63,7 +63,7 @@ def fix_script():
 
 
 FOUND = """\
-`data/tides.csv` holds **four water levels**, ten minutes apart:
+`data/tides.csv` holds **four readings** of a harbour, ten minutes apart:
 
 - `time` from 06:00 to 06:30
 - `level` from 3.1 to 3.6
