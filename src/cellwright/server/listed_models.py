@@ -19,8 +19,8 @@ from cellwright.errors import CellwrightError
 from cellwright.model.credentials import choose_transport
 from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.transports.sdk_transport import SdkTransport
-from cellwright.server.proxy.limits import Refusal
-from cellwright.server.proxy.upstream import Upstream
+from cellwright.server.proxy.proxy import Upstream
+from cellwright.server.proxy.request_rules import Refusal
 
 PATH = "/v1/models?limit=1000"
 ASK_SECONDS = 5.0

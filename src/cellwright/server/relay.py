@@ -24,7 +24,7 @@ from cellwright.server.kernel_connection import (
     load_extension,
     settle_reply,
 )
-from cellwright.server.notebooks.server_page import NotebookLink, PageOf
+from cellwright.server.server_page import NotebookLink, PageOf
 
 if TYPE_CHECKING:
     from cellwright.tools.mcp.kernel_tools import AskQuestion, CallQuestion, TellProgress

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
     from cellwright.server.administration import Administration
-    from cellwright.server.notebooks.server_page import PageOf
     from cellwright.server.overview import SessionsOverview
     from cellwright.server.routes.mcp import UsersMcpServers
     from cellwright.server.runs.runs import ClientRuns
+    from cellwright.server.server_page import PageOf
 
 
 class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
@@ -121,10 +121,9 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
             self.log.error("Cellwright: mcp_server does not work. %s", problem)
             self.handlers.append((PATTERN, UnavailableMcpRoute, {"runs": runs, "problem": problem}))
             return
-        from cellwright.server.notebooks.server_page import served_notebooks
-        from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments
         from cellwright.server.routes.mcp import DOCUMENTS, PATTERN, DocumentsRoute, McpRoute, UsersMcpServers
-        from cellwright.server.runs.kernel_calls import KernelAccess
+        from cellwright.server.runs.kernel_calls import KernelAccess, UnsavedDocuments
+        from cellwright.server.server_page import served_notebooks
 
         server, served = self.settings, served_notebooks(self.serverapp)
         unsaved = UnsavedDocuments(root)
@@ -136,7 +135,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         self.handlers.append((PATTERN, McpRoute, {"runs": runs, "servers": self.mcp_servers}))
 
     def _page_of(self) -> PageOf:
-        from cellwright.server.notebooks.server_page import page_maker
+        from cellwright.server.server_page import page_maker
 
         return page_maker(self.serverapp)
 

@@ -16,11 +16,18 @@ from tornado.web import RequestHandler, stream_request_body
 
 from cellwright.model.retry import RequestFailed
 from cellwright.model.transports.own_proxies import FACTS
-from cellwright.server.proxy.limits import BUDGET, BUSY, POLICY, Refusal
-from cellwright.server.proxy.proxy import Payment, Proxy, ProxyCaller, ProxyExchange, refused
-from cellwright.server.proxy.request_rules import CheckedRequest, check, kind_of, visible_models
+from cellwright.server.proxy.proxy import Payment, Proxy, ProxyCaller, ProxyExchange, UpstreamReply, refused
+from cellwright.server.proxy.request_rules import (
+    BUDGET,
+    BUSY,
+    POLICY,
+    CheckedRequest,
+    Refusal,
+    check,
+    kind_of,
+    visible_models,
+)
 from cellwright.server.proxy.spending_ledger import UsageReader
-from cellwright.server.proxy.upstream import UpstreamReply
 
 logger = logging.getLogger(__name__)
 

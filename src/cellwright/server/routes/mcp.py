@@ -18,9 +18,8 @@ from tornado.iostream import StreamClosedError
 from tornado.web import authenticated
 
 from cellwright.server.api_error import RouteError
-from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments
 from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, may_read
-from cellwright.server.runs.kernel_calls import CallsInKernels, KernelAccess
+from cellwright.server.runs.kernel_calls import CallsInKernels, KernelAccess, UnsavedDocuments
 from cellwright.server.runs.runs import ClientRuns, RequestsAtOnce
 from cellwright.this_process.late_imports import importing
 

@@ -18,8 +18,7 @@ from jupyter_server.utils import ensure_async
 
 from cellwright.errors import log_fault
 from cellwright.server.kernel_connection import KernelComm, KernelConnection, KernelLost, Message
-from cellwright.server.notebooks.cells import Json, NotebookRefusal
-from cellwright.server.notebooks.notebooks import ServedNotebooks
+from cellwright.server.notebooks import Json, NotebookRefusal, ServedNotebooks
 
 TARGET = "cellwright.notebook"
 PROTOCOL = 1
