@@ -39,7 +39,7 @@ from cellwright.tools.notebook.open_notebook import CellPosition, Insert, OpenNo
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version, pytest.mark.timeout(300)]
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[1]
 # not by a cell: when `sys.path` changes, coverage takes modules away that another thread is importing
 IN_KERNELS = (TESTS / "e2e", TESTS / "tools")
 CONFORM = """

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from cellwright.testing.http_connection import HttpResponse
 from cellwright.testing.rules.api_error import MESSAGE_OF_TYPE, TYPE_OF_STATUS, error_json
 from cellwright.testing.rules.context_editing import signature_of_summary
-from cellwright.testing.server.http_connection import HttpResponse
-from cellwright.testing.server.script import DEFAULT_DELTA_CHARS, Fault, Hold, Say, ServerUse, Slow, Think, Turn, Use
+from cellwright.testing.script import DEFAULT_DELTA_CHARS, Fault, Hold, Say, ServerUse, Slow, Think, Turn, Use
 
 BROKEN_OFF = Say("This answer breaks off")
 
