@@ -20,17 +20,18 @@ from typing import Any, Self, TypeVar
 import anyio
 import anyio.to_thread
 
-from cellwright.claude_agent_sdk.errors import CLIConnectionError, ResultError
 from cellwright.claude_agent_sdk.loops import CallersLoop, Inbox
 from cellwright.claude_agent_sdk.options import agent_options, given_options, own_server_names, servers
 from cellwright.claude_agent_sdk.types import (
     AssistantMessage,
     ClaudeAgentOptions,
+    CLIConnectionError,
     ContentBlock,
     ContextUsageResponse,
     McpStatusResponse,
     Message,
     PermissionMode,
+    ResultError,
     ResultMessage,
     ServerToolResultBlock,
     ServerToolUseBlock,

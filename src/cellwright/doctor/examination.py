@@ -14,8 +14,13 @@ from msgspec import Struct, field
 
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.doctor.check import Check, Finding
-from cellwright.doctor.connection_checks import connection_checks
-from cellwright.doctor.environment_checks import folder_checks, program_checks, sandbox_checks, settings_checks
+from cellwright.doctor.environment_checks import (
+    connection_checks,
+    folder_checks,
+    program_checks,
+    sandbox_checks,
+    settings_checks,
+)
 from cellwright.doctor.installation_checks import installation_checks, library_checks
 from cellwright.redaction.redaction import Redaction, redaction_of
 from cellwright.version import VERSION

@@ -25,7 +25,7 @@ from traitlets import Unicode
 from traitlets.config import Application
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.transports.own_proxies import FACTS
+from cellwright.model.betas import FACTS
 from cellwright.server.policy import PolicyTraits, ProxyTraits
 from cellwright.server.proxy.kernel_access import forget_credentials
 from cellwright.server.proxy.proxied_request import ProxiedRequest, UpstreamFacts

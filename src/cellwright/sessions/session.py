@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.model.pricing import context_tokens
+from cellwright.model.models import context_tokens
 from cellwright.sessions.api_messages import (
     IMPORTED_NOTE,
     begins_turn_encoded,
@@ -27,9 +27,8 @@ from cellwright.sessions.api_messages import (
     open_server_calls,
     valid_history,
 )
-from cellwright.sessions.cut_answer import CutAnswer, faults_text, recovered_answer, recovered_results
 from cellwright.sessions.file_changes import forget_outcomes, outcomes
-from cellwright.sessions.session_lines import SessionLines
+from cellwright.sessions.session_lines import CutAnswer, SessionLines, faults_text, recovered_answer, recovered_results
 from cellwright.sessions.state_dir import make_private_folder, new_session_id
 from cellwright.sessions.transcripts import transcript
 from cellwright.sessions.transcripts import transcript_lock as lease

@@ -44,8 +44,8 @@ from cellwright.sessions.api_messages import (
     unique_id,
     usable_name,
 )
-from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer
 from cellwright.sessions.session import Session
+from cellwright.sessions.session_lines import BLOCKS, DRAFT, RESULT, CutAnswer
 from cellwright.sessions.transcripts.fork_point import without_thinking
 from cellwright.sessions.transcripts.transcript import is_boundary
 from cellwright.text import lazy_pattern

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_client.manager import KernelManager
 from jupyter_client.multikernelmanager import MultiKernelManager
 
-from cellwright.model.credential_names import leads_to_a_model
+from cellwright.model.credentials import leads_to_a_model
 from cellwright.sessions.state_dir import PRIVATE_FILE
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler, stream_request_body
 
+from cellwright.model.betas import FACTS
 from cellwright.model.retry import RequestFailed
-from cellwright.model.transports.own_proxies import FACTS
 from cellwright.server.proxy.proxy import Payment, Proxy, ProxyCaller, ProxyExchange, UpstreamReply, refused
 from cellwright.server.proxy.request_rules import (
     BUDGET,

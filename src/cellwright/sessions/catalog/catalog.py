@@ -19,9 +19,8 @@ from msgspec.structs import replace
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.api_messages import begins_turn_encoded, until_turn_ended
 from cellwright.sessions.catalog import metadata as about
-from cellwright.sessions.catalog.extract import TITLE_CHARS
 from cellwright.sessions.catalog.index import HIT_BEGIN, HIT_END, catch_up, empty, shown, terms, with_database
-from cellwright.sessions.catalog.metadata import about_path
+from cellwright.sessions.catalog.metadata import FIRST_WORDS_CHARS, about_path
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import journal_path, sessions_folder, state_folder
 from cellwright.sessions.transcripts import transcript_lock as lease
@@ -328,7 +327,7 @@ def _entry(connection: sqlite3.Connection, row: Any) -> CatalogEntry:
     _, path, title, title_by, tags, *rest, first_words, forked_from, parent, damaged = row
     first_words = first_words or _inherited_words(connection, Path(path), forked_from)
     cwd, created, updated, turns, cost_usd, model, size = rest
-    words = visible_line(shown(first_words), TITLE_CHARS) or ("(cannot be read)" if damaged else "(no words)")
+    words = visible_line(shown(first_words), FIRST_WORDS_CHARS) or ("(cannot be read)" if damaged else "(no words)")
     return CatalogEntry(
         path=Path(path),
         title=shown(title) or words,

@@ -28,15 +28,18 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.catalog.extract import (
+from cellwright.sessions.catalog.metadata import (
     ReadPosition,
     SearchableText,
+    SessionMetadata,
     TranscriptExtract,
     WholeTranscript,
+    about_path,
+    read_about,
     read_on,
     read_whole,
+    shown_tags,
 )
-from cellwright.sessions.catalog.metadata import SessionMetadata, about_path, read_about, shown_tags
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
 from cellwright.sessions.transcripts import transcript_lock as lease
 from cellwright.sessions.transcripts.transcript import NO_MESSAGES
