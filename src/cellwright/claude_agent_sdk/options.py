@@ -228,7 +228,8 @@ def agent_options(given: Mapping[str, Any], loop: CallersLoop) -> dict[str, Any]
         warnings.warn("The permission mode auto is taken as default, which asks.", UserWarning, stacklevel=4)
         made["mode"] = "default"
     made |= _system_prompt(given.get("system_prompt"))
-    tools = list(_own_servers(given, loop))
+    own = own_server_names(given)
+    tools: list[Any] = [tool for name in own for tool in server_tools(name, given["mcp_servers"][name], loop.run)]
     names = given.get("tools")
     if isinstance(names, list):
         made["builtin_tools"] = False
@@ -272,11 +273,6 @@ def own_server_names(given: Mapping[str, Any]) -> list[str]:
     """The keys of the servers in this process."""
     entries = given.get("mcp_servers", {})
     return [name for name, each in entries.items() if _is_in_process(each)] if isinstance(entries, Mapping) else []
-
-
-def _own_servers(given: Mapping[str, Any], loop: CallersLoop) -> list[Any]:
-    entries = given.get("mcp_servers", {})
-    return [tool for name in own_server_names(given) for tool in server_tools(name, entries[name], loop.run)]
 
 
 def _is_in_process(entry: Any) -> bool:

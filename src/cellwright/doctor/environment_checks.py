@@ -34,8 +34,11 @@ from cellwright.model.credentials import choose_transport, source_of_credential
 from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.transports.sdk_transport import SdkTransport
 from cellwright.model.transports.transport import DEFAULT_BASE_URL, Transport
-from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
-from cellwright.sandbox.mechanisms import advice_on
+from cellwright.permissions.sandboxing import SandboxAbilities
+from cellwright.sandbox.containers.bounds import rules_in_container, why_no_container
+from cellwright.sandbox.containers.engine import find_engine, holds_limits
+from cellwright.sandbox.containers.pool import all_left_over
+from cellwright.sandbox.mechanisms import advice_on, find_sandbox, missing_means
 from cellwright.sessions.file_changes import unfinished_changes
 from cellwright.sessions.state_dir import PRIVATE_FOLDER, state_folder
 from cellwright.sessions.transcripts.transcript_lock import has_locks
@@ -351,9 +354,6 @@ def sandbox_checks(settings: Settings) -> list[Check]:
 
 def containers(settings: Settings) -> Finding:
     """Report what runs the container of the settings, if they name one, and the containers that nobody owns any more."""
-    from cellwright.sandbox.containers.bounds import rules_in_container, why_no_container
-    from cellwright.sandbox.containers.pool import all_left_over  # few have any
-
     said = settings.sandbox.container
     if said.problem:
         return Finding("containers", "problem", f"`sandbox.container` cannot be used: {said.problem}.")
@@ -362,7 +362,9 @@ def containers(settings: Settings) -> Finding:
     lost = [f"{each.program} rm --force {each.name}" for each in left if not each.keep]
     found = "none is set (`sandbox.container`)"
     if said.container is not None:
-        rules = rules_in_container(_machines_rules(settings), said.container)
+        found_here = find_sandbox()
+        rules_here = replace(settings.sandbox.rules, means=None if found_here is None else found_here.abilities)
+        rules = rules_in_container(rules_here, said.container)
         if rules.abilities is None:
             return Finding("containers", "problem", why_no_container(said.container))
         found = f"commands run in the {rules.abilities.name}"
@@ -381,8 +383,6 @@ def containers(settings: Settings) -> Finding:
 
 
 def _limits_not_held(container: Container | None) -> str:
-    from cellwright.sandbox.containers.engine import find_engine, holds_limits
-
     if container is None or not (container.memory or container.cpus) or container.program == "bubblewrap":
         return ""
     engine = find_engine(container.program)
@@ -391,16 +391,7 @@ def _limits_not_held(container: Container | None) -> str:
     return "`memory` and `cpus` of `sandbox.container` are not held: Podman without root ignores them with cgroups v1"
 
 
-def _machines_rules(settings: Settings) -> SandboxRules:
-    from cellwright.sandbox.mechanisms import find_sandbox
-
-    found = find_sandbox()
-    return replace(settings.sandbox.rules, means=None if found is None else found.abilities)
-
-
 def _look_for_sandbox(settings: Settings) -> Finding:
-    from cellwright.sandbox.mechanisms import find_sandbox, missing_means  # few look for it here first
-
     found = find_sandbox()
     abilities = None if found is None else found.abilities
     required = settings.sandbox.required and settings.sandbox.rules.enabled

@@ -218,7 +218,9 @@ class Program:
 
         async def called(_context: Any, params: Any) -> CallToolResult:
             # waits for our own loop, which decides about the call, runs it, and comes with the next request
-            return CallToolResult.model_validate(await self._result((params.meta or {}).get(_CALL_ID, "")))
+            call = (params.meta or {}).get(_CALL_ID, "")
+            result = await self._results.setdefault(call, asyncio.get_running_loop().create_future())
+            return CallToolResult.model_validate(result)
 
         server: Any = Server(SERVER, version=VERSION, on_list_tools=listed, on_call_tool=called)
         # long ones do not fit on a command line
@@ -231,7 +233,12 @@ class Program:
         return ClaudeAgentOptions(
             cli_path=self._path,
             cwd=cwd,
-            env={**self._environ, **_QUIET, **self._limits()},
+            env={
+                **self._environ,
+                **_QUIET,
+                "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(self.head.max_tokens),
+                "CLAUDE_CODE_MAX_RETRIES": str(self._max_retries),
+            },
             model=self.head.model,
             **json.loads(self.head.thought),
             system_prompt={"type": "file", "path": str(folder / "system.txt")},
@@ -248,12 +255,6 @@ class Program:
             extra_args={"no-session-persistence": None, "disable-slash-commands": None},
         )
 
-    def _limits(self) -> dict[str, str]:
-        return {
-            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(self.head.max_tokens),
-            "CLAUDE_CODE_MAX_RETRIES": str(self._max_retries),
-        }
-
     async def _read(self, client: ClaudeSDKClient) -> None:
         """Take what the program says as it comes: it must not wait for us while our loop runs a tool."""
         try:
@@ -262,9 +263,6 @@ class Program:
         except Exception as error:  # noqa: BLE001  whatever it is, the answer ends with it
             self._said.put_nowait(error)
         self._said.put_nowait(None)
-
-    async def _result(self, call: str) -> Mapping[str, Any]:
-        return await self._results.setdefault(call, asyncio.get_running_loop().create_future())
 
     def give(self, results: Mapping[str, Mapping[str, Any]]) -> None:
         """Give the results of the calls that wait."""
@@ -314,7 +312,9 @@ class Program:
                 answer.has_begun = False
                 yield self._retrying(data)
             case RateLimitEvent(rate_limit_info=info):
-                answer.resets = _moment(info.resets_at)
+                # a time of day, in words of this machine's clock; empty where none is known
+                at = info.resets_at
+                answer.resets = "" if at is None else time.strftime("on %d %B at %H:%M", time.localtime(at))
             case AssistantMessage(error=str(error)):
                 answer.failure = error
             case ResultMessage(result=words, api_error_status=status):
@@ -393,11 +393,6 @@ class Program:
             waiting.cancel()
         if self._folder is not None:
             remove(self._folder)
-
-
-def _moment(seconds: float | None) -> str:
-    """A time of day, in words of this machine's clock; empty where none is known."""
-    return "" if seconds is None else time.strftime("on %d %B at %H:%M", time.localtime(seconds))
 
 
 class _Waiting:

@@ -114,7 +114,11 @@ def _resized(image: Image.Image, size: tuple[int, int]) -> Image.Image:
         bottom = min(top + BAND_ROWS, wanted_height)
         above = max(0, math.floor(top * times) - margin)
         below = min(height, math.ceil(bottom * times) + margin)
-        strip = _averageable(image.crop((0, above, width, below)))
+        strip = image.crop((0, above, width, below))
+        if strip.mode.startswith("I;"):
+            strip = strip.convert("F")
+        elif strip.mode not in ("I", "F"):
+            strip = plain(strip)  # palettes, single bits and short integers cannot be averaged
         box = (0, top * times - above, width, min(bottom * times, height) - above)
         band = strip.resize((wanted_width, bottom - top), Image.Resampling.LANCZOS, box, reducing_gap=FINE)
         if smaller is None:
@@ -122,13 +126,6 @@ def _resized(image: Image.Image, size: tuple[int, int]) -> Image.Image:
         smaller.paste(band, (0, top))
     assert smaller is not None  # an image has a height
     return smaller
-
-
-def _averageable(image: Image.Image) -> Image.Image:
-    """Palettes, single bits and short integers cannot be averaged."""
-    if image.mode.startswith("I;"):
-        return image.convert("F")
-    return image if image.mode in ("I", "F") else plain(image)
 
 
 def _stretched(image: Image.Image) -> Image.Image:
@@ -391,7 +388,11 @@ def admitted(content: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]]
             reasons += inner
         elif kind in ("image", "document") and not _is_known(block):
             try:
-                blocks.append(_admitted_image(block) if kind == "image" else _admitted_document(block))
+                if kind == "document":
+                    blocks.append(_admitted_document(block))
+                else:
+                    data = _base64_data(block)
+                    blocks.append({**block, "source": model_image(io.BytesIO(data), len(data)).block["source"]})
             except UnusableImage as unusable:
                 what = "a picture" if kind == "image" else "a document"
                 blocks.append({"type": "text", "text": f"[{what} that cannot be shown: {unusable}]"})
@@ -399,12 +400,6 @@ def admitted(content: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]]
         else:
             blocks.append(dict(block))
     return blocks, reasons
-
-
-def _admitted_image(block: Mapping[str, Any]) -> dict[str, Any]:
-    data = _base64_data(block)
-    made = model_image(io.BytesIO(data), len(data))
-    return {**block, "source": made.block["source"]}
 
 
 def _admitted_document(block: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,13 +101,6 @@ class MessageBuilder:
             self.is_complete = self._end.get("stop_reason") is not None
         return None
 
-    def _begin_block(self, index: int, block: _Block) -> Delta | None:
-        """Begin a block; one whose number was given before, as some gateways do, has a place of its own behind all."""
-        block.place = index if index not in self._blocks else max(placed.place for placed in self._all) + 1
-        self._blocks[index] = block
-        self._all.append(block)
-        return block.first_delta()
-
     def _add_text(self, data: bytes) -> TextDelta | None:
         """Take a delta of text as it nearly always is; None for what has to be read in full."""
         try:
@@ -118,6 +111,13 @@ class MessageBuilder:
             return None
         block.text.append(told.delta.text)
         return TextDelta(told.delta.text, block.place)
+
+    def _begin_block(self, index: int, block: _Block) -> Delta | None:
+        """Begin a block; one whose number was given before, as some gateways do, has a place of its own behind all."""
+        block.place = index if index not in self._blocks else max(placed.place for placed in self._all) + 1
+        self._blocks[index] = block
+        self._all.append(block)
+        return block.first_delta()
 
     def _add_delta(self, index: int, delta: Mapping[str, Any]) -> Delta | None:
         block = self._blocks.get(index)

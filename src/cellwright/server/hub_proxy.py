@@ -15,7 +15,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
@@ -129,18 +129,17 @@ class HubUsers:
             return False, None
         if answer.status_code in (401, 403, 404):
             return True, None
-        return (True, _user(answer.json())) if answer.status_code == 200 else (False, None)
+        if answer.status_code != 200:
+            return False, None
+        model = answer.json()
+        if not isinstance(model, dict) or model.get("kind") != "user" or not isinstance(model.get("name"), str):
+            return True, None
+        opens = any(str(scope).startswith(_OPENING) for scope in model.get("scopes") or [])
+        return True, ProxyCaller(model["name"]) if opens else None
 
     async def aclose(self) -> None:
         if self._client is not None:
             await self._client.aclose()
-
-
-def _user(model: Any) -> ProxyCaller | None:
-    if not isinstance(model, dict) or model.get("kind") != "user" or not isinstance(model.get("name"), str):
-        return None
-    scopes = model.get("scopes") or []
-    return ProxyCaller(model["name"]) if any(str(scope).startswith(_OPENING) for scope in scopes) else None
 
 
 if __name__ == "__main__":

@@ -127,7 +127,12 @@ class KernelWatch:
         manager = self._kernels.get_kernel(self.kernel_id)
         self._connection = connection = KernelConnection(manager, self._published, self._lost)
         await connection.open(OPEN_SECONDS)
-        if connection.language != "python" or not await self._has_cellwright(connection):
+        ours: Any = None
+        if connection.language == "python":
+            about = {"target_name": PRESENCE}
+            reply = await connection.request("control", "comm_info_request", about, seconds=REPLY_SECONDS)
+            ours = reply["content"].get("comms")
+        if not ours:
             await self._disconnect()
             return
         self.present = True
@@ -138,11 +143,6 @@ class KernelWatch:
         connection.hear_only("comm-" + self._comm.comm_id, "kernel.")
         hello = {"protocol": PROTOCOL, "client": "server", "page": self._page, "view": "overview"}
         self._comm.open({**hello, "log": "", "have": {}})
-
-    async def _has_cellwright(self, connection: KernelConnection) -> bool:
-        about = {"target_name": PRESENCE}
-        reply = await connection.request("control", "comm_info_request", about, seconds=REPLY_SECONDS)
-        return bool(reply["content"].get("comms"))
 
     def _published(self, message: Message) -> None:
         kind, content = message["header"]["msg_type"], message["content"]

@@ -191,7 +191,8 @@ class KernelRelay:
 
     def notify_if_waiting(self, about_wait: Callable[[str], None]) -> None:
         """Tell `about_wait` where what is asked of the kernel now has to wait for a cell."""
-        if self._subshell is None and self._is_busy():
+        state = getattr(self._kernels.get_kernel(self.kernel_id), "execution_state", "")
+        if self._subshell is None and state == "busy":
             about_wait(
                 "The kernel is busy, and its ipykernel has no subshells (7.1 or newer has): waiting for its cell."
             )
@@ -316,7 +317,10 @@ class KernelRelay:
                 if self._welcome is not None and not self._welcome.done():
                     self._welcome.set_result(message)
             case {"type": "unsupported"}:
-                self._unsupported(str(message.get("version", "")))
+                install = "pip install --upgrade cellwright"
+                has = f"Kernel {self.kernel_id} has Cellwright {message.get('version', '')}, which speaks another"
+                text = f"{has} protocol than the server's. Upgrade both: {install}"
+                self._refuse(RouteError(409, "EXTENSION_MISSING", text, {"install": install}))
             case {"type": "failed", "code": str(code), "message": str(text)}:
                 self._refuse(RouteError.of_kernel(code, text, None))
             case {"type": "request", "id": str(request_id)}:  # whether the server is there
@@ -366,11 +370,6 @@ class KernelRelay:
         if not task.cancelled() and (error := task.exception()) is not None:  # the client left, or is at fault
             logger.warning("a question of kernel %s was not answered: %s", self.kernel_id, error)
 
-    def _unsupported(self, version: str) -> None:
-        install = "pip install --upgrade cellwright"
-        text = f"Kernel {self.kernel_id} has Cellwright {version}, which speaks another protocol than the server's. "
-        self._refuse(RouteError(409, "EXTENSION_MISSING", f"{text}Upgrade both: {install}", {"install": install}))
-
     def _comm_closed(self) -> None:
         text = f"Cellwright in kernel {self.kernel_id} ended the connection: it was unloaded, or is older than the server's."
         self.ended = True
@@ -403,9 +402,6 @@ class KernelRelay:
             self._the_comm().send_now(message)
 
     # ---- when the kernel or the way to it ends ----
-
-    def _is_busy(self) -> bool:
-        return getattr(self._kernels.get_kernel(self.kernel_id), "execution_state", "") == "busy"
 
     async def _watch_kernel(self) -> None:
         """Nobody tells of a kernel that was shut down from elsewhere."""

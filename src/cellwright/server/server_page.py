@@ -56,12 +56,14 @@ class ServerPage:
 
     async def hello(self) -> Json:
         """The data that opens the comm."""
+        sessions = await ensure_async(self._sessions.list_sessions())
+        notebooks = [session for session in sessions if session.get("type") == "notebook" and session.get("path")]
         self._last_hello = {
             "protocol": PROTOCOL,
             "page": self._page,
             "front_end": FRONT_END,
             "root": self._root,
-            "notebooks": await self._notebooks(),
+            "notebooks": [await self._notebook(session) for session in notebooks[:MAX_NOTEBOOKS]],
         }
         return self._last_hello
 
@@ -92,11 +94,6 @@ class ServerPage:
         except Exception as error:  # noqa: BLE001  the kernel waits for an answer, whatever the fault is
             log_fault(logger, "%s of a kernel failed", method)
             return {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}", "details": {}}}
-
-    async def _notebooks(self) -> list[Json]:
-        sessions = await ensure_async(self._sessions.list_sessions())
-        notebooks = [session for session in sessions if session.get("type") == "notebook" and session.get("path")]
-        return [await self._notebook(session) for session in notebooks[:MAX_NOTEBOOKS]]
 
     async def _notebook(self, session: Mapping[str, Any]) -> Json:
         shared = await self._served.is_shared(session["path"])

@@ -315,11 +315,8 @@ def _results(open_calls: Sequence[_Call], blocks: Sequence[Json]) -> list[dict[s
         else:
             told = " ".join(str(part["text"]) for part in _blocks(block.get("content") or []) if part["type"] == "text")
             rest.append(_text(f"(The result of a call that is lost: {told.strip() or 'no text'})"))
-    return [*(found.get(new) or _lost_result(new) for _, new in open_calls), *rest]
-
-
-def _lost_result(call: str) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": call, "content": LOST_RESULT, "is_error": True}
+    lost = {"type": "tool_result", "content": LOST_RESULT, "is_error": True}
+    return [*(found.get(new) or {**lost, "tool_use_id": new} for _, new in open_calls), *rest]
 
 
 def _is_blank(block: Json) -> bool:
@@ -345,11 +342,9 @@ def begins_turn(message: Mapping[str, Any]) -> bool:
         return False
     if any(block.get("type") == "tool_result" for block in content):
         return False
-    return not any(block.get("text") == GO_ON for block in content) and not _is_ours(content)
-
-
-def _is_ours(content: Sequence[Mapping[str, Any]]) -> bool:
-    return all(block.get("type") == "text" and is_note(block["text"]) for block in content)
+    if any(block.get("text") == GO_ON for block in content):
+        return False
+    return not all(block.get("type") == "text" and is_note(block["text"]) for block in content)
 
 
 def is_attached(text: str) -> bool:

@@ -224,7 +224,8 @@ def blocks(content: object) -> list[dict[str, Any]]:
 
 def messages_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """The conversation as the API takes it: sides in turn, calls answered, known blocks, pictures that it can show."""
-    return valid_history(list(map(_with_pictures, said_in(entries))))
+    said = said_in(entries)
+    return valid_history([{**each, "content": [_shown(block) for block in each["content"]]} for each in said])
 
 
 def said_in(entries: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -275,23 +276,16 @@ def _known(block: Mapping[str, Any]) -> list[dict[str, Any]]:
             return [{**call, "input": given if isinstance(given, dict) else {}}]
         case "tool_result":
             result: dict[str, Any] = {"type": "tool_result", "tool_use_id": str(block.get("tool_use_id"))}
-            parts = [known for part in blocks(block.get("content")) for known in _in_result(part)]
+            parts: list[dict[str, Any]] = []
+            for part in blocks(block.get("content")):
+                is_known = part.get("type") in ("text", "image", "document")
+                parts += _known(part if is_known else {"type": "text", "text": json.dumps(part, ensure_ascii=False)})
             return [
                 {**result, "content": parts or "(no output)", **({"is_error": True} if block.get("is_error") else {})}
             ]
         case "image" | "document":
             return [dict(block)]
     return []
-
-
-def _in_result(part: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if part.get("type") in ("text", "image", "document"):
-        return _known(part)
-    return _known({"type": "text", "text": json.dumps(part, ensure_ascii=False)})
-
-
-def _with_pictures(message: dict[str, Any]) -> dict[str, Any]:
-    return {**message, "content": [_shown(block) for block in message["content"]]}
 
 
 def _shown(block: dict[str, Any]) -> dict[str, Any]:

@@ -213,7 +213,9 @@ def unfinished_changes() -> Iterator[ChangeRecord]:
         lines = _lines(path)
         if len(lines) != 1:
             continue  # it is not begun yet
-        if lines[0].get("host") != socket.gethostname() and time.time() - _begun_at(lines[0]) < ELSEWHERE_SECONDS:
+        at = lines[0].get("at")
+        age = time.time() - (at if isinstance(at, float | int) else 0.0)
+        if lines[0].get("host") != socket.gethostname() and age < ELSEWHERE_SECONDS:
             continue
         try:
             lease = acquire(path, 0)
@@ -230,11 +232,6 @@ def unfinished_changes() -> Iterator[ChangeRecord]:
             lease.release()  # another process has ended it just now
         else:
             yield ChangeRecord(path, files, call, lease)
-
-
-def _begun_at(line: Mapping[str, Any]) -> float:
-    at = line.get("at")
-    return at if isinstance(at, float | int) else 0.0
 
 
 def outcomes(session_id: str) -> dict[str, CallOutcome]:

@@ -452,9 +452,7 @@ class RequestLog:
 
         with self._changed:
             if not self._changed.wait_for(lambda: len(found()) >= count, timeout):
-                raise TimeoutError(f"{len(found())} of {count} {what} within {timeout} s; {self._summary()}")
+                sent = [f"{r.method} {r.path} -> {r.status or 'no answer'} {r.error}".rstrip() for r in self._requests]
+                so_far = f"requests so far: {'; '.join(sent) or 'none'}"
+                raise TimeoutError(f"{len(found())} of {count} {what} within {timeout} s; {so_far}")
             return found()
-
-    def _summary(self) -> str:
-        lines = [f"{r.method} {r.path} -> {r.status or 'no answer'} {r.error}".rstrip() for r in self._requests]
-        return "requests so far: " + ("; ".join(lines) or "none")

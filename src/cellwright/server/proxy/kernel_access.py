@@ -69,17 +69,11 @@ class KernelTokens:
             return None
         kernel_id = str(manager.kernel_id)
         # the process itself is asked: what died a moment ago has no token any more
-        if await _is_alive(manager):
+        if manager.has_kernel and manager.provisioner is not None and await manager.provisioner.poll() is None:
             return kernel_id
         if self._digests.get(kernel_id) == presented:  # it may have been started anew meanwhile
             self.revoke(kernel_id)
         return None
-
-
-async def _is_alive(kernel: KernelManager) -> bool:
-    if not kernel.has_kernel or kernel.provisioner is None:
-        return False
-    return await kernel.provisioner.poll() is None
 
 
 def _digest(token: str) -> bytes:

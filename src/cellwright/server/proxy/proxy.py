@@ -97,7 +97,11 @@ class Upstream:
                 reply = await stack.enter_async_context(sending)
             except (RequestFailed, CellwrightError) as error:
                 raise Refusal(502, f"This server does not reach the API: {error}", retry_after=1) from None
-            back = {name: value for name, value in reply.headers.items() if _is_passed_back(name)}
+            back = {
+                name: value
+                for name, value in reply.headers.items()
+                if name in PASSED_BACK or name.startswith(PASSED_BACK_PREFIXES)
+            }
             yield UpstreamReply(reply.status, back, reply.chunks)
 
     async def aclose(self) -> None:
@@ -114,10 +118,6 @@ class Upstream:
             "user-agent": "cellwright-proxy",
         }
         return http_client(self.url, headers, idle_seconds=KEEP_WARM_SECONDS)
-
-
-def _is_passed_back(name: str) -> bool:
-    return name in PASSED_BACK or name.startswith(PASSED_BACK_PREFIXES)
 
 
 class ProxyCaller(Struct, frozen=True):

@@ -203,7 +203,11 @@ def kind_of(method: str, path: str) -> Kind:
 def check(method: str, path: str, query: Mapping[str, str], body: bytes, rules: ProxyLimits) -> CheckedRequest:
     """Check the request and return what of it may go. Raises `Refusal`."""
     kind = kind_of(method, path)
-    path += _query(kind, query)
+    for name, value in query.items():
+        if name not in _QUERIES[kind] or not _QUERY_VALUE.fullmatch(value):
+            raise Refusal(400, "The query has a part that this proxy does not pass on.")
+    if query:
+        path += "?" + "&".join(f"{name}={value}" for name, value in query.items())
     if kind in ("models", "model"):
         return CheckedRequest(kind, method, path, model=_asked_model(kind, path, rules))
     content = _read(body)
@@ -212,11 +216,15 @@ def check(method: str, path: str, query: Mapping[str, str], body: bytes, rules: 
         raise Refusal(400, "model: Field required")
     others = tuple(_other_models(content))
     for named in (model, *others):
-        _refuse_model(named, rules)
+        if rules.allowed_models is not None and not is_among(named, rules.allowed_models):
+            allowed = ", ".join(rules.allowed_models) or "none"
+            message = f"The administrator of this server does not allow the model {named[:80]}. Allowed: {allowed}."
+            raise forbidden(message)
     _refuse_tools(content, rules)
     if kind == "count_tokens":
         return CheckedRequest(kind, method, path, content, model)
     max_tokens = _max_tokens(content, model, rules)
+    window = limits(model).context_window
     return CheckedRequest(
         kind,
         method,
@@ -225,7 +233,8 @@ def check(method: str, path: str, query: Mapping[str, str], body: bytes, rules: 
         model,
         others,
         streamed=content.get("stream") is True,
-        input_tokens=_most_tokens(content, limits(model).context_window),
+        # at most: by its bytes, but images by what images count, and what is fetched as all that fits
+        input_tokens=window if content.get("mcp_servers") else int(min(_tokens_of(content), window)),
         max_tokens=max_tokens,
     )
 
@@ -246,13 +255,6 @@ def _asked_model(kind: Kind, path: str, rules: ProxyLimits) -> str:
     if rules.allowed_models is not None and not is_among(model, rules.allowed_models):
         raise Refusal(404, f"model: {model}")
     return model
-
-
-def _query(kind: Kind, query: Mapping[str, str]) -> str:
-    for name, value in query.items():
-        if name not in _QUERIES[kind] or not _QUERY_VALUE.fullmatch(value):
-            raise Refusal(400, "The query has a part that this proxy does not pass on.")
-    return "?" + "&".join(f"{name}={value}" for name, value in query.items()) if query else ""
 
 
 def _read(body: bytes) -> dict[str, Any]:
@@ -276,17 +278,13 @@ def _number(text: str) -> float:
     return number
 
 
-def _depth_exceeds(value: Any, most: int) -> bool:
-    level = [value]
+def _depth_exceeds(value: dict[str, Any], most: int) -> bool:
+    level: list[Any] = [value]
     while level and most:
         most -= 1
-        level = [inner for each in level for inner in _inside(each)]
+        members = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [inner for within in members for inner in within if isinstance(inner, dict | list)]
     return bool(level)
-
-
-def _inside(value: Any) -> Iterator[Any]:
-    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return (each for each in members if isinstance(each, dict | list))
 
 
 def _other_models(content: Mapping[str, Any]) -> Iterator[str]:
@@ -302,13 +300,6 @@ def _other_models(content: Mapping[str, Any]) -> Iterator[str]:
 
 def _objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _refuse_model(model: str, rules: ProxyLimits) -> None:
-    if rules.allowed_models is not None and not is_among(model, rules.allowed_models):
-        allowed = ", ".join(rules.allowed_models) or "none"
-        message = f"The administrator of this server does not allow the model {model[:80]}. Allowed: {allowed}."
-        raise forbidden(message)
 
 
 def _refuse_tools(content: Mapping[str, Any], rules: ProxyLimits) -> None:
@@ -327,11 +318,6 @@ def _max_tokens(content: Mapping[str, Any], model: str, rules: ProxyLimits) -> i
         return rules.max_tokens
     # a number beyond what the model gives would be refused by the API, after a reservation that nobody can pay
     return asked if asked <= limits(model).max_output or not limits(model).known else limits(model).max_output
-
-
-def _most_tokens(content: Mapping[str, Any], window: int) -> int:
-    """The input in tokens, at most: by its bytes, but images by what images count, and what is fetched as all that fits."""
-    return window if content.get("mcp_servers") else int(min(_tokens_of(content), window))
 
 
 def _tokens_of(value: Any) -> float:

@@ -144,7 +144,9 @@ class UsageReader:
             if name == "content_block_delta":
                 self._text_bytes += max(1, len(data) - _FRAME_BYTES)
             elif name == "content_block_start":
-                self._has_thought = self._has_thought or _is_thinking(data)
+                block = _object(data).get("content_block")
+                if isinstance(block, dict) and str(block.get("type", "")).endswith("thinking"):
+                    self._has_thought = True
             elif name in ("message_start", "message_delta"):
                 self._take(name, data)
             elif name == "message_stop":
@@ -192,11 +194,6 @@ def _object(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):  # what the client gets is what came: it will say so
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _is_thinking(data: bytes) -> bool:
-    block = _object(data).get("content_block")
-    return isinstance(block, dict) and str(block.get("type", "")).endswith("thinking")
 
 
 MAX_BYTES = 10_000_000

@@ -45,7 +45,8 @@ def models_report(settings: Settings, environ: Mapping[str, str], listed: Listed
     that they name.
     """
     default = _model(None, settings, environ)
-    names = [*listed.models] or _known_names(settings, environ)
+    named = (full_name(name, environ) for name in (*ALIASES.values(), *named_models(settings)))
+    names = [*listed.models] or [name for name in named if "claude-" in name]
     there = dict.fromkeys(names if default is None or default in names else [default, *names])
     return {
         "default": default,
@@ -56,11 +57,6 @@ def models_report(settings: Settings, environ: Mapping[str, str], listed: Listed
         ],
         "prices_date": PRICES_DATE,
     }
-
-
-def _known_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    named = (full_name(name, environ) for name in (*ALIASES.values(), *named_models(settings)))
-    return [name for name in named if "claude-" in name]
 
 
 def _model(name: str | None, settings: Settings, environ: Mapping[str, str]) -> str | None:

@@ -315,7 +315,10 @@ async def _send(
         try:
             events = run.after(place)
         except EventsGone as disconnected:
-            connection.write(_gone_event(disconnected.oldest, kind))
+            # not an event of the run, so it has no number: a reader that comes back asks for the same place
+            line = b'{"type": "events_gone", "data": {"oldest": %d}}' % disconnected.oldest
+            is_lines = kind == "application/x-ndjson"
+            connection.write(line + b"\n" if is_lines else b"event: events_gone\ndata: %s\n\n" % line)
             await asyncio.wait_for(connection.flush(), stall_seconds)
             return
         if events:
@@ -339,9 +342,3 @@ async def _wait_for_change(run: ClientRun, connection: EventConnection, seconds:
         for task in waiting:
             task.cancel()
     return bool(done)
-
-
-def _gone_event(oldest: int, kind: StreamKind) -> bytes:
-    """Not an event of the run, so it has no number: a reader that comes back asks for the same place."""
-    line = b'{"type": "events_gone", "data": {"oldest": %d}}' % oldest
-    return line + b"\n" if kind == "application/x-ndjson" else b"event: events_gone\ndata: %s\n\n" % line

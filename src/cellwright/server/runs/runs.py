@@ -422,16 +422,13 @@ class ClientRuns:
         elif not self.in_use(kernel_id):
             self.relays.idle(kernel_id)
         asyncio.get_running_loop().call_later(self.limits.finished_run_seconds, self._runs.pop, run.id, None)
-        self._forget_oldest()
+        finished = [each for each in self._runs.values() if each.finished]
+        for oldest in finished[: max(0, len(finished) - self.limits.max_finished_runs)]:
+            del self._runs[oldest.id]
 
     async def _end_own_kernel(self, kernel_id: str) -> None:
         await self.relays.drop(kernel_id)
         await self.own_kernels.shut_down(kernel_id)
-
-    def _forget_oldest(self) -> None:
-        finished = [run for run in self._runs.values() if run.finished]
-        for run in finished[: max(0, len(finished) - self.limits.max_finished_runs)]:
-            del self._runs[run.id]
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(_logged(work))

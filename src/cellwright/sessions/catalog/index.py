@@ -273,7 +273,9 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
 def _catch_up_once(connection: sqlite3.Connection, sessions: Path, folder: str | None) -> tuple[int, bool]:
     """The count of those read, and whether all was written: no other process was faster, which may have read less."""
     # in this order: what another process adds meanwhile is not taken for gone
-    known = _known(connection, folder)
+    where, values = ("WHERE folder = ?", (folder,)) if folder is not None else ("", ())
+    rows = connection.execute(f"SELECT {_ROW} FROM session {where}", values)
+    known = {path: _row(session, *rest) for session, path, *rest in rows}
     on_disk = _transcripts(sessions, folder)
     if gone := [row.id for path, row in known.items() if path not in on_disk]:
         with transaction(connection):
@@ -328,12 +330,6 @@ def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
                 yield entry.name, (status.st_size, status.st_mtime_ns)
     except OSError:
         return
-
-
-def _known(connection: sqlite3.Connection, folder: str | None) -> dict[str, IndexedSession]:
-    where, values = ("WHERE folder = ?", (folder,)) if folder is not None else ("", ())
-    rows = connection.execute(f"SELECT {_ROW} FROM session {where}", values)
-    return {path: _row(session, *rest) for session, path, *rest in rows}
 
 
 def _row(session: int, *rest: int) -> IndexedSession:

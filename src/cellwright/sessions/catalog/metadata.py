@@ -42,7 +42,7 @@ from cellwright.sessions.transcripts.transcript import (
     read_file,
     read_transcript,
 )
-from cellwright.sessions.transcripts.transcript_file import Line
+from cellwright.sessions.transcripts.transcript_file import Line, decode_json
 from cellwright.text import lazy_pattern, visible_line
 
 MAX_CHARS = 50_000
@@ -234,8 +234,7 @@ def read_about(transcript: Path) -> SessionMetadata:
     tags: tuple[str, ...] = ()
     notebook = ""
     for raw in lines:
-        line = _decoded(raw)
-        match line:
+        match decode_json(raw):
             case {"title": str(title), "by": "user" | "model" | "fork" | "notebook" as by}:
                 titles.pop(by, None)  # the last of the others comes last
                 titles[by] = visible_line(title, TITLE_CHARS)
@@ -299,13 +298,6 @@ def _add(transcript: Path, fields: dict[str, Any]) -> None:
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror}. Repair access to the folder, then try again."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message, details={"path": str(path)}) from error
-
-
-def _decoded(raw: bytes) -> Any:
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
 
 
 def with_title_of_fork(transcript: Path, fork: Path, turn: int | None, title: str) -> None:

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.file_changes import CallOutcome
 from cellwright.sessions.transcripts.fork_point import ForkPoint, parent_gone, parent_path
-from cellwright.sessions.transcripts.transcript_file import Line, OpenFile, StoredMessage, encode_json
+from cellwright.sessions.transcripts.transcript_file import Line, OpenFile, StoredMessage, decode_json, encode_json
 
 FORMAT = 4
 """1 and 2 had no `after` and no asides, 3 no `compacted`; they are read, and written anew in this form by who goes on with
@@ -225,14 +225,7 @@ def _decoded(metas: list[bytes]) -> list[Any]:
             return list(decoded)
     except ValueError:
         pass
-    return list(map(_decoded_one, metas))
-
-
-def _decoded_one(meta: bytes) -> Any:
-    try:
-        return json.loads(meta)
-    except (ValueError, RecursionError):
-        return None
+    return list(map(decode_json, metas))
 
 
 def _is_meta(meta: Any) -> bool:
@@ -574,14 +567,7 @@ def messages_of(lines: Iterable[Line]) -> list[dict[str, Any]]:
 
 def each_message(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
     """The same, one at a time."""
-    return filter(_is_message, map(_message_of, lines))
-
-
-def _message_of(line: Line) -> Any:
-    try:
-        return json.loads(line.message)
-    except (ValueError, RecursionError):
-        return None
+    return filter(_is_message, (decode_json(line.message) for line in lines))
 
 
 def _is_message(message: Any) -> bool:

@@ -118,17 +118,15 @@ class Prefix:
             if ttl is not None:
                 self.breakpoints.append(Breakpoint(len(self.states), ttl, inner_path))
             if inner.get("type") == "tool_reference":
-                tokens += self._loaded_tokens(inner, inner_path)
+                name = inner["tool_name"]
+                if all(tool.get("name") != name for tool in blocks_of(self.body.get("tools"))):
+                    problem = f"Tool reference '{name}' not found in available tools"
+                    raise ApiRejection(f"{inner_path}.tool_reference: {problem}")
+                tokens += self.deferred.get(name, 0)
             if inner.get("type") in ("image", "document") and role != "tools":
                 tokens += self._media_tokens(inner, inner_path)
         self.states.append(next_state(self.state, role, encoded))
         self.tokens.append(self.total_tokens + tokens)
-
-    def _loaded_tokens(self, block: Block, path: str) -> int:
-        name = block["tool_name"]
-        if all(tool.get("name") != name for tool in blocks_of(self.body.get("tools"))):
-            raise ApiRejection(f"{path}.tool_reference: Tool reference '{name}' not found in available tools")
-        return self.deferred.get(name, 0)
 
     def _media_tokens(self, block: Block, path: str) -> int:
         """Count the tokens of a picture or document beyond its JSON, whose base64 counts nothing."""
@@ -194,13 +192,6 @@ def _digest(blocks: Iterable[Block]) -> str:
     return blake2b(encoded.encode(), digest_size=8).hexdigest()
 
 
-def _first_difference(old: list[Any], new: list[Any]) -> int:
-    for position, (before, after) in enumerate(zip(old, new, strict=False)):
-        if before != after:
-            return position
-    return min(len(old), len(new))
-
-
 class RecentPrefixes:
     """The chains of the latest valid requests: a long conversation is checked and hashed once, not with every turn."""
 
@@ -215,10 +206,12 @@ class RecentPrefixes:
             same_head = all(candidate.body.get(name) == body.get(name) for name in ("model", "tools", "system"))
             if not same_head or candidate.betas != betas:
                 continue
-            common = _first_difference(candidate.body["messages"], body["messages"])
+            known, new = candidate.body["messages"], body["messages"]
+            differ = (at for at, (before, after) in enumerate(zip(known, new, strict=False)) if before != after)
+            common = next(differ, min(len(known), len(new)))
             if best is None or common > longest:
                 best, longest = candidate, common
-            if common == len(candidate.body["messages"]):
+            if common == len(known):
                 break  # the conversation only grew: no other can share much more
         return best, longest
 
