@@ -53,9 +53,6 @@ SKEW_SECONDS = 120.0
 
 MODELS = "/v1/models?limit=1"
 
-LITTLE_BYTES = 1_000_000_000
-TOO_LITTLE_BYTES = 50_000_000
-
 
 def connection_checks(environ: Mapping[str, str], settings: Settings) -> list[Check]:
     """The checks of the way to the API, or to the program that asks it."""
@@ -245,9 +242,9 @@ def disk_space(folder: Path) -> Finding:
     """Check the space that is left where sessions are kept."""
     free = shutil.disk_usage(_nearest(folder)).free
     found = f"{free / 1e9:,.1f} GB free"
-    if free < TOO_LITTLE_BYTES:
+    if free < 50_000_000:
         return Finding("disk space", "problem", found, f"Sessions cannot be kept: make room where {folder} is.")
-    if free < LITTLE_BYTES:
+    if free < 1_000_000_000:
         return Finding("disk space", "warning", found, f"Make room where {folder} is.")
     return Finding("disk space", "ok", found)
 
@@ -285,9 +282,6 @@ def _unwritable(folder: Path) -> str:
 
 def _nearest(folder: Path) -> Path:
     return next((each for each in (folder, *folder.parents) if each.exists()), folder)
-
-
-PROGRAM_SECONDS = 4.0
 
 
 def program_checks(environ: Mapping[str, str]) -> list[Check]:
@@ -335,7 +329,7 @@ def _works(name: str, program: Path, advice: str) -> Finding:
             [program, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=PROGRAM_SECONDS,
+            timeout=4.0,
             check=False,
             env={"PATH": os.defpath, "HOME": os.devnull},  # neither secrets nor the user's configuration
         )

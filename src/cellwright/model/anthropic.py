@@ -63,9 +63,6 @@ COUNT_SECONDS = 3.0
 
 COUNT_PATH = f"{MESSAGES_PATH}/count_tokens"
 
-END_SECONDS = 1.0
-"""The time the end of the body may take after `message_stop`."""
-
 
 def cache_control(ttl: CacheTtl | None) -> dict[str, str]:
     """The breakpoint of a conversation; its entries live five minutes unless `ttl` says otherwise."""
@@ -280,7 +277,8 @@ class AnthropicProvider:
                     now = self._clock.today()
                     raise RequestFailed(failure_of_response(200, reply.headers, rest, model=model, now=now))
                 raise RequestFailed(broken_stream("The answer ended before it was complete.", request_id))
-            await reply.read_to_end(END_SECONDS)
+            # so long, in seconds, may the end of the body take after `message_stop`
+            await reply.read_to_end(1.0)
             yield message.turn_end(request_id)
 
 

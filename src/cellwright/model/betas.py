@@ -29,7 +29,6 @@ FACTS = "/upstream"
 """The path, below a proxy's address, at which it says where it leads."""
 
 ASK_SECONDS = 0.5
-ASK_AGAIN_SECONDS = 60.0
 
 _OURS = lazy_pattern(r"/cellwright/api/anthropic/?\Z|/services/[^/]+/anthropic/?\Z")
 _known: dict[str, tuple[bool, float]] = {}
@@ -42,8 +41,6 @@ _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 COMPACTION_BETA = "compact-2026-09-04"
 EDITING_BETA = "context-management-2025-06-27"
 
-MIN_CLEARED_TOKENS = 20_000
-"""Fewer are not worth it: what stands behind the first result that is cleared is written to the cache anew."""
 
 _START = b'{"role":"assistant","content":[{"type":"compaction"'
 
@@ -55,7 +52,7 @@ def leads_to_anthropic(url: str) -> bool:
     answer, until = _known.get(url, (False, 0.0))
     if time.monotonic() >= until:
         said = _ask(url)
-        answer, seconds = (said, float("inf")) if said is not None else (False, ASK_AGAIN_SECONDS)
+        answer, seconds = (said, float("inf")) if said is not None else (False, 60.0)
         _known[url] = (answer, time.monotonic() + seconds)
     return answer
 
@@ -155,11 +152,12 @@ def fields_of(request: Request) -> dict[str, Any]:
         return {"compaction": {"type": "summarize", **more}}
     if request.clear_tool_results_at is None:
         return {}
+    # fewer are not worth it: what stands behind the first result that is cleared is written to the cache anew
     edit = {
         "type": "clear_tool_uses_20250919",
         "trigger": {"type": "input_tokens", "value": request.clear_tool_results_at},
         "keep": {"type": "tool_uses", "value": 5},
-        "clear_at_least": {"type": "input_tokens", "value": MIN_CLEARED_TOKENS},
+        "clear_at_least": {"type": "input_tokens", "value": 20_000},
     }
     return {"context_management": {"edits": [edit]}}
 

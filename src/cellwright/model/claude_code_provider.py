@@ -65,8 +65,6 @@ _PASSES = (ErrorCode.API_RATE_LIMITED, ErrorCode.API_OVERLOADED, ErrorCode.API_N
 SILENCE_SECONDS = 900.0
 """The time the program may say nothing: it has limits of its own for the API's silence."""
 
-MAX_LINE_BYTES = 256 * 1024 * 1024
-"""One line of the program's output; the SDK's own limit is less than one picture."""
 
 _A_DAY_MS = str(24 * 60 * 60 * 1000)
 _CALL_ID = "claudecode/toolUseId"
@@ -94,8 +92,6 @@ IDLE_SECONDS = 300.0
 CALLS_SECONDS = 3600.0
 """The time it waits for the results of its calls. Later ones find a program of their own, with the same conversation."""
 
-MAX_WAITING = 6
-"""The programs that wait at once; a further one ends that which waited longest, for a prompt rather than for results."""
 
 _Move = dict[str, dict[str, Any]] | list[dict[str, Any]]
 """Something that a program waits for: the results of its calls by their ids, or the blocks of the next prompt."""
@@ -230,6 +226,7 @@ class Program:
             resume = folder / f"{(session_id := str(uuid.uuid4()))}.jsonl"
             lines = session_lines(history, session_id=session_id, cwd=cwd, model=self.head.model)
             resume.write_text(lines, "utf-8")
+        # one line of the program's output; the SDK's own limit is less than one picture
         return ClaudeAgentOptions(
             cli_path=self._path,
             cwd=cwd,
@@ -250,7 +247,7 @@ class Program:
             setting_sources=[],
             include_partial_messages=True,
             verbatim_prompts=True,
-            max_buffer_size=MAX_LINE_BYTES,
+            max_buffer_size=256 * 1024 * 1024,
             stderr=self._stderr.append,
             extra_args={"no-session-persistence": None, "disable-slash-commands": None},
         )
@@ -509,7 +506,8 @@ class ClaudeCodeProvider:
         waiting.timer = waiting.loop.call_later(seconds, self._end, waiting)
         self._waiting = [*(each for each in self._waiting if not each.loop.is_closed()), waiting]
         ours = [each for each in self._waiting if each.loop is waiting.loop]
-        if len(ours) > MAX_WAITING:
+        # a further program that waits ends that which waited longest, for a prompt rather than for results
+        if len(ours) > 6:
             self._end(next((each for each in ours if not each.program.calls), ours[0]))
 
     def _forget(self, waiting: _Waiting) -> None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
-_MOST_PIXEL_BYTES = 90_000_000
 _CHUNK_HEAD = struct.Struct(">I4s")
 
 BAND_ROWS = 8
@@ -48,7 +47,7 @@ def with_right_checksums(data: bytes) -> bytes | None:
     pixels = b"".join(content for kind, content, _ in _chunks(data) if kind == b"IDAT")
     inflate = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        plain = inflate.decompress(pixels[2:], _MOST_PIXEL_BYTES)  # without the two bytes of its head, and its checksum
+        plain = inflate.decompress(pixels[2:], 90_000_000)  # without the two bytes of its head, and its checksum
     except zlib.error:
         return None
     if not inflate.eof:
@@ -193,9 +192,6 @@ SIGNATURES = {
 }
 SENT_AS_THEY_ARE = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 
-MOST_MENDED_BYTES = 32_000_000
-"""Of a PNG whose checksums are made anew."""
-
 
 class UnusableImage(Exception):
     """The API would not take it; the message says why."""
@@ -231,7 +227,8 @@ def model_image(file: BinaryIO, size: int, limits: ImageLimits = FILE_LIMITS) ->
         pixels, about = _decoded(file, limits)
     except UnusableImage:
         file.seek(0)
-        if size > MOST_MENDED_BYTES or (mended := with_right_checksums(file.read(size))) is None:
+        # a larger PNG does not get its checksums made anew
+        if size > 32_000_000 or (mended := with_right_checksums(file.read(size))) is None:
             raise
         file = io.BytesIO(mended)
         pixels, about = _decoded(file, limits)
@@ -354,8 +351,6 @@ def image_block(data: str) -> dict[str, Any] | str:
 # ---- the gate ----
 
 PDF_BYTES = 32_000_000
-PDF_HEAD_BYTES = 1_024
-"""The part of a file in which `%PDF` stands at the latest."""
 
 _known: dict[tuple[str, int, int], None] = {}
 """Pictures that were made or looked at here, by kind, and length and hash of their data: not to be decoded again."""
@@ -404,7 +399,8 @@ def admitted(content: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]]
 
 def _admitted_document(block: Mapping[str, Any]) -> dict[str, Any]:
     data = _base64_data(block)
-    if block["source"].get("media_type") != "application/pdf" or b"%PDF" not in data[:PDF_HEAD_BYTES]:
+    # `%PDF` stands in this part of a file at the latest
+    if block["source"].get("media_type") != "application/pdf" or b"%PDF" not in data[:1_024]:
         raise UnusableImage("it is no PDF")
     if len(data) > PDF_BYTES:
         raise UnusableImage(f"it has {len(data):,} bytes, more than {PDF_BYTES:,}")

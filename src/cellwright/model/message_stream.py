@@ -27,8 +27,6 @@ from cellwright.text import replace_surrogates
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta
 
-MAX_DIGITS = 9
-"""Of the number of a block."""
 
 MAX_EVENT_BYTES = 32_000_000
 """The most that one event may have, which is the API's limit for a request: a line without an end is given up."""
@@ -166,7 +164,8 @@ def _string(value: Any) -> str:
 
 def _index(value: Any) -> int:
     """The number of a block, which some gateways write as a text or with a point."""
-    if type(value) is str and value.isdecimal() and len(value) < MAX_DIGITS:
+    # more digits than the number of any block has
+    if type(value) is str and value.isdecimal() and len(value) < 9:
         return int(value)
     if type(value) is float and value.is_integer() and abs(value) < MAX_COUNT:
         return int(value)

@@ -191,8 +191,6 @@ def limits(model: str) -> ModelLimits:
 
 COMPACT_AT = 0.8
 """The part of a model's window at which a conversation is summed up, if no setting says another."""
-MIN_THINKING_BUDGET = 1_024
-"""The fewest tokens that a model may be given to think."""
 
 
 def thinking_field(
@@ -209,7 +207,8 @@ def thinking_field(
         return {"type": "disabled"}
     if "adaptive" in accepted:
         return {"type": "adaptive", "display": "omitted" if unseen else "summarized"}
-    if "enabled" in accepted and not unwanted and budget >= MIN_THINKING_BUDGET:
+    # a model cannot be given fewer tokens to think
+    if "enabled" in accepted and not unwanted and budget >= 1_024:
         return {"type": "enabled", "budget_tokens": budget}
     return None
 
@@ -244,12 +243,9 @@ def refined(table: ModelLimits, model_info: Mapping[str, Any]) -> ModelLimits:
     )
 
 
-MAX_SIZE = 1_000_000_000
-"""More tokens than any window has."""
-
-
 def _size(value: Any) -> int:
-    return value if type(value) is int and 0 < value <= MAX_SIZE else 0
+    # more tokens than any window has
+    return value if type(value) is int and 0 < value <= 1_000_000_000 else 0
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -34,8 +34,6 @@ from cellwright.server.proxy.proxy import Proxy, ProxyCaller
 if TYPE_CHECKING:
     import httpx2
 
-REMEMBERED_SECONDS = 30.0
-"""So long a token that was taken back may still be good; and so long the Hub is not asked again."""
 
 _OPENING = ("access:servers", "access:services")
 """A token that opens a user's server can spend by it anyway; one for less than that cannot."""
@@ -115,7 +113,8 @@ class HubUsers:
         if answered:
             if len(self._known) >= 10_000:
                 self._known.clear()
-            self._known[digest] = (self._clock() + REMEMBERED_SECONDS, caller)
+            # so long may a token that was taken back still be good, and the Hub is not asked again
+            self._known[digest] = (self._clock() + 30.0, caller)
         return caller
 
     async def _ask(self, token: str) -> tuple[bool, ProxyCaller | None]:

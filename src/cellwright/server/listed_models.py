@@ -29,7 +29,6 @@ FAILURE_SECONDS = 30.0
 """So long after a failure the API is not asked again: who looks at a list does not wait each time."""
 
 MAX_BYTES = 4_000_000
-MAX_REMEMBERED = 100
 
 
 class NotListed(Exception):
@@ -62,7 +61,7 @@ class ListedModels:
             if until > self._clock():
                 return listed
             listed = await self._fetch(environ)
-            if len(self._known) >= MAX_REMEMBERED:
+            if len(self._known) >= 100:
                 self._known.clear()
             seconds = FAILURE_SECONDS if listed.problem else REMEMBERED_SECONDS
             self._known[digest] = (self._clock() + seconds, listed)

@@ -21,8 +21,6 @@ from cellwright.tools.notebook.notebook_source import added_outputs, joined, joi
 
 Json = dict[str, Any]
 
-FIRST_MINOR_WITH_IDS = 5
-
 
 class NotebookRefusal(Exception):
     """It cannot be done, and nothing was: `code` says why, for programs."""
@@ -337,7 +335,7 @@ class PlainCells:
 
     def __init__(self, content: Json) -> None:
         self._cells: list[Json] = content["cells"]
-        self._has_ids = content.get("nbformat_minor", 0) >= FIRST_MINOR_WITH_IDS
+        self._has_ids = content.get("nbformat_minor", 0) >= 5
 
     def names(self) -> list[str]:
         names = [str(cell.get("id", "")) if self._has_ids else "" for cell in self._cells]
@@ -370,8 +368,6 @@ class PlainCells:
 
 CLAUDE = "Claude"
 """The origin of transactions, as others see it."""
-
-OLDEST_MAJOR = 4
 
 
 class ServedNotebooks:
@@ -436,7 +432,7 @@ class ServedNotebooks:
         except HTTPError as error:
             code = "not_open" if error.status_code == 404 else "failed"
             raise NotebookRefusal(code, f"{path} cannot be read by the server: {_error_text(error)}.") from error
-        if model["content"].get("nbformat", 0) < OLDEST_MAJOR:
+        if model["content"].get("nbformat", 0) < 4:
             raise NotebookRefusal("failed", f"{path} is in the format of before 2015 (nbformat 3).")
         return model
 

@@ -32,19 +32,10 @@ if TYPE_CHECKING:
 TARGET = "cellwright.chat"
 PROTOCOL = 1
 REPLY_SECONDS = 60.0
-ALIVE_SECONDS = 5.0
-LEAVE_SECONDS = 5.0
-"""The time a kernel that lives may take to hear that the server leaves it."""
-MAX_UNCLAIMED_RUNS = 50
-RECONNECTS = 3
-"""The number of times a broken connection (a gateway's) is made anew before its runs are given up."""
 
 _RESTARTS = ("starting", "restarting", "autorestarting", "dead")
 
 logger = logging.getLogger(__name__)
-
-IDLE_SECONDS = 30.0
-"""A connection is kept so long after the last run: the next prompt need not connect."""
 
 
 def _unanswered(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -147,7 +138,8 @@ class KernelRelay:
         if self._subshell is not None:
             # what a subshell has not read yet goes with it: its answer to this comes after the leave-taking
             about = {"target_name": TARGET}
-            seconds = 1.0 if self.ended else LEAVE_SECONDS
+            # so long may a kernel that lives take to hear that the server leaves it
+            seconds = 1.0 if self.ended else 5.0
             with contextlib.suppress(TimeoutError):
                 await connection.request("shell", "comm_info_request", about, self._subshell, seconds)
             content = {"subshell_id": self._subshell}
@@ -386,7 +378,7 @@ class KernelRelay:
             view.state_changed(run)
             return
         self._unclaimed_runs[run_id] = run  # it may be named by a reply that is on its way, or be a cell's
-        if len(self._unclaimed_runs) > MAX_UNCLAIMED_RUNS:
+        if len(self._unclaimed_runs) > 50:
             del self._unclaimed_runs[next(iter(self._unclaimed_runs))]
 
     def _lines(self, run_id: str, first: int, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -406,7 +398,7 @@ class KernelRelay:
     async def _watch_kernel(self) -> None:
         """Nobody tells of a kernel that was shut down from elsewhere."""
         while True:
-            await asyncio.sleep(ALIVE_SECONDS)
+            await asyncio.sleep(5.0)
             if self.kernel_id not in self._kernels:
                 self._process_ended()
                 return
@@ -433,7 +425,8 @@ class KernelRelay:
 
     async def _connect_again(self) -> None:
         """The network was lost, not the kernel: take up where the lines ended."""
-        for attempt in range(RECONNECTS):
+        # so often is a broken connection (a gateway's) made anew before its runs are given up
+        for attempt in range(3):
             if self._connection is not None:
                 await self._disconnect(self._connection)
             await asyncio.sleep(attempt)
@@ -527,7 +520,8 @@ class Relays:
         """No run goes on there: leave the kernel after a while."""
         if (timer := self._idle.pop(kernel_id, None)) is not None:
             timer.cancel()
-        self._idle[kernel_id] = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._leave, kernel_id)
+        # a connection is kept so long after the last run: the next prompt need not connect
+        self._idle[kernel_id] = asyncio.get_running_loop().call_later(30.0, self._leave, kernel_id)
 
     def _leave(self, kernel_id: str) -> None:
         self._idle.pop(kernel_id, None)

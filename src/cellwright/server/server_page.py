@@ -23,7 +23,6 @@ from cellwright.server.notebooks import Json, NotebookRefusal, ServedNotebooks
 TARGET = "cellwright.notebook"
 PROTOCOL = 1
 FRONT_END = "Jupyter Server"
-MAX_NOTEBOOKS = 200
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +30,6 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 COLLABORATION = "jupyter_server_ydoc"
 """The extension of jupyter-collaboration that keeps the shared documents."""
-
-UPDATE_SECONDS = 3.0
-"""The time between looks, during a run, whether a notebook was opened, closed or renamed, or is shared now."""
 
 
 class ServerPage:
@@ -63,7 +59,7 @@ class ServerPage:
             "page": self._page,
             "front_end": FRONT_END,
             "root": self._root,
-            "notebooks": [await self._notebook(session) for session in notebooks[:MAX_NOTEBOOKS]],
+            "notebooks": [await self._notebook(session) for session in notebooks[:200]],
         }
         return self._last_hello
 
@@ -204,7 +200,8 @@ class NotebookLink:
 
     async def _keep_updating(self, page: ServerPage) -> None:
         while True:
-            await asyncio.sleep(UPDATE_SECONDS)
+            # looks, during a run, whether a notebook was opened, closed or renamed, or is shared now
+            await asyncio.sleep(3.0)
             if self._busy():
                 await self._update(page)
 

@@ -40,7 +40,6 @@ _KNOWN = frozenset(
 THINKING = ("thinking", "redacted_thinking")
 _ID = lazy_pattern(r"[a-zA-Z0-9_-]+")
 _NO_NAME_CHARACTER = lazy_pattern(r"[^a-zA-Z0-9_-]")
-MAX_NAME_CHARS = 128
 
 _NOTES = [(f"<{tag}>", f"</{tag}>") for tag in ("turn-ended", "history-dropped", "imported-session")]
 
@@ -168,7 +167,7 @@ def is_known(block: Json) -> bool:
 
 def usable_name(name: str) -> str:
     """The name of a tool as the API takes it back; a name that it takes stays as it is."""
-    return _NO_NAME_CHARACTER.sub("_", name)[:MAX_NAME_CHARS] or "unnamed"
+    return _NO_NAME_CHARACTER.sub("_", name)[:128] or "unnamed"
 
 
 def unique_id(wanted: str, taken: Iterable[str]) -> str:

@@ -39,9 +39,6 @@ FORMAT = 1
 SUFFIX = ".jsonl"
 NAMED_FILES = 20
 """The number of files that a result names."""
-LOCK_SECONDS = 1.0
-ELSEWHERE_SECONDS = 60.0
-"""The age above which a change of another machine or container is no longer under way, should its lock not be seen here."""
 
 
 class CallId(Struct, frozen=True):
@@ -180,7 +177,7 @@ def begin_change(files: Sequence[FileToChange], what: str = "") -> ChangeRecord:
     folder = changes_folder()
     make_private_folder(folder)
     path = folder / f"{call.session_id or 'no-session'}.{secrets.token_hex(6)}{SUFFIX}"
-    lease = acquire(path, LOCK_SECONDS)
+    lease = acquire(path, 1.0)
     if lease is None:
         raise OSError(errno.EBUSY, "the record of the change is locked", str(path))
     record = ChangeRecord(path, files, call.tool_use_id, lease)
@@ -215,7 +212,8 @@ def unfinished_changes() -> Iterator[ChangeRecord]:
             continue  # it is not begun yet
         at = lines[0].get("at")
         age = time.time() - (at if isinstance(at, float | int) else 0.0)
-        if lines[0].get("host") != socket.gethostname() and age < ELSEWHERE_SECONDS:
+        # an older change of another machine or container is not under way, should its lock not be seen here
+        if lines[0].get("host") != socket.gethostname() and age < 60.0:
             continue
         try:
             lease = acquire(path, 0)

@@ -59,7 +59,6 @@ SHOWN_CHARS = 2_000
 SHOWN_CHANGES = 200
 """Of the files, cells or effects that a turn changed."""
 
-SHOWN_NOTICES = 100
 
 Shown = Decided | Asked | Answered | Notice | TurnChanged
 """The events that a resumed session shows again and no message tells of."""
@@ -115,7 +114,7 @@ class TurnJournal:
                 reply = _given(reason=event.reason[:SHOWN_CHARS], rules=list(event.rules), edited=event.edited)
                 reply |= {"title": title, "behavior": event.behavior, "by": event.by, "scope": event.scope}
                 self._permissions.setdefault(event.tool_use_id, {}).setdefault("asked", []).append(reply)
-            case Notice(waits=False) if len(self._notices) < SHOWN_NOTICES:
+            case Notice(waits=False) if len(self._notices) < 100:
                 self._notices.append({"level": event.level, "text": event.message[:SHOWN_CHARS]})
             case TurnChanged():
                 self._changes = _changes(event)

@@ -402,9 +402,6 @@ async def answer_whole(
     return fault is None
 
 
-WRITES_BETWEEN_YIELDS = 16
-"""After so many writes the loop gets a turn: other connections go on, and a client that left is noticed."""
-
 Frame = Callable[[StreamEvent], bytes]
 
 
@@ -482,7 +479,8 @@ class Playback:
     async def _write(self, data: bytes) -> None:
         await self.answer.write(data)
         self.writes += 1
-        if self.writes % WRITES_BETWEEN_YIELDS == 0:
+        # the loop gets a turn now and then: other connections go on, and a client that left is noticed
+        if self.writes % 16 == 0:
             await asyncio.sleep(0)
 
     async def _strike(self, fault: Fault) -> None:

@@ -35,8 +35,6 @@ PATTERN = r"/cellwright/api/anthropic(/.*)?"
 
 FACTS_PATTERN = rf"/cellwright/api/anthropic{FACTS}"
 
-MAX_ERROR_BYTES = 1_000_000
-
 
 @stream_request_body
 class ProxiedRequest(RequestHandler):
@@ -271,7 +269,7 @@ async def _whole(reply: UpstreamReply) -> bytes:
     body = bytearray()
     async for chunk in reply.chunks:
         body += chunk
-        if len(body) > MAX_ERROR_BYTES:
+        if len(body) > 1_000_000:
             break
     return bytes(body)
 

@@ -32,7 +32,6 @@ from cellwright.text import dollars
 STALL_SECONDS = 600.0
 """The time the API may be silent, as the SDK has it; it sends pings meanwhile."""
 
-KEEP_WARM_SECONDS = 120.0
 
 PASSED_ON = ("anthropic-version", "anthropic-beta")
 """The headers of a kernel that go to the API; everything else the proxy says itself."""
@@ -117,7 +116,7 @@ class Upstream:
             "accept-encoding": "identity",
             "user-agent": "cellwright-proxy",
         }
-        return http_client(self.url, headers, idle_seconds=KEEP_WARM_SECONDS)
+        return http_client(self.url, headers, idle_seconds=120.0)
 
 
 class ProxyCaller(Struct, frozen=True):

@@ -63,8 +63,6 @@ _BYTES_PER_TOKEN = 3
 _IMAGE_TOKENS = 5_000
 """More than the API counts for any image."""
 
-_DEEPEST = 200
-
 
 class Refusal(Exception):
     """The request goes no further; `message` is for the user. `retry_after` is in seconds, None: it would not help."""
@@ -262,7 +260,7 @@ def _read(body: bytes) -> dict[str, Any]:
         content = json.loads(body, parse_constant=_no_number, parse_float=_number)
     except (ValueError, RecursionError):
         raise Refusal(400, "The request's body is not valid JSON.") from None
-    if not isinstance(content, dict) or _depth_exceeds(content, _DEEPEST):
+    if not isinstance(content, dict) or _depth_exceeds(content, 200):
         raise Refusal(400, "The request's body is not an object that the Messages API takes.")
     return content
 

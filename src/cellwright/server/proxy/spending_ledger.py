@@ -33,9 +33,6 @@ from cellwright.model.message_stream import SseParser
 from cellwright.model.models import usage_of
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
 
-KEPT_DAYS = 400
-BUSY_SECONDS = 30.0
-
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS request (
     id INTEGER PRIMARY KEY, day TEXT NOT NULL, user TEXT NOT NULL, kernel TEXT NOT NULL, model TEXT NOT NULL,
@@ -70,12 +67,12 @@ class SpendingLedger:
         file.touch(PRIVATE_FILE)
         self._clock = clock
         self._lock = threading.Lock()
-        self._db = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
         with self._lock:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(_SCHEMA)
-            oldest = datetime.fromtimestamp(clock() - KEPT_DAYS * 86_400, UTC).date().isoformat()
+            oldest = datetime.fromtimestamp(clock() - 400 * 86_400, UTC).date().isoformat()
             self._db.execute("DELETE FROM request WHERE day < ?", (oldest,))
 
     def reserve(self, user: str, kernel: str, model: str, worst_usd: Callable[[Spent], float]) -> int:

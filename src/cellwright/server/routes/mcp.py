@@ -34,10 +34,7 @@ logger = logging.getLogger(__name__)
 PATTERN = r"/cellwright/mcp"
 DOCUMENTS = r"/cellwright/mcp/documents"
 MAX_USERS = 100
-MAX_REQUESTS = 32
-"""Of one user at once."""
 
-REQUESTS_PER_MINUTE = 600
 REQUEST_SECONDS = 2 * 3_600.0
 """A call of a tool may take an hour, and wait for a person before."""
 
@@ -102,7 +99,8 @@ class UsersMcpServers:
         self._access = access
         self._servers: dict[str, _UsersServer] = {}
         self._making = asyncio.Lock()
-        self.requests = RequestsAtOnce(MAX_REQUESTS, REQUESTS_PER_MINUTE)
+        # of one user: at once, and in a minute
+        self.requests = RequestsAtOnce(32, 600)
 
     async def of(self, owner: str, *, events: bool) -> StreamableHTTPSessionManager:
         """The way to the server of `owner`, for results alone or for `events` before them.

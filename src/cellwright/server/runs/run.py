@@ -27,8 +27,6 @@ from cellwright.server.api_error import RouteError
 Line = Mapping[str, Any]
 
 _FINISHED_STATES = ("done", "failed", "interrupted")
-LAST_LINES_SECONDS = 60.0
-"""The time that the last lines of a run may take to come after the news that it is over."""
 
 StreamKind = Literal["text/event-stream", "application/x-ndjson"]
 
@@ -168,7 +166,8 @@ class ClientRun:
             # its last lines may still be on their way; a run that never began has none
             words = "The run was removed from the queue before it began, or ended without a result."
             loop = asyncio.get_running_loop()
-            self._finishing = loop.call_later(LAST_LINES_SECONDS, lambda: self.fail("INTERRUPTED", words))
+            # so long may the last lines of a run take to come after the news that it is over
+            self._finishing = loop.call_later(60.0, lambda: self.fail("INTERRUPTED", words))
 
     def fail(self, code: str, message: str) -> None:
         if self.finished:

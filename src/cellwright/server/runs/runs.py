@@ -29,8 +29,6 @@ from cellwright.server.server_page import PageOf
 
 logger = logging.getLogger(__name__)
 
-END_SECONDS = 20.0
-"""The time a kernel that is being shut down is waited for when the server ends."""
 
 MINUTE = 60.0
 BUSY_SECONDS = 5
@@ -38,10 +36,6 @@ BUSY_SECONDS = 5
 
 SCHEMA = Path(__file__).with_name("run_events.yaml")
 SCHEMA_ID = "urn:cellwright:events:run:v1"
-
-
-PATIENCE_SECONDS = 5.0
-"""So much longer than it may take to connect a client waits for more than the news that its run has to wait."""
 
 
 class OwnKernels:
@@ -108,7 +102,8 @@ class OwnKernels:
         if self._culling is not None:
             self._culling.cancel()
         if self._ending:  # to end a kernel that is being ended is an error of Jupyter's, and its server would not stop
-            await asyncio.wait(self._ending.values(), timeout=END_SECONDS)
+            # so long, when the server ends, is a kernel waited for that is being shut down
+            await asyncio.wait(self._ending.values(), timeout=20.0)
 
     async def _cull(self) -> None:
         while True:
@@ -354,7 +349,8 @@ class ClientRuns:
         self._tasks.add(beginning)
         beginning.add_done_callback(self._tasks.discard)
         waits = asyncio.ensure_future(run.must_wait.wait())
-        seconds = self.limits.kernel_connect_seconds + PATIENCE_SECONDS
+        # a client waits a little longer than connecting may take for more than the news that its run waits
+        seconds = self.limits.kernel_connect_seconds + 5.0
         done, _ = await asyncio.wait({beginning, waits}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         waits.cancel()
         if not done:

@@ -42,8 +42,6 @@ _ENTRY = (
 _SHOWN = "(turns > 0 OR damaged)"
 """A session whose only prompt was refused holds nothing to go on with."""
 
-MAX_SESSIONS = 200
-"""The newest sessions of the folder among which branches are looked for."""
 
 TurnStart = tuple[int, float]
 """The line that a turn begins with, which forks have in common: its `seq` and its time."""
@@ -388,7 +386,8 @@ def branches(catalog: Catalog, session_id: str, cwd: Path) -> dict[int, list[str
 
     Of those that share a turn it stands for itself, else the one that was used last.
     """
-    family = _family(catalog.entries(cwd, limit=MAX_SESSIONS), session_id)
+    # branches are looked for among the newest sessions of the folder
+    family = _family(catalog.entries(cwd, limit=200), session_id)
     if len(family) < 2:
         return {}
     starts = {entry.id: _turn_starts(entry.path) for entry in family}

@@ -45,9 +45,6 @@ from cellwright.sessions.transcripts.transcript import (
 from cellwright.sessions.transcripts.transcript_file import Line, decode_json
 from cellwright.text import lazy_pattern, visible_line
 
-MAX_CHARS = 50_000
-"""So much of one prompt or answer can be found: what is longer was piped in."""
-
 FIRST_WORDS_CHARS = 80
 _CHECKED_BYTES = 256
 
@@ -125,7 +122,8 @@ class TranscriptExtract(Struct):
 
     def _add_text(self, who: Who, texts: Sequence[str]) -> None:
         if text := "\n".join(texts).strip():
-            self.searchable.append(SearchableText(who, text[:MAX_CHARS]))
+            # so much of one prompt or answer can be found: what is longer was piped in
+            self.searchable.append(SearchableText(who, text[:50_000]))
 
 
 class WholeTranscript(Struct, frozen=True):

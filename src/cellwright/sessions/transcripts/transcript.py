@@ -355,13 +355,6 @@ def _read_from(file: BinaryIO, path: Path, *, stored: bool) -> Transcript:
     )
 
 
-_CHUNK_BYTES = 8 * 2**20
-"""So much of a transcript is taken apart at once: a long one is not in memory as a whole."""
-
-_STORED_BYTES = 2_048
-"""A message that is longer stays on the disk when nothing before a boundary is sent any more."""
-
-
 def _chunks(file: BinaryIO) -> Iterator[list[bytes]]:
     """The whole lines of a file from where it stands, without their newlines, some megabytes at a time."""
     chunk: list[bytes] = []
@@ -371,7 +364,8 @@ def _chunks(file: BinaryIO) -> Iterator[list[bytes]]:
             break
         chunk.append(raw[:-1])
         size += len(raw)
-        if size > _CHUNK_BYTES:
+        # so much of a transcript is taken apart at once: a long one is not in memory as a whole
+        if size > 8 * 2**20:
             yield chunk
             chunk, size = [], 0
     if chunk:
@@ -430,7 +424,8 @@ class _Reading:
         file = OpenFile(self._path)
         for at in range(self._stored, end):
             line = self.lines[at]
-            if len(line.message) > _STORED_BYTES:
+            # a message that is longer stays on the disk when nothing before a boundary is sent any more
+            if len(line.message) > 2_048:
                 self.lines[at] = Line(line.meta, StoredMessage(file, self._places[at], len(line.message)))
         self._stored = end
 

@@ -27,7 +27,6 @@ CHARS_PER_TOKEN = 4
 Block = Mapping[str, Any]
 
 LOOKBACK_BLOCKS = 20
-MAX_BREAKPOINTS = 4
 NEVER_CACHED = ("thinking", "redacted_thinking")
 
 
@@ -298,7 +297,7 @@ def effective_breakpoints(body: Mapping[str, Any], prefix: Prefix) -> list[Break
 def check_breakpoints(body: Mapping[str, Any], prefix: Prefix) -> None:
     """At most four, 1 h before 5 min, and no other TTL on the block that the top-level one falls on."""
     entries = effective_breakpoints(body, prefix)
-    if len(entries) > MAX_BREAKPOINTS:
+    if len(entries) > 4:
         raise ApiRejection(f"A maximum of 4 blocks with cache_control may be provided. Found {len(entries)}.")
     for earlier, later in pairwise(entries):
         field = f"{later.path}.cache_control.ttl".lstrip(".")
