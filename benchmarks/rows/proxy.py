@@ -36,10 +36,9 @@ async def proxy_before(api: MessagesServer, folder: Path) -> AsyncIterator[str]:
     from tornado.netutil import bind_sockets
     from tornado.web import Application
 
-    from cellwright.server.proxy.limits import ProxyLimits
     from cellwright.server.proxy.proxied_request import PATTERN, ProxiedRequest
-    from cellwright.server.proxy.proxy import Proxy, ProxyCaller
-    from cellwright.server.proxy.upstream import Upstream
+    from cellwright.server.proxy.proxy import Proxy, ProxyCaller, Upstream
+    from cellwright.server.proxy.request_rules import ProxyLimits
 
     async def anybody(_token: str) -> ProxyCaller:
         return ProxyCaller("bench", "kernel")

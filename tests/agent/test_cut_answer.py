@@ -17,7 +17,7 @@ from cellwright.events import Notice, RunEnd, TextDelta, ThinkingDelta, ToolEnd,
 from cellwright.model.provider import BlockEnd
 from cellwright.sessions.session import Session
 from cellwright.testing import Gate, fault, hold, say, think, turn, use, use_json
-from cellwright.testing.server.script import Say, Think, Use
+from cellwright.testing.script import Say, Think, Use
 from row_tables import for_each_row
 
 OFF = CompactionSettings(automatic=False)

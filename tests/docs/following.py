@@ -14,7 +14,7 @@ from fences import ROOT, Fence
 from notebook_kernel import NotebookKernel
 
 from cellwright.testing import say
-from cellwright.testing.server.script import Part
+from cellwright.testing.script import Part
 
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 AS_AT_FIRST = """

@@ -17,7 +17,7 @@ import cellwright.events
 from cellwright.commands.registry import COMMANDS
 from cellwright.config.settings.known_settings import KEYS
 from cellwright.testing import MessagesServer, say, use
-from cellwright.testing.server.script import Part
+from cellwright.testing.script import Part
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "coming-from-claude-agent-sdk.md").read_text("utf-8")

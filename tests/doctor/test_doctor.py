@@ -22,12 +22,14 @@ import trustme
 import cellwright
 from cellwright.config.settings.settings import load_settings
 from cellwright.doctor.check import Check, Finding
-from cellwright.doctor.connection_checks import api, credential, proxy
 from cellwright.doctor.environment_checks import (
+    api,
     bash,
+    credential,
     disk_space,
     files,
     git,
+    proxy,
     ripgrep,
     sandbox,
     state,

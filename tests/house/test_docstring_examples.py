@@ -15,7 +15,7 @@ from typing import Any
 import cellwright
 from cellwright.python_api.ask_options import ASK_DEFAULTS
 from cellwright.testing import MessagesServer, say, use
-from cellwright.testing.server.script import Part
+from cellwright.testing.script import Part
 
 SOURCES = Path(__file__).parents[2] / "src"
 PLAYED = {

@@ -30,7 +30,7 @@ def chosen(tmp_path: Path, **environ: str) -> str:
 
 
 def test_the_key_has_three_names(tmp_path):
-    from cellwright.model.credential_names import key_in, leads_to_a_model
+    from cellwright.model.credentials import key_in, leads_to_a_model
 
     names = ("ANTHROPIC_API_KEY", "CLAUDE_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     for number, name in enumerate(names):

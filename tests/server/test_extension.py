@@ -50,7 +50,7 @@ def test_the_wheel_enables_it():
     enabled = json.loads((ROOT / CONFIG).read_text("utf-8"))
     assert enabled == {
         "ServerApp": {"jpserver_extensions": {"cellwright": True}},
-        "HTMLExporter": {"preprocessors": ["cellwright.server.notebooks.exported_page.AnswerStyle"]},
+        "HTMLExporter": {"preprocessors": ["cellwright.server.exported_page.AnswerStyle"]},
     }
 
 

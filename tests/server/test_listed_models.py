@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cellwright.server.listed_models import FAILURE_SECONDS, REMEMBERED_SECONDS, ListedModelNames, ListedModels
-from cellwright.server.proxy.upstream import Upstream
+from cellwright.server.proxy.proxy import Upstream
 from cellwright.testing import MessagesServer
 from cellwright.testing.rules.models import MODELS
 

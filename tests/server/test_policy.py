@@ -10,7 +10,7 @@ from traitlets.config.loader import DeferredConfigList, DeferredConfigString
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.config.settings.settings import load_settings
 from cellwright.server.policy import FEATURES, AdminPolicy, PolicyTraits, ProxyTraits
-from cellwright.server.proxy.limits import ProxyLimits
+from cellwright.server.proxy.request_rules import ProxyLimits
 
 
 class App(PolicyTraits, ProxyTraits, Application):

@@ -34,8 +34,8 @@ def test_the_example_in_the_documentation_runs():
 def test_import_is_light():
     """The server's rules, HTTP and schemas are imported when a server starts."""
     imported = run(IMPORTS).stdout.split()
-    assert "cellwright.testing.server.script" in imported
-    assert not {"h11", "jsonschema", "anthropic", "httpx2", "cellwright.testing.server.endpoints"} & set(imported)
+    assert "cellwright.testing.script" in imported
+    assert not {"h11", "jsonschema", "anthropic", "httpx2", "cellwright.testing.endpoints"} & set(imported)
     others = {name for name in imported if name.startswith("cellwright.") and not name.startswith("cellwright.testing")}
     assert others == {"cellwright.version"}
 

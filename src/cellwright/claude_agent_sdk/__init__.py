@@ -19,13 +19,11 @@ if TYPE_CHECKING:
         Transport,
         query,
     )
-    from cellwright.claude_agent_sdk.errors import (
-        ClaudeSDKError,
-        CLIConnectionError,
-        CLIJSONDecodeError,
-        CLINotFoundError,
-        ProcessError,
-        ResultError,
+    from cellwright.claude_agent_sdk.options import (
+        SdkMcpTool,
+        ToolAnnotations,
+        create_sdk_mcp_server,
+        tool,
     )
     from cellwright.claude_agent_sdk.sessions import (
         ForkSessionResult,
@@ -52,12 +50,6 @@ if TYPE_CHECKING:
         tag_session,
         tag_session_via_store,
     )
-    from cellwright.claude_agent_sdk.tools import (
-        SdkMcpTool,
-        ToolAnnotations,
-        create_sdk_mcp_server,
-        tool,
-    )
     from cellwright.claude_agent_sdk.types import (
         TERMINAL_TASK_STATUSES,
         AgentDefinition,
@@ -67,6 +59,10 @@ if TYPE_CHECKING:
         CanUseTool,
         CanUseToolShadowedWarning,
         ClaudeAgentOptions,
+        ClaudeSDKError,
+        CLIConnectionError,
+        CLIJSONDecodeError,
+        CLINotFoundError,
         ContentBlock,
         ContextUsageCategory,
         ContextUsageResponse,
@@ -121,10 +117,12 @@ if TYPE_CHECKING:
         PreModelSwitchHookSpecificOutput,
         PreToolUseHookInput,
         PreToolUseHookSpecificOutput,
+        ProcessError,
         RateLimitEvent,
         RateLimitInfo,
         RateLimitStatus,
         RateLimitType,
+        ResultError,
         ResultMessage,
         SandboxIgnoreViolations,
         SandboxNetworkConfig,
@@ -187,12 +185,6 @@ _HOME = {
     "ClaudeSDKClient": "client",
     "Transport": "client",
     "query": "client",
-    "CLIConnectionError": "errors",
-    "CLIJSONDecodeError": "errors",
-    "CLINotFoundError": "errors",
-    "ClaudeSDKError": "errors",
-    "ProcessError": "errors",
-    "ResultError": "errors",
     "ForkSessionResult": "sessions",
     "delete_session": "sessions",
     "fork_session": "sessions",
@@ -216,10 +208,10 @@ _HOME = {
     "project_key_for_directory": "sessions",
     "rename_session_via_store": "sessions",
     "tag_session_via_store": "sessions",
-    "SdkMcpTool": "tools",
-    "ToolAnnotations": "tools",
-    "create_sdk_mcp_server": "tools",
-    "tool": "tools",
+    "SdkMcpTool": "options",
+    "ToolAnnotations": "options",
+    "create_sdk_mcp_server": "options",
+    "tool": "options",
 }
 """The modules of names that are not in `types.py`."""
 

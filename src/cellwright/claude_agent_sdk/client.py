@@ -20,17 +20,18 @@ from typing import Any, Self, TypeVar
 import anyio
 import anyio.to_thread
 
-from cellwright.claude_agent_sdk.errors import CLIConnectionError, ResultError
 from cellwright.claude_agent_sdk.loops import CallersLoop, Inbox
 from cellwright.claude_agent_sdk.options import agent_options, given_options, own_server_names, servers
 from cellwright.claude_agent_sdk.types import (
     AssistantMessage,
     ClaudeAgentOptions,
+    CLIConnectionError,
     ContentBlock,
     ContextUsageResponse,
     McpStatusResponse,
     Message,
     PermissionMode,
+    ResultError,
     ResultMessage,
     ServerToolResultBlock,
     ServerToolUseBlock,
@@ -97,8 +98,9 @@ def as_message(given: Json) -> Message:
         case "assistant":
             return _assistant(given)
         case "user":
+            content = given["message"]["content"]
             return UserMessage(
-                _content(given["message"]["content"]),
+                content if isinstance(content, str) else _blocks(content),
                 uuid=given.get("uuid"),
                 parent_tool_use_id=given.get("parent_tool_use_id"),
             )
@@ -137,10 +139,6 @@ def _assistant(given: Json) -> AssistantMessage:
 def result_fields(message: ResultMessage) -> dict[str, Any]:
     """The fields of a result, as `ResultError.data` has them."""
     return {each.name: getattr(message, each.name) for each in fields(message)}
-
-
-def _content(content: str | list[Json]) -> str | list[ContentBlock]:
-    return content if isinstance(content, str) else _blocks(content)
 
 
 def _blocks(content: list[Json]) -> list[ContentBlock]:
@@ -360,7 +358,8 @@ class ClaudeSDKClient:
             self._inbox.put(
                 UserMessage(prompt if isinstance(prompt, str) else [TextBlock(_shown(prompt))], uuid=prompt_id)
             )
-        if isinstance(words, str) and _is_command(words, conversation):
+        skills = conversation.features.skills
+        if isinstance(words, str) and command_name(words) is not None and is_answered_here(words, skills):
             page = agent.command(words)
             self._inbox.put(as_message(page_result(page.plain(), agent.session.id)))
             return
@@ -516,10 +515,6 @@ async def query(
         raise ResultError(f"The run ended with an error: {why}", result_fields(last))
 
 
-def _is_command(words: str, conversation: Conversation) -> bool:
-    return command_name(words) is not None and is_answered_here(words, conversation.features.skills)
-
-
 def _words(message: Any) -> str | list[dict[str, Any]]:
     """The prompt of a user's message as the SDK streams them. Raises CLIConnectionError for anything else."""
     inner = message.get("message") if isinstance(message, Mapping) else None
@@ -527,10 +522,6 @@ def _words(message: Any) -> str | list[dict[str, Any]]:
     if isinstance(content, str) or (isinstance(content, list) and content):
         return content
     raise CLIConnectionError(f"{message!r:.200} is no message with `message.content`, a text or a list of blocks.")
-
-
-def _shown(blocks: list[dict[str, Any]]) -> str:
-    return "\n".join(str(block.get("text", f"[{block.get('type')}]")) for block in blocks)
 
 
 def _told(projection: ClaudeMessages, event: Event) -> list[Message]:
@@ -609,3 +600,7 @@ def _server_info(conversation: Conversation) -> dict[str, Any]:
         "output_style": styles.chosen()[0].name,
         "available_output_styles": sorted(styles.all()),
     }
+
+
+def _shown(blocks: list[dict[str, Any]]) -> str:
+    return "\n".join(str(block.get("text", f"[{block.get('type')}]")) for block in blocks)

@@ -1,7 +1,8 @@
 """`ClaudeAgentOptions` as the options of `cellwright.Agent`: what works, what has no effect, and what is refused.
 
 An option that would be silently different is none: what has no effect is warned of, and what would do harm if it were left
-out is refused, each with what to do. `OPTIONS` is the table in docs/coming-from-claude-agent-sdk.md.
+out is refused, each with what to do. `OPTIONS` is the table in docs/coming-from-claude-agent-sdk.md. `tool` and
+`create_sdk_mcp_server` make tools of the program's own functions.
 """
 
 from __future__ import annotations
@@ -9,22 +10,100 @@ from __future__ import annotations
 import functools
 import json
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from cellwright.agent.calls.permission_callback import ToolPermissionContext as OurContext
 from cellwright.agent.hooks.callbacks import HookMatcher as OurMatcher
-from cellwright.claude_agent_sdk.errors import CLIConnectionError
 from cellwright.claude_agent_sdk.loops import CallersLoop
 from cellwright.claude_agent_sdk.types import (
     CanUseToolShadowedWarning,
     ClaudeAgentOptions,
+    CLIConnectionError,
+    McpSdkServerConfig,
     PermissionUpdate,
     ToolPermissionContext,
 )
 from cellwright.config.user_tools import server_tools
+
+T = TypeVar("T")
+
+_SPELLINGS = {
+    "read_only_hint": "readOnlyHint",
+    "destructive_hint": "destructiveHint",
+    "idempotent_hint": "idempotentHint",
+    "open_world_hint": "openWorldHint",
+    "max_result_size_chars": "maxResultSizeChars",
+}
+
+
+class ToolAnnotations:
+    """Hints about a tool, in either spelling: `readOnlyHint=True` or `read_only_hint=True`. What is not given is None."""
+
+    def __init__(self, **hints: Any) -> None:
+        self.title: str | None = None
+        for wire in _SPELLINGS.values():
+            setattr(self, wire, None)
+        for name, value in hints.items():
+            setattr(self, _SPELLINGS.get(name, name), value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _SPELLINGS:
+            return getattr(self, _SPELLINGS[name])
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return f"ToolAnnotations({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+
+@dataclass
+class SdkMcpTool(Generic[T]):
+    """A tool: `await handler(input)` gives `{"content": [...]}`, with `"is_error": True` for a failure."""
+
+    name: str
+    description: str
+    input_schema: type[T] | dict[str, Any]
+    handler: Callable[[T], Awaitable[dict[str, Any]]]
+    annotations: Any = None
+
+
+def tool(
+    name: str, description: str, input_schema: type | dict[str, Any], annotations: Any = None
+) -> Callable[[Callable[[Any], Awaitable[dict[str, Any]]]], SdkMcpTool[Any]]:
+    """Make a tool of a coroutine function that takes a dict.
+
+    `input_schema` is a dict of types by parameter, a TypedDict, or a JSON schema.
+
+    >>> @tool("add", "Add two numbers", {"a": float, "b": float})
+    ... async def add(args):
+    ...     return {"content": [{"type": "text", "text": str(args["a"] + args["b"])}]}
+    >>> add.name
+    'add'
+    """
+
+    def make(handler: Callable[[Any], Awaitable[dict[str, Any]]]) -> SdkMcpTool[Any]:
+        return SdkMcpTool(name, description, input_schema, handler, annotations)
+
+    return make
+
+
+@dataclass(frozen=True)
+class InProcessServer:
+    """The `instance` of a server that `create_sdk_mcp_server` makes: its tools, which are called as functions."""
+
+    name: str
+    version: str
+    sdk_tools: tuple[SdkMcpTool[Any], ...]
+
+
+def create_sdk_mcp_server(
+    name: str, version: str = "1.0.0", tools: list[SdkMcpTool[Any]] | None = None
+) -> McpSdkServerConfig:
+    """Put tools together as an MCP server in this process, for `mcp_servers={"key": …}`: `mcp__key__tool`."""
+    return McpSdkServerConfig(type="sdk", name=name, instance=InProcessServer(name, version, tuple(tools or ())))
 
 
 class Option(NamedTuple):
@@ -149,7 +228,8 @@ def agent_options(given: Mapping[str, Any], loop: CallersLoop) -> dict[str, Any]
         warnings.warn("The permission mode auto is taken as default, which asks.", UserWarning, stacklevel=4)
         made["mode"] = "default"
     made |= _system_prompt(given.get("system_prompt"))
-    tools = list(_own_servers(given, loop))
+    own = own_server_names(given)
+    tools: list[Any] = [tool for name in own for tool in server_tools(name, given["mcp_servers"][name], loop.run)]
     names = given.get("tools")
     if isinstance(names, list):
         made["builtin_tools"] = False
@@ -193,11 +273,6 @@ def own_server_names(given: Mapping[str, Any]) -> list[str]:
     """The keys of the servers in this process."""
     entries = given.get("mcp_servers", {})
     return [name for name, each in entries.items() if _is_in_process(each)] if isinstance(entries, Mapping) else []
-
-
-def _own_servers(given: Mapping[str, Any], loop: CallersLoop) -> list[Any]:
-    entries = given.get("mcp_servers", {})
-    return [tool for name in own_server_names(given) for tool in server_tools(name, entries[name], loop.run)]
 
 
 def _is_in_process(entry: Any) -> bool:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from cellwright.claude_agent_sdk.errors import ClaudeSDKError
 from cellwright.claude_agent_sdk.types import (
+    ClaudeSDKError,
     SDKSessionInfo,
     SessionKey,
     SessionListSubkeysKey,

@@ -1,28 +1,44 @@
-"""Checks of the folders we write to, the programs that tools run (rg, git, bash), the sandbox, the settings and trust.
+"""Checks of what is around us: the way to the API, the folders we write to, programs, the sandbox, settings and trust.
 
-A folder has to be writable, for the user alone, and to have room.
+The way to the API is the credential, its acceptance, and obstacles in between; no tokens are spent. A folder has to be
+writable, for the user alone, and to have room. The programs are those that tools run (rg, git, bash).
 """
 
 from __future__ import annotations
 
+import asyncio
+import email.utils
 import os
 import shutil
 import subprocess
 import tempfile
+import time
+import urllib.parse
+import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.confinement import Container
+from cellwright.config.credentials.stored_key import kept_source, with_helpers_key, with_key
 from cellwright.config.hooks.hooks import hook_problems
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_files import read_all
 from cellwright.config.trust.trust import judge
-from cellwright.doctor.check import Check, Finding
-from cellwright.errors import ToolError
-from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
-from cellwright.sandbox.mechanisms import advice_on
+from cellwright.doctor.check import Check, Finding, Status
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.model.claude_code_sign_in import find_program, sign_in
+from cellwright.model.credentials import choose_transport, source_of_credential
+from cellwright.model.retry import RequestFailed, failure_of_response
+from cellwright.model.transports.sdk_transport import SdkTransport
+from cellwright.model.transports.transport import DEFAULT_BASE_URL, Transport
+from cellwright.permissions.sandboxing import SandboxAbilities
+from cellwright.sandbox.containers.bounds import rules_in_container, why_no_container
+from cellwright.sandbox.containers.engine import find_engine, holds_limits
+from cellwright.sandbox.containers.pool import all_left_over
+from cellwright.sandbox.mechanisms import advice_on, find_sandbox, missing_means
 from cellwright.sessions.file_changes import unfinished_changes
 from cellwright.sessions.state_dir import PRIVATE_FOLDER, state_folder
 from cellwright.sessions.transcripts.transcript_lock import has_locks
@@ -31,8 +47,151 @@ from cellwright.tools.files.recovery import recover_changes
 from cellwright.tools.run_git import find_git
 from cellwright.tools.search.ripgrep import find_ripgrep
 
-LITTLE_BYTES = 1_000_000_000
-TOO_LITTLE_BYTES = 50_000_000
+REPLY_SECONDS = 4.5
+SKEW_SECONDS = 120.0
+"""The number of seconds the clock may be off before signatures and retry times go wrong."""
+
+MODELS = "/v1/models?limit=1"
+
+
+def connection_checks(environ: Mapping[str, str], settings: Settings) -> list[Check]:
+    """The checks of the way to the API, or to the program that asks it."""
+    if settings.provider == "claude-code":
+        return [Check("Claude Code", lambda: claude_code(environ)), Check("proxy", lambda: proxy(environ))]
+    return [
+        Check("credential", lambda: credential(environ, settings)),
+        Check("API", lambda: api(environ, settings), online=True),
+        Check("proxy", lambda: proxy(environ)),
+    ]
+
+
+def credential(environ: Mapping[str, str], settings: Settings) -> Finding:
+    """Name the source of the credential; never a part of it."""
+    if (place := kept_source(environ, own_credentials=settings.own_credentials)) and settings.api_key_helper is None:
+        return Finding("credential", "ok", f"`cellwright auth login` ({place})")
+    source = source_of_credential(environ)
+    if source is not None:
+        origin = settings.origin(f"env.{source}")
+        return Finding("credential", "ok", f"{source} ({origin.label})" if origin else source)
+    if settings.api_key_helper is not None:
+        try:
+            with_helpers_key(environ, settings.api_key_helper)
+        except CellwrightError as error:
+            return Finding(
+                "credential", "problem", error.message, "The command has to print the key, and nothing else."
+            )
+        return Finding("credential", "ok", "apiKeyHelper gave a key")
+    try:
+        choose_transport(environ)
+    except CellwrightError as error:
+        what, _, how = error.message.partition("\n")
+        return Finding("credential", "problem", what, how)
+    return Finding("credential", "ok", "found by the SDK")
+
+
+def claude_code(environ: Mapping[str, str]) -> Finding:
+    """Name the program that asks, and who is signed in there; never a part of a credential."""
+    try:
+        program = find_program(environ)
+    except CellwrightError as error:
+        return Finding("Claude Code", "problem", error.message)
+    found = sign_in(program, environ)
+    if found is None:
+        return Finding("Claude Code", "warning", f"{program} does not say who is signed in", "It may be too old.")
+    if not found.signed_in:
+        return Finding("Claude Code", "problem", f"{program}: {found.words}", f"Run `{program} auth login`.")
+    return Finding("Claude Code", "ok", f"{program}: {found.words}")
+
+
+class _Answer(Struct, frozen=True):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def api(environ: Mapping[str, str], settings: Settings, seconds: float = REPLY_SECONDS) -> Finding:
+    """Check whether the API is reached within `seconds`, takes the credential, and lives in the same time."""
+    try:
+        environ = with_key(environ, settings.api_key_helper, own_credentials=settings.own_credentials)
+        transport = choose_transport(environ)
+    except CellwrightError as error:
+        if error.code == ErrorCode.API_KEY_MISSING:
+            return Finding("API", "warning", "not asked: there is no credential")
+        return Finding("API", "problem", error.message)
+    address = _address(environ)
+    if isinstance(transport, SdkTransport) and transport.platform != "anthropic":
+        found = f"not asked: {transport.platform} answers no question that is free"
+        return Finding("API", "ok", found, "`cellwright -p hello` says whether it works.")
+    try:
+        answer = asyncio.run(_request(transport, seconds))
+    except (RequestFailed, CellwrightError) as error:
+        said = error.failure.message if isinstance(error, RequestFailed) else error.message
+        return Finding("API", "problem", f"{address}: {transport.redact(said)}")
+    except TimeoutError:
+        return Finding(
+            "API", "problem", f"{address} did not answer within {seconds:g} s", "Check the network and the proxy."
+        )
+    return _judged(answer, address, transport)
+
+
+async def _request(transport: Transport, seconds: float) -> _Answer:
+    try:
+        async with asyncio.timeout(seconds), transport.get(MODELS, seconds=seconds) as reply:
+            return _Answer(reply.status, reply.headers, await reply.body(100_000))
+    finally:
+        await transport.aclose()
+
+
+def _judged(answer: _Answer, address: str, transport: Transport) -> Finding:
+    late = _clock_is_off(answer.headers)
+    if answer.status == 404:
+        found = f"{address} answers, but lists no models: a gateway, or a local server"
+        return Finding("API", "warning", found, "Whether the credential is taken, the first prompt says.")
+    if answer.status != 200:
+        failure = failure_of_response(answer.status, answer.headers, answer.body, model="", now=time.time())
+        passes = answer.status in (408, 429) or answer.status >= 500
+        status: Status = "warning" if passes else "problem"
+        return Finding("API", status, f"{address}: {transport.redact(failure.message)}")
+    if late:
+        return Finding("API", "warning", f"{address} takes the credential; {late}", "Set the clock of this machine.")
+    return Finding("API", "ok", f"{address} takes the credential")
+
+
+def _clock_is_off(headers: Mapping[str, str]) -> str:
+    """Say in words how far the clock here is from the API's; "" where it is near enough or not known."""
+    try:
+        sent = email.utils.parsedate_to_datetime(headers.get("date", "")).timestamp()
+    except ValueError:
+        return ""
+    off = time.time() - sent
+    return f"the clock here is {abs(off):,.0f} s {'ahead' if off > 0 else 'behind'}" if abs(off) > SKEW_SECONDS else ""
+
+
+def _address(environ: Mapping[str, str]) -> str:
+    """Return the address requests go to, without what may be secret in it."""
+    return _without_user(environ.get("ANTHROPIC_BASE_URL", "").strip() or DEFAULT_BASE_URL)
+
+
+def _without_user(url: str) -> str:
+    try:
+        # `user:password@host:3128`, without a scheme, is what many write for a proxy
+        parts = urllib.parse.urlsplit(url if "://" in url else f"//{url}")
+        host = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+    except ValueError:
+        return "an address that makes no sense"
+    if not parts.hostname:
+        return "an address without a host"
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else f"{host}{parts.path}"
+
+
+def proxy(environ: Mapping[str, str]) -> Finding:
+    """Name the proxy on the way to the API: the process's own environment says so, and no settings file."""
+    proxies = urllib.request.getproxies()
+    scheme = urllib.parse.urlsplit(_address(environ)).scheme
+    used = proxies.get(scheme) or proxies.get("all")
+    own = "SSL_CERT_FILE" in environ or "SSL_CERT_DIR" in environ
+    certificates = "; certificates of your own (SSL_CERT_FILE, SSL_CERT_DIR)" if own else ""
+    return Finding("proxy", "ok", f"{_without_user(used) if used else 'none'}{certificates}")
 
 
 def folder_checks(cwd: Path) -> list[Check]:
@@ -83,9 +242,9 @@ def disk_space(folder: Path) -> Finding:
     """Check the space that is left where sessions are kept."""
     free = shutil.disk_usage(_nearest(folder)).free
     found = f"{free / 1e9:,.1f} GB free"
-    if free < TOO_LITTLE_BYTES:
+    if free < 50_000_000:
         return Finding("disk space", "problem", found, f"Sessions cannot be kept: make room where {folder} is.")
-    if free < LITTLE_BYTES:
+    if free < 1_000_000_000:
         return Finding("disk space", "warning", found, f"Make room where {folder} is.")
     return Finding("disk space", "ok", found)
 
@@ -123,9 +282,6 @@ def _unwritable(folder: Path) -> str:
 
 def _nearest(folder: Path) -> Path:
     return next((each for each in (folder, *folder.parents) if each.exists()), folder)
-
-
-SECONDS = 4.0
 
 
 def program_checks(environ: Mapping[str, str]) -> list[Check]:
@@ -173,7 +329,7 @@ def _works(name: str, program: Path, advice: str) -> Finding:
             [program, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=SECONDS,
+            timeout=4.0,
             check=False,
             env={"PATH": os.defpath, "HOME": os.devnull},  # neither secrets nor the user's configuration
         )
@@ -192,9 +348,6 @@ def sandbox_checks(settings: Settings) -> list[Check]:
 
 def containers(settings: Settings) -> Finding:
     """Report what runs the container of the settings, if they name one, and the containers that nobody owns any more."""
-    from cellwright.sandbox.containers.bounds import rules_in_container, why_no_container
-    from cellwright.sandbox.containers.pool import all_left_over  # few have any
-
     said = settings.sandbox.container
     if said.problem:
         return Finding("containers", "problem", f"`sandbox.container` cannot be used: {said.problem}.")
@@ -203,7 +356,9 @@ def containers(settings: Settings) -> Finding:
     lost = [f"{each.program} rm --force {each.name}" for each in left if not each.keep]
     found = "none is set (`sandbox.container`)"
     if said.container is not None:
-        rules = rules_in_container(_machines_rules(settings), said.container)
+        found_here = find_sandbox()
+        rules_here = replace(settings.sandbox.rules, means=None if found_here is None else found_here.abilities)
+        rules = rules_in_container(rules_here, said.container)
         if rules.abilities is None:
             return Finding("containers", "problem", why_no_container(said.container))
         found = f"commands run in the {rules.abilities.name}"
@@ -222,8 +377,6 @@ def containers(settings: Settings) -> Finding:
 
 
 def _limits_not_held(container: Container | None) -> str:
-    from cellwright.sandbox.containers.engine import find_engine, holds_limits
-
     if container is None or not (container.memory or container.cpus) or container.program == "bubblewrap":
         return ""
     engine = find_engine(container.program)
@@ -232,16 +385,7 @@ def _limits_not_held(container: Container | None) -> str:
     return "`memory` and `cpus` of `sandbox.container` are not held: Podman without root ignores them with cgroups v1"
 
 
-def _machines_rules(settings: Settings) -> SandboxRules:
-    from cellwright.sandbox.mechanisms import find_sandbox
-
-    found = find_sandbox()
-    return replace(settings.sandbox.rules, means=None if found is None else found.abilities)
-
-
 def _look_for_sandbox(settings: Settings) -> Finding:
-    from cellwright.sandbox.mechanisms import find_sandbox, missing_means  # few look for it here first
-
     found = find_sandbox()
     abilities = None if found is None else found.abilities
     required = settings.sandbox.required and settings.sandbox.rules.enabled

@@ -11,13 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.doctor.check import Check, Finding
-from cellwright.doctor.connection_checks import connection_checks
-from cellwright.doctor.environment_checks import folder_checks, program_checks, sandbox_checks, settings_checks
+from cellwright.doctor.environment_checks import (
+    connection_checks,
+    folder_checks,
+    program_checks,
+    sandbox_checks,
+    settings_checks,
+)
 from cellwright.doctor.installation_checks import installation_checks, library_checks
-from cellwright.redaction.redaction import Redaction, redaction_of
+from cellwright.redaction.redaction import redaction_of
 from cellwright.version import VERSION
 
 SECONDS = 5.0
@@ -64,7 +70,11 @@ def examine(
     checks = [check for check in (*_checks(patient), *more) if not (offline and check.online)]
     found = _run_all(checks, seconds)
     redaction = redaction_of(patient.environ)
-    return Examination([_without_secrets(redaction, finding) for finding in found], time.monotonic() - started)
+    cleaned = [
+        replace(each, found=redaction.clean(each.found).text, advice=redaction.clean(each.advice).text)
+        for each in found
+    ]
+    return Examination(cleaned, time.monotonic() - started)
 
 
 def _checks(patient: ExaminedEnvironment) -> list[Check]:
@@ -94,7 +104,11 @@ def _run_all(checks: Sequence[Check], seconds: float) -> list[Finding]:
     for number, check in enumerate(checks):
         # daemons: what hangs does not keep the process
         threading.Thread(target=run, args=(number, check), name=f"cellwright-doctor-{number}", daemon=True).start()
-    found = {number: _too_slow(check, seconds) for number, check in enumerate(checks)}
+    too_slow = (
+        f"it could not be found out within {seconds:g} s",
+        "Try again; if it happens again, something hangs here.",
+    )
+    found = {number: Finding(check.name, "warning", *too_slow) for number, check in enumerate(checks)}
     ends = time.monotonic() + seconds
     for _ in checks:
         try:
@@ -103,13 +117,3 @@ def _run_all(checks: Sequence[Check], seconds: float) -> list[Finding]:
             break
         found[number] = finding
     return list(found.values())
-
-
-def _too_slow(check: Check, seconds: float) -> Finding:
-    found = f"it could not be found out within {seconds:g} s"
-    return Finding(check.name, "warning", found, "Try again; if it happens again, something hangs here.")
-
-
-def _without_secrets(redaction: Redaction, finding: Finding) -> Finding:
-    found, advice = redaction.clean(finding.found).text, redaction.clean(finding.advice).text
-    return Finding(finding.name, finding.status, found, advice)

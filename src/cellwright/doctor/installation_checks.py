@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jupyter_core.paths import jupyter_config_path, jupyter_path
+
 from cellwright.doctor.check import Check, Finding
 from cellwright.tools.mcp.installed_extras import extras, wrong_versions
 from cellwright.version import VERSION
@@ -98,9 +100,13 @@ def installation_checks() -> list[Check]:
         Check("Cellwright and Python", _python),
         Check("packages", _packages),
         Check("extras", _extras),
-        Check("subshells", _subshells),
-        Check("JupyterLab extension", lambda: lab_extension(_folders("labextensions"))),
-        Check("server extension", lambda: server_extension(_config_folders())),
+        Check("subshells", lambda: subshells(version_of("ipykernel"))),
+        Check(
+            "JupyterLab extension", lambda: lab_extension([Path(folder) for folder in jupyter_path("labextensions")])
+        ),
+        Check(
+            "server extension", lambda: server_extension([Path(folder) for folder in reversed(jupyter_config_path())])
+        ),
         Check("widget", lambda: widget(Path(__file__).parents[1] / "kernel" / "widgets" / "static")),
         Check("other assistants", _neighbours),
     ]
@@ -150,10 +156,6 @@ def _extras() -> Finding:
     if not wrong:
         return Finding(name, "ok", "the versions of their packages fit")
     return Finding(name, "warning", " ".join(f"{', '.join(of)}: {problem}" for problem, of in wrong.items()))
-
-
-def _subshells() -> Finding:
-    return subshells(version_of("ipykernel"))
 
 
 def subshells(version: str) -> Finding:
@@ -247,18 +249,6 @@ def _is_old(version: str, least: str) -> bool:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
-
-
-def _folders(name: str) -> list[Path]:
-    from jupyter_core.paths import jupyter_path  # the terminal starts without Jupyter
-
-    return [Path(folder) for folder in jupyter_path(name)]
-
-
-def _config_folders() -> list[Path]:
-    from jupyter_core.paths import jupyter_config_path
-
-    return [Path(folder) for folder in reversed(jupyter_config_path())]
 
 
 def _server_configs(folder: Path) -> Iterator[Path]:

@@ -6,6 +6,7 @@ Each check is one request or two. A server of models on this machine may take mi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 import urllib.parse
@@ -259,7 +260,10 @@ async def _tried(url: str, environ: Mapping[str, str], model: str) -> list[Findi
         return [Finding("address", "problem", error.message)]
     findings: list[Finding] = []
     try:
-        model = model or await _first_model(transport) or own.get("ANTHROPIC_MODEL", "")
+        if not model:
+            with contextlib.suppress(RequestFailed, LookupError, TypeError):
+                model = str((await _json(transport, MODELS_PATH))["data"][0]["id"])
+        model = model or own.get("ANTHROPIC_MODEL", "")
         if not model:
             return [Finding("model", "problem", "the server lists no models", "Name one: --model NAME.")]
         findings.append(Finding("model", "ok", model))
@@ -271,13 +275,6 @@ async def _tried(url: str, environ: Mapping[str, str], model: str) -> list[Findi
     finally:
         await transport.aclose()
     return findings
-
-
-async def _first_model(transport: Transport) -> str:
-    try:
-        return str((await _json(transport, MODELS_PATH))["data"][0]["id"])
-    except (RequestFailed, LookupError, TypeError):
-        return ""
 
 
 async def _found(server: _Server, name: str, ability: Ability) -> Finding:

@@ -19,8 +19,7 @@ from cellwright.conversation.model_connection import ModelConnection
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.redaction.redaction import LONGEST_SECRET, Redaction
 from cellwright.sessions.api_messages import begins_turn
-from cellwright.sessions.catalog.extract import texts_of, users_words
-from cellwright.sessions.catalog.metadata import TITLE_CHARS, write_title
+from cellwright.sessions.catalog.metadata import TITLE_CHARS, texts_of, users_words, write_title
 from cellwright.sessions.session import Session
 
 SAMPLE_CHARS = 2_000

@@ -34,8 +34,7 @@ from cellwright.model.betas import (
 )
 from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.message_stream import MAX_EVENT_BYTES, ErrorEvent, MessageBuilder, SseParser, joined_deltas
-from cellwright.model.models import ModelLimits, limits, may_think_now, refined
-from cellwright.model.pricing import MAX_COUNT
+from cellwright.model.models import MAX_COUNT, ModelLimits, limits, may_think_now, refined
 from cellwright.model.provider import CacheTtl, ProviderEvent, Request
 from cellwright.model.retry import (
     Clock,
@@ -63,9 +62,6 @@ COUNT_SECONDS = 3.0
 """The time a count of tokens may take: somebody waits for the page that shows it."""
 
 COUNT_PATH = f"{MESSAGES_PATH}/count_tokens"
-
-END_SECONDS = 1.0
-"""The time the end of the body may take after `message_stop`."""
 
 
 def cache_control(ttl: CacheTtl | None) -> dict[str, str]:
@@ -281,7 +277,8 @@ class AnthropicProvider:
                     now = self._clock.today()
                     raise RequestFailed(failure_of_response(200, reply.headers, rest, model=model, now=now))
                 raise RequestFailed(broken_stream("The answer ended before it was complete.", request_id))
-            await reply.read_to_end(END_SECONDS)
+            # so long, in seconds, may the end of the body take after `message_stop`
+            await reply.read_to_end(1.0)
             yield message.turn_end(request_id)
 
 

@@ -8,18 +8,30 @@ Tools whose definitions are loaded on demand: a tool that is declared with `defe
 before the first word; a `tool_reference` in a result loads it, behind everything that is cached. Other platforms and most
 gateways refuse or drop the fields. There the definitions are sent with all others, and the reference becomes a sentence: a
 session can be resumed anywhere.
+
+To a kernel our own proxy is an address like any gateway's, which may know less than Anthropic's API. So it is asked, once,
+whether it leads to Anthropic.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from cellwright.model.provider import Request
-from cellwright.model.transports.own_proxies import leads_to_anthropic
+from cellwright.text import lazy_pattern
+
+FACTS = "/upstream"
+"""The path, below a proxy's address, at which it says where it leads."""
+
+ASK_SECONDS = 0.5
+
+_OURS = lazy_pattern(r"/cellwright/api/anthropic/?\Z|/services/[^/]+/anthropic/?\Z")
+_known: dict[str, tuple[bool, float]] = {}
 
 VARIABLE = "ENABLE_TOOL_SEARCH"
 
@@ -29,10 +41,39 @@ _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 COMPACTION_BETA = "compact-2026-09-04"
 EDITING_BETA = "context-management-2025-06-27"
 
-MIN_CLEARED_TOKENS = 20_000
-"""Fewer are not worth it: what stands behind the first result that is cleared is written to the cache anew."""
 
 _START = b'{"role":"assistant","content":[{"type":"compaction"'
+
+
+def leads_to_anthropic(url: str) -> bool:
+    """Return whether the address is a proxy of ours that leads to Anthropic. May block, once, for `ASK_SECONDS`."""
+    if _OURS.search(urlsplit(url).path) is None:
+        return False
+    answer, until = _known.get(url, (False, 0.0))
+    if time.monotonic() >= until:
+        said = _ask(url)
+        answer, seconds = (said, float("inf")) if said is not None else (False, 60.0)
+        _known[url] = (answer, time.monotonic() + seconds)
+    return answer
+
+
+def _ask(url: str) -> bool | None:
+    """The proxy's word; None if it gives none."""
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection  # 10 ms, for users of a proxy
+
+    place = urlsplit(url)
+    try:
+        kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
+        connection = kind(place.hostname or "", place.port, timeout=ASK_SECONDS)
+        try:
+            connection.request("GET", f"{place.path.rstrip('/')}{FACTS}")
+            reply = connection.getresponse()
+            said = json.loads(reply.read(1_000)) if reply.status == 200 else {}
+        finally:
+            connection.close()
+    except (OSError, HTTPException, ValueError):
+        return None
+    return said.get("anthropic") is True if isinstance(said, dict) else False
 
 
 def may_defer(environ: Mapping[str, str], *, is_own_platform: bool) -> bool:
@@ -111,11 +152,12 @@ def fields_of(request: Request) -> dict[str, Any]:
         return {"compaction": {"type": "summarize", **more}}
     if request.clear_tool_results_at is None:
         return {}
+    # fewer are not worth it: what stands behind the first result that is cleared is written to the cache anew
     edit = {
         "type": "clear_tool_uses_20250919",
         "trigger": {"type": "input_tokens", "value": request.clear_tool_results_at},
         "keep": {"type": "tool_uses", "value": 5},
-        "clear_at_least": {"type": "input_tokens", "value": MIN_CLEARED_TOKENS},
+        "clear_at_least": {"type": "input_tokens", "value": 20_000},
     }
     return {"context_management": {"edits": [edit]}}
 

@@ -65,8 +65,6 @@ _PASSES = (ErrorCode.API_RATE_LIMITED, ErrorCode.API_OVERLOADED, ErrorCode.API_N
 SILENCE_SECONDS = 900.0
 """The time the program may say nothing: it has limits of its own for the API's silence."""
 
-MAX_LINE_BYTES = 256 * 1024 * 1024
-"""One line of the program's output; the SDK's own limit is less than one picture."""
 
 _A_DAY_MS = str(24 * 60 * 60 * 1000)
 _CALL_ID = "claudecode/toolUseId"
@@ -94,8 +92,6 @@ IDLE_SECONDS = 300.0
 CALLS_SECONDS = 3600.0
 """The time it waits for the results of its calls. Later ones find a program of their own, with the same conversation."""
 
-MAX_WAITING = 6
-"""The programs that wait at once; a further one ends that which waited longest, for a prompt rather than for results."""
 
 _Move = dict[str, dict[str, Any]] | list[dict[str, Any]]
 """Something that a program waits for: the results of its calls by their ids, or the blocks of the next prompt."""
@@ -218,7 +214,9 @@ class Program:
 
         async def called(_context: Any, params: Any) -> CallToolResult:
             # waits for our own loop, which decides about the call, runs it, and comes with the next request
-            return CallToolResult.model_validate(await self._result((params.meta or {}).get(_CALL_ID, "")))
+            call = (params.meta or {}).get(_CALL_ID, "")
+            result = await self._results.setdefault(call, asyncio.get_running_loop().create_future())
+            return CallToolResult.model_validate(result)
 
         server: Any = Server(SERVER, version=VERSION, on_list_tools=listed, on_call_tool=called)
         # long ones do not fit on a command line
@@ -228,10 +226,16 @@ class Program:
             resume = folder / f"{(session_id := str(uuid.uuid4()))}.jsonl"
             lines = session_lines(history, session_id=session_id, cwd=cwd, model=self.head.model)
             resume.write_text(lines, "utf-8")
+        # one line of the program's output; the SDK's own limit is less than one picture
         return ClaudeAgentOptions(
             cli_path=self._path,
             cwd=cwd,
-            env={**self._environ, **_QUIET, **self._limits()},
+            env={
+                **self._environ,
+                **_QUIET,
+                "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(self.head.max_tokens),
+                "CLAUDE_CODE_MAX_RETRIES": str(self._max_retries),
+            },
             model=self.head.model,
             **json.loads(self.head.thought),
             system_prompt={"type": "file", "path": str(folder / "system.txt")},
@@ -243,16 +247,10 @@ class Program:
             setting_sources=[],
             include_partial_messages=True,
             verbatim_prompts=True,
-            max_buffer_size=MAX_LINE_BYTES,
+            max_buffer_size=256 * 1024 * 1024,
             stderr=self._stderr.append,
             extra_args={"no-session-persistence": None, "disable-slash-commands": None},
         )
-
-    def _limits(self) -> dict[str, str]:
-        return {
-            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(self.head.max_tokens),
-            "CLAUDE_CODE_MAX_RETRIES": str(self._max_retries),
-        }
 
     async def _read(self, client: ClaudeSDKClient) -> None:
         """Take what the program says as it comes: it must not wait for us while our loop runs a tool."""
@@ -262,9 +260,6 @@ class Program:
         except Exception as error:  # noqa: BLE001  whatever it is, the answer ends with it
             self._said.put_nowait(error)
         self._said.put_nowait(None)
-
-    async def _result(self, call: str) -> Mapping[str, Any]:
-        return await self._results.setdefault(call, asyncio.get_running_loop().create_future())
 
     def give(self, results: Mapping[str, Mapping[str, Any]]) -> None:
         """Give the results of the calls that wait."""
@@ -314,7 +309,9 @@ class Program:
                 answer.has_begun = False
                 yield self._retrying(data)
             case RateLimitEvent(rate_limit_info=info):
-                answer.resets = _moment(info.resets_at)
+                # a time of day, in words of this machine's clock; empty where none is known
+                at = info.resets_at
+                answer.resets = "" if at is None else time.strftime("on %d %B at %H:%M", time.localtime(at))
             case AssistantMessage(error=str(error)):
                 answer.failure = error
             case ResultMessage(result=words, api_error_status=status):
@@ -393,11 +390,6 @@ class Program:
             waiting.cancel()
         if self._folder is not None:
             remove(self._folder)
-
-
-def _moment(seconds: float | None) -> str:
-    """A time of day, in words of this machine's clock; empty where none is known."""
-    return "" if seconds is None else time.strftime("on %d %B at %H:%M", time.localtime(seconds))
 
 
 class _Waiting:
@@ -514,7 +506,8 @@ class ClaudeCodeProvider:
         waiting.timer = waiting.loop.call_later(seconds, self._end, waiting)
         self._waiting = [*(each for each in self._waiting if not each.loop.is_closed()), waiting]
         ours = [each for each in self._waiting if each.loop is waiting.loop]
-        if len(ours) > MAX_WAITING:
+        # a further program that waits ends that which waited longest, for a prompt rather than for results
+        if len(ours) > 6:
             self._end(next((each for each in ours if not each.program.calls), ours[0]))
 
     def _forget(self, waiting: _Waiting) -> None:

@@ -1,4 +1,4 @@
-"""The choice of the transport to the API, by the credential that the environment gives.
+"""The credential that the environment gives: the variables that hold one or lead to one, and the transport that it chooses.
 
 Order and names are the SDK's and Claude Code's: a platform that is switched on, then a key or token, then what the
 SDK finds by itself (a named profile, a workload's identity, the profile on disk). Nothing is read but the environment
@@ -7,15 +7,27 @@ and whether the profile's file exists.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.credential_names import key_in, variable_with_key
 from cellwright.model.transports.sdk_transport import SdkTransport
 from cellwright.model.transports.transport import DEFAULT_BASE_URL, KeyTransport, Transport
+from cellwright.text import lazy_pattern
+
+KEY_VARIABLES = ("ANTHROPIC_API_KEY", "CLAUDE_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+"""The variables that hold a key or token themselves; the first of them counts."""
+
+_LEADS_TO_A_MODEL = lazy_pattern(
+    r"ANTHROPIC_(?!.*_MODEL$|MODEL$).* | CLAUDE_API_KEY | CLAUDE_CODE_USE_.* | CLAUDE_CODE_OAUTH_TOKEN "
+    r"| AWS_BEARER_TOKEN_BEDROCK",
+    re.VERBOSE,
+)
+"""General credentials of AWS or Google are none of them: notebooks read data with them, and without the switches no request
+for a message goes there."""
 
 _SWITCHES = {
     "CLAUDE_CODE_USE_BEDROCK": "bedrock",
@@ -43,6 +55,22 @@ Claude needs a key. Three ways to continue:
                 A gateway or a local server: ANTHROPIC_BASE_URL with ANTHROPIC_AUTH_TOKEN.
                 Also: a sign-in of `ant auth login`, or a Claude subscription with `--provider claude-code`.
   Try the demo  `cellwright demo` in a terminal, `%claude demo` in a notebook: a scripted model, no key, no network."""
+
+
+def leads_to_a_model(name: str) -> bool:
+    """Return whether variable `name` says which account or address requests use; not those that name models."""
+    return _LEADS_TO_A_MODEL.fullmatch(name) is not None
+
+
+def variable_with_key(environ: Mapping[str, str]) -> str | None:
+    """The name of the variable that holds the key or token; None where there is none."""
+    return next((name for name in KEY_VARIABLES if environ.get(name, "").strip()), None)
+
+
+def key_in(environ: Mapping[str, str]) -> str:
+    """The key or token that `environ` holds; empty where there is none."""
+    name = variable_with_key(environ)
+    return environ[name].strip() if name is not None else ""
 
 
 def chosen_platform(environ: Mapping[str, str]) -> str:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
-_MOST_PIXEL_BYTES = 90_000_000
 _CHUNK_HEAD = struct.Struct(">I4s")
 
 BAND_ROWS = 8
@@ -48,7 +47,7 @@ def with_right_checksums(data: bytes) -> bytes | None:
     pixels = b"".join(content for kind, content, _ in _chunks(data) if kind == b"IDAT")
     inflate = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        plain = inflate.decompress(pixels[2:], _MOST_PIXEL_BYTES)  # without the two bytes of its head, and its checksum
+        plain = inflate.decompress(pixels[2:], 90_000_000)  # without the two bytes of its head, and its checksum
     except zlib.error:
         return None
     if not inflate.eof:
@@ -114,7 +113,11 @@ def _resized(image: Image.Image, size: tuple[int, int]) -> Image.Image:
         bottom = min(top + BAND_ROWS, wanted_height)
         above = max(0, math.floor(top * times) - margin)
         below = min(height, math.ceil(bottom * times) + margin)
-        strip = _averageable(image.crop((0, above, width, below)))
+        strip = image.crop((0, above, width, below))
+        if strip.mode.startswith("I;"):
+            strip = strip.convert("F")
+        elif strip.mode not in ("I", "F"):
+            strip = plain(strip)  # palettes, single bits and short integers cannot be averaged
         box = (0, top * times - above, width, min(bottom * times, height) - above)
         band = strip.resize((wanted_width, bottom - top), Image.Resampling.LANCZOS, box, reducing_gap=FINE)
         if smaller is None:
@@ -122,13 +125,6 @@ def _resized(image: Image.Image, size: tuple[int, int]) -> Image.Image:
         smaller.paste(band, (0, top))
     assert smaller is not None  # an image has a height
     return smaller
-
-
-def _averageable(image: Image.Image) -> Image.Image:
-    """Palettes, single bits and short integers cannot be averaged."""
-    if image.mode.startswith("I;"):
-        return image.convert("F")
-    return image if image.mode in ("I", "F") else plain(image)
 
 
 def _stretched(image: Image.Image) -> Image.Image:
@@ -196,9 +192,6 @@ SIGNATURES = {
 }
 SENT_AS_THEY_ARE = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 
-MOST_MENDED_BYTES = 32_000_000
-"""Of a PNG whose checksums are made anew."""
-
 
 class UnusableImage(Exception):
     """The API would not take it; the message says why."""
@@ -234,7 +227,8 @@ def model_image(file: BinaryIO, size: int, limits: ImageLimits = FILE_LIMITS) ->
         pixels, about = _decoded(file, limits)
     except UnusableImage:
         file.seek(0)
-        if size > MOST_MENDED_BYTES or (mended := with_right_checksums(file.read(size))) is None:
+        # a larger PNG does not get its checksums made anew
+        if size > 32_000_000 or (mended := with_right_checksums(file.read(size))) is None:
             raise
         file = io.BytesIO(mended)
         pixels, about = _decoded(file, limits)
@@ -357,8 +351,6 @@ def image_block(data: str) -> dict[str, Any] | str:
 # ---- the gate ----
 
 PDF_BYTES = 32_000_000
-PDF_HEAD_BYTES = 1_024
-"""The part of a file in which `%PDF` stands at the latest."""
 
 _known: dict[tuple[str, int, int], None] = {}
 """Pictures that were made or looked at here, by kind, and length and hash of their data: not to be decoded again."""
@@ -391,7 +383,11 @@ def admitted(content: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]]
             reasons += inner
         elif kind in ("image", "document") and not _is_known(block):
             try:
-                blocks.append(_admitted_image(block) if kind == "image" else _admitted_document(block))
+                if kind == "document":
+                    blocks.append(_admitted_document(block))
+                else:
+                    data = _base64_data(block)
+                    blocks.append({**block, "source": model_image(io.BytesIO(data), len(data)).block["source"]})
             except UnusableImage as unusable:
                 what = "a picture" if kind == "image" else "a document"
                 blocks.append({"type": "text", "text": f"[{what} that cannot be shown: {unusable}]"})
@@ -401,15 +397,10 @@ def admitted(content: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]]
     return blocks, reasons
 
 
-def _admitted_image(block: Mapping[str, Any]) -> dict[str, Any]:
-    data = _base64_data(block)
-    made = model_image(io.BytesIO(data), len(data))
-    return {**block, "source": made.block["source"]}
-
-
 def _admitted_document(block: Mapping[str, Any]) -> dict[str, Any]:
     data = _base64_data(block)
-    if block["source"].get("media_type") != "application/pdf" or b"%PDF" not in data[:PDF_HEAD_BYTES]:
+    # `%PDF` stands in this part of a file at the latest
+    if block["source"].get("media_type") != "application/pdf" or b"%PDF" not in data[:1_024]:
         raise UnusableImage("it is no PDF")
     if len(data) > PDF_BYTES:
         raise UnusableImage(f"it has {len(data):,} bytes, more than {PDF_BYTES:,}")

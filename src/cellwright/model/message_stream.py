@@ -20,15 +20,13 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
-from cellwright.model.pricing import MAX_COUNT, context_tokens, cost_usd, usage_of
+from cellwright.model.models import MAX_COUNT, context_tokens, cost_usd, usage_of
 from cellwright.model.provider import INVALID_JSON, BlockEnd, MessageStart, ProviderEvent
 from cellwright.model.retry import says_error
 from cellwright.text import replace_surrogates
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta
 
-MAX_DIGITS = 9
-"""Of the number of a block."""
 
 MAX_EVENT_BYTES = 32_000_000
 """The most that one event may have, which is the API's limit for a request: a line without an end is given up."""
@@ -101,13 +99,6 @@ class MessageBuilder:
             self.is_complete = self._end.get("stop_reason") is not None
         return None
 
-    def _begin_block(self, index: int, block: _Block) -> Delta | None:
-        """Begin a block; one whose number was given before, as some gateways do, has a place of its own behind all."""
-        block.place = index if index not in self._blocks else max(placed.place for placed in self._all) + 1
-        self._blocks[index] = block
-        self._all.append(block)
-        return block.first_delta()
-
     def _add_text(self, data: bytes) -> TextDelta | None:
         """Take a delta of text as it nearly always is; None for what has to be read in full."""
         try:
@@ -118,6 +109,13 @@ class MessageBuilder:
             return None
         block.text.append(told.delta.text)
         return TextDelta(told.delta.text, block.place)
+
+    def _begin_block(self, index: int, block: _Block) -> Delta | None:
+        """Begin a block; one whose number was given before, as some gateways do, has a place of its own behind all."""
+        block.place = index if index not in self._blocks else max(placed.place for placed in self._all) + 1
+        self._blocks[index] = block
+        self._all.append(block)
+        return block.first_delta()
 
     def _add_delta(self, index: int, delta: Mapping[str, Any]) -> Delta | None:
         block = self._blocks.get(index)
@@ -166,7 +164,8 @@ def _string(value: Any) -> str:
 
 def _index(value: Any) -> int:
     """The number of a block, which some gateways write as a text or with a point."""
-    if type(value) is str and value.isdecimal() and len(value) < MAX_DIGITS:
+    # more digits than the number of any block has
+    if type(value) is str and value.isdecimal() and len(value) < 9:
         return int(value)
     if type(value) is float and value.is_integer() and abs(value) < MAX_COUNT:
         return int(value)

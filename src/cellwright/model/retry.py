@@ -26,9 +26,6 @@ from msgspec import Struct, field
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.text import lazy_pattern
 
-LONGEST_QUOTE = 500
-"""Characters of the API's own words that a message quotes."""
-
 _TOO_LONG = lazy_pattern(r"prompt is too long|context (limit|length|window)", re.IGNORECASE)
 _PROXY_CODES = {
     "cellwright_budget_exceeded": ErrorCode.BUDGET_EXCEEDED,
@@ -278,7 +275,8 @@ def _http_error(value: object) -> int:
 
 
 def _words(value: Any) -> str:
-    return " ".join(value.split())[:LONGEST_QUOTE] if isinstance(value, str) else ""
+    # so many characters of the API's own words does a message quote
+    return " ".join(value.split())[:500] if isinstance(value, str) else ""
 
 
 def _details(status: int, says: ApiErrorBody, request_id: str) -> dict[str, Any]:

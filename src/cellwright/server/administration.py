@@ -76,7 +76,12 @@ def administer(traits: ProxyTraits, policy: AdminPolicy, server: Any) -> Adminis
 
     A proxy that cannot be made keeps no server from starting: its kernels then have no way to a model at all.
     """
-    user = os.environ.get("JUPYTERHUB_USER") or _login_name()
+    user = os.environ.get("JUPYTERHUB_USER")
+    if not user:
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):  # a container's user without a name
+            user = str(os.getuid()) if hasattr(os, "getuid") else "user"
     tokens = KernelTokens()
     proxy, problem = None, ""
     if traits.anthropic_proxy:
@@ -150,10 +155,3 @@ def _proxy(traits: ProxyTraits, policy: AdminPolicy, tokens: KernelTokens, user:
 
 def _holds_nothing(_text: str) -> bool:
     return False
-
-
-def _login_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return str(os.getuid()) if hasattr(os, "getuid") else "user"

@@ -15,7 +15,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
@@ -25,7 +25,7 @@ from traitlets import Unicode
 from traitlets.config import Application
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.transports.own_proxies import FACTS
+from cellwright.model.betas import FACTS
 from cellwright.server.policy import PolicyTraits, ProxyTraits
 from cellwright.server.proxy.kernel_access import forget_credentials
 from cellwright.server.proxy.proxied_request import ProxiedRequest, UpstreamFacts
@@ -34,8 +34,6 @@ from cellwright.server.proxy.proxy import Proxy, ProxyCaller
 if TYPE_CHECKING:
     import httpx2
 
-REMEMBERED_SECONDS = 30.0
-"""So long a token that was taken back may still be good; and so long the Hub is not asked again."""
 
 _OPENING = ("access:servers", "access:services")
 """A token that opens a user's server can spend by it anyway; one for less than that cannot."""
@@ -115,7 +113,8 @@ class HubUsers:
         if answered:
             if len(self._known) >= 10_000:
                 self._known.clear()
-            self._known[digest] = (self._clock() + REMEMBERED_SECONDS, caller)
+            # so long may a token that was taken back still be good, and the Hub is not asked again
+            self._known[digest] = (self._clock() + 30.0, caller)
         return caller
 
     async def _ask(self, token: str) -> tuple[bool, ProxyCaller | None]:
@@ -129,18 +128,17 @@ class HubUsers:
             return False, None
         if answer.status_code in (401, 403, 404):
             return True, None
-        return (True, _user(answer.json())) if answer.status_code == 200 else (False, None)
+        if answer.status_code != 200:
+            return False, None
+        model = answer.json()
+        if not isinstance(model, dict) or model.get("kind") != "user" or not isinstance(model.get("name"), str):
+            return True, None
+        opens = any(str(scope).startswith(_OPENING) for scope in model.get("scopes") or [])
+        return True, ProxyCaller(model["name"]) if opens else None
 
     async def aclose(self) -> None:
         if self._client is not None:
             await self._client.aclose()
-
-
-def _user(model: Any) -> ProxyCaller | None:
-    if not isinstance(model, dict) or model.get("kind") != "user" or not isinstance(model.get("name"), str):
-        return None
-    scopes = model.get("scopes") or []
-    return ProxyCaller(model["name"]) if any(str(scope).startswith(_OPENING) for scope in scopes) else None
 
 
 if __name__ == "__main__":

@@ -37,13 +37,8 @@ OnMessage = Callable[[str, Message], None]
 """Called with the name of the channel and what came over it."""
 
 NAMES = ("shell", "control", "iopub")
-MAX_BYTES = 100_000_000
-"""Of one message over a websocket."""
 
 NUDGE_SECONDS = 0.5
-AGAIN_SECONDS = 3.0
-BUSY_AFTER_SECONDS = 1.0
-"""A main shell that has not answered by then runs a cell."""
 SUBSHELLS = "kernel subshells"
 
 
@@ -130,7 +125,8 @@ class GatewayChannels:
         )
         request = HTTPRequest(address, **gateway.load_connection_args())  # type: ignore[no-untyped-call]
         try:
-            self._socket = await websocket_connect(request, max_message_size=MAX_BYTES)
+            # bytes of one message
+            self._socket = await websocket_connect(request, max_message_size=100_000_000)
         except HTTPClientError as error:
             raise OSError(f"the gateway refuses the connection: {error}") from error
         self._task = asyncio.create_task(self._read(self._socket, on_message, lost))
@@ -235,7 +231,7 @@ class KernelConnection:
         async with asyncio.timeout(seconds):
             while True:
                 with contextlib.suppress(TimeoutError):
-                    reply = await self.request("control", "create_subshell_request", {}, seconds=AGAIN_SECONDS)
+                    reply = await self.request("control", "create_subshell_request", {}, seconds=3.0)
                     subshell: str | None = reply["content"].get("subshell_id")
                     return subshell
 
@@ -381,7 +377,8 @@ async def load_extension(
         completed = await connection.request("shell", "complete_request", content, subshell, seconds)
         if "LOADED" in completed["content"].get("matches", ()):
             return
-    notice = asyncio.get_running_loop().call_later(BUSY_AFTER_SECONDS, on_wait)
+    # a main shell that has not answered by then runs a cell
+    notice = asyncio.get_running_loop().call_later(1.0, on_wait)
     try:
         loaded = await execute(LOAD, {})
     finally:

@@ -19,8 +19,8 @@ from cellwright.errors import CellwrightError
 from cellwright.model.credentials import choose_transport
 from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.transports.sdk_transport import SdkTransport
-from cellwright.server.proxy.limits import Refusal
-from cellwright.server.proxy.upstream import Upstream
+from cellwright.server.proxy.proxy import Upstream
+from cellwright.server.proxy.request_rules import Refusal
 
 PATH = "/v1/models?limit=1000"
 ASK_SECONDS = 5.0
@@ -29,7 +29,6 @@ FAILURE_SECONDS = 30.0
 """So long after a failure the API is not asked again: who looks at a list does not wait each time."""
 
 MAX_BYTES = 4_000_000
-MAX_REMEMBERED = 100
 
 
 class NotListed(Exception):
@@ -62,7 +61,7 @@ class ListedModels:
             if until > self._clock():
                 return listed
             listed = await self._fetch(environ)
-            if len(self._known) >= MAX_REMEMBERED:
+            if len(self._known) >= 100:
                 self._known.clear()
             seconds = FAILURE_SECONDS if listed.problem else REMEMBERED_SECONDS
             self._known[digest] = (self._clock() + seconds, listed)

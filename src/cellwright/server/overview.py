@@ -30,24 +30,14 @@ from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, 
 from cellwright.server.runs.runs import ClientRuns
 
 PRESENCE = "cellwright.present"
-OPEN_SECONDS = 20.0
 REPLY_SECONDS = 10.0
-SECONDS_BETWEEN_LOOKS = 3.0
-"""A kernel that lacks Cellwright and was active since is asked again after this time."""
 
 logger = logging.getLogger(__name__)
 
 SCHEMA = Path(__file__).with_name("overview_events.yaml")
 SCHEMA_ID = "urn:cellwright:events:overview:v1"
 
-LEASE_SECONDS = 180.0
-"""Kernels are watched for so long after a page has asked."""
 TICK_SECONDS = 2.0
-NEWS_SECONDS = 0.2
-"""Changes within this time are one event."""
-FIRST_SECONDS = 3.0
-"""The longest that a page waits for kernels that were not watched yet."""
-MAX_KERNELS = 200
 
 
 class KernelWatch:
@@ -78,7 +68,8 @@ class KernelWatch:
             return
         activity = getattr(self._kernels.get_kernel(self.kernel_id), "last_activity", None)
         now = time.monotonic()
-        if activity == self._activity or now - self._looked_at < SECONDS_BETWEEN_LOOKS:
+        # a kernel that lacks Cellwright and was active since is asked again after this time
+        if activity == self._activity or now - self._looked_at < 3.0:
             return
         self._activity, self._looked_at = activity, now
         self._looking = asyncio.get_running_loop().create_task(self._look())
@@ -126,8 +117,13 @@ class KernelWatch:
     async def _connect(self) -> None:
         manager = self._kernels.get_kernel(self.kernel_id)
         self._connection = connection = KernelConnection(manager, self._published, self._lost)
-        await connection.open(OPEN_SECONDS)
-        if connection.language != "python" or not await self._has_cellwright(connection):
+        await connection.open(20.0)
+        ours: Any = None
+        if connection.language == "python":
+            about = {"target_name": PRESENCE}
+            reply = await connection.request("control", "comm_info_request", about, seconds=REPLY_SECONDS)
+            ours = reply["content"].get("comms")
+        if not ours:
             await self._disconnect()
             return
         self.present = True
@@ -138,11 +134,6 @@ class KernelWatch:
         connection.hear_only("comm-" + self._comm.comm_id, "kernel.")
         hello = {"protocol": PROTOCOL, "client": "server", "page": self._page, "view": "overview"}
         self._comm.open({**hello, "log": "", "have": {}})
-
-    async def _has_cellwright(self, connection: KernelConnection) -> bool:
-        about = {"target_name": PRESENCE}
-        reply = await connection.request("control", "comm_info_request", about, seconds=REPLY_SECONDS)
-        return bool(reply["content"].get("comms"))
 
     def _published(self, message: Message) -> None:
         kind, content = message["header"]["msg_type"], message["content"]
@@ -216,11 +207,13 @@ class SessionsOverview:
 
     async def report(self) -> dict[str, Any]:
         """The kernels that have loaded Cellwright, with what runs, waits and asks in each."""
-        self._until = time.monotonic() + LEASE_SECONDS
+        # kernels are watched for so long after a page has asked
+        self._until = time.monotonic() + 180.0
         self._look()
         if self._ticking is None or self._ticking.done():
             self._ticking = asyncio.get_running_loop().create_task(self._tick())
-        await asyncio.gather(*(watch.settled(FIRST_SECONDS) for watch in self._watches.values()))
+        # a page waits no longer for kernels that were not watched yet
+        await asyncio.gather(*(watch.settled(3.0) for watch in self._watches.values()))
         listed = await ensure_async(self._sessions.list_sessions())
         notebooks = {each["kernel"]["id"]: each for each in listed if each.get("kernel")}
         rows = [self._row(watch, notebooks) for watch in self._watches.values() if watch.present]
@@ -252,7 +245,7 @@ class SessionsOverview:
         await asyncio.gather(*(watch.close() for watch in watches), return_exceptions=True)
 
     def _look(self) -> None:
-        there = list(self._kernels.list_kernel_ids())[:MAX_KERNELS]
+        there = list(self._kernels.list_kernel_ids())[:200]
         for kernel_id in set(self._watches) - set(there):
             watch = self._watches.pop(kernel_id)
             task = asyncio.get_running_loop().create_task(watch.close())
@@ -278,7 +271,8 @@ class SessionsOverview:
     def _changed(self) -> None:
         self._revision += 1
         if self._logger is not None and self._news is None:
-            self._news = asyncio.get_running_loop().call_later(NEWS_SECONDS, self._emit)
+            # changes within this time are one event
+            self._news = asyncio.get_running_loop().call_later(0.2, self._emit)
 
     def _emit(self) -> None:
         self._news = None

@@ -17,11 +17,10 @@ from traitlets import Bool, Enum, Float, HasTraits, Integer, List, TraitError, U
 
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.credential_names import KEY_VARIABLES, key_in
-from cellwright.model.credentials import source_of_credential
+from cellwright.model.credentials import KEY_VARIABLES, key_in, source_of_credential
 from cellwright.permissions.modes import MODES
-from cellwright.server.proxy.limits import MAX_REQUEST_BYTES, ProxyLimits
-from cellwright.server.proxy.upstream import Upstream
+from cellwright.server.proxy.proxy import Upstream
+from cellwright.server.proxy.request_rules import MAX_REQUEST_BYTES, ProxyLimits
 from cellwright.sessions.state_dir import state_folder
 
 Choice = Literal["user-choice", "force-on", "force-off"]

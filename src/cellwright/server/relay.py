@@ -24,7 +24,7 @@ from cellwright.server.kernel_connection import (
     load_extension,
     settle_reply,
 )
-from cellwright.server.notebooks.server_page import NotebookLink, PageOf
+from cellwright.server.server_page import NotebookLink, PageOf
 
 if TYPE_CHECKING:
     from cellwright.tools.mcp.kernel_tools import AskQuestion, CallQuestion, TellProgress
@@ -32,19 +32,10 @@ if TYPE_CHECKING:
 TARGET = "cellwright.chat"
 PROTOCOL = 1
 REPLY_SECONDS = 60.0
-ALIVE_SECONDS = 5.0
-LEAVE_SECONDS = 5.0
-"""The time a kernel that lives may take to hear that the server leaves it."""
-MAX_UNCLAIMED_RUNS = 50
-RECONNECTS = 3
-"""The number of times a broken connection (a gateway's) is made anew before its runs are given up."""
 
 _RESTARTS = ("starting", "restarting", "autorestarting", "dead")
 
 logger = logging.getLogger(__name__)
-
-IDLE_SECONDS = 30.0
-"""A connection is kept so long after the last run: the next prompt need not connect."""
 
 
 def _unanswered(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -147,7 +138,8 @@ class KernelRelay:
         if self._subshell is not None:
             # what a subshell has not read yet goes with it: its answer to this comes after the leave-taking
             about = {"target_name": TARGET}
-            seconds = 1.0 if self.ended else LEAVE_SECONDS
+            # so long may a kernel that lives take to hear that the server leaves it
+            seconds = 1.0 if self.ended else 5.0
             with contextlib.suppress(TimeoutError):
                 await connection.request("shell", "comm_info_request", about, self._subshell, seconds)
             content = {"subshell_id": self._subshell}
@@ -191,7 +183,8 @@ class KernelRelay:
 
     def notify_if_waiting(self, about_wait: Callable[[str], None]) -> None:
         """Tell `about_wait` where what is asked of the kernel now has to wait for a cell."""
-        if self._subshell is None and self._is_busy():
+        state = getattr(self._kernels.get_kernel(self.kernel_id), "execution_state", "")
+        if self._subshell is None and state == "busy":
             about_wait(
                 "The kernel is busy, and its ipykernel has no subshells (7.1 or newer has): waiting for its cell."
             )
@@ -316,7 +309,10 @@ class KernelRelay:
                 if self._welcome is not None and not self._welcome.done():
                     self._welcome.set_result(message)
             case {"type": "unsupported"}:
-                self._unsupported(str(message.get("version", "")))
+                install = "pip install --upgrade cellwright"
+                has = f"Kernel {self.kernel_id} has Cellwright {message.get('version', '')}, which speaks another"
+                text = f"{has} protocol than the server's. Upgrade both: {install}"
+                self._refuse(RouteError(409, "EXTENSION_MISSING", text, {"install": install}))
             case {"type": "failed", "code": str(code), "message": str(text)}:
                 self._refuse(RouteError.of_kernel(code, text, None))
             case {"type": "request", "id": str(request_id)}:  # whether the server is there
@@ -366,11 +362,6 @@ class KernelRelay:
         if not task.cancelled() and (error := task.exception()) is not None:  # the client left, or is at fault
             logger.warning("a question of kernel %s was not answered: %s", self.kernel_id, error)
 
-    def _unsupported(self, version: str) -> None:
-        install = "pip install --upgrade cellwright"
-        text = f"Kernel {self.kernel_id} has Cellwright {version}, which speaks another protocol than the server's. "
-        self._refuse(RouteError(409, "EXTENSION_MISSING", f"{text}Upgrade both: {install}", {"install": install}))
-
     def _comm_closed(self) -> None:
         text = f"Cellwright in kernel {self.kernel_id} ended the connection: it was unloaded, or is older than the server's."
         self.ended = True
@@ -387,7 +378,7 @@ class KernelRelay:
             view.state_changed(run)
             return
         self._unclaimed_runs[run_id] = run  # it may be named by a reply that is on its way, or be a cell's
-        if len(self._unclaimed_runs) > MAX_UNCLAIMED_RUNS:
+        if len(self._unclaimed_runs) > 50:
             del self._unclaimed_runs[next(iter(self._unclaimed_runs))]
 
     def _lines(self, run_id: str, first: int, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -404,13 +395,10 @@ class KernelRelay:
 
     # ---- when the kernel or the way to it ends ----
 
-    def _is_busy(self) -> bool:
-        return getattr(self._kernels.get_kernel(self.kernel_id), "execution_state", "") == "busy"
-
     async def _watch_kernel(self) -> None:
         """Nobody tells of a kernel that was shut down from elsewhere."""
         while True:
-            await asyncio.sleep(ALIVE_SECONDS)
+            await asyncio.sleep(5.0)
             if self.kernel_id not in self._kernels:
                 self._process_ended()
                 return
@@ -437,7 +425,8 @@ class KernelRelay:
 
     async def _connect_again(self) -> None:
         """The network was lost, not the kernel: take up where the lines ended."""
-        for attempt in range(RECONNECTS):
+        # so often is a broken connection (a gateway's) made anew before its runs are given up
+        for attempt in range(3):
             if self._connection is not None:
                 await self._disconnect(self._connection)
             await asyncio.sleep(attempt)
@@ -531,7 +520,8 @@ class Relays:
         """No run goes on there: leave the kernel after a while."""
         if (timer := self._idle.pop(kernel_id, None)) is not None:
             timer.cancel()
-        self._idle[kernel_id] = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._leave, kernel_id)
+        # a connection is kept so long after the last run: the next prompt need not connect
+        self._idle[kernel_id] = asyncio.get_running_loop().call_later(30.0, self._leave, kernel_id)
 
     def _leave(self, kernel_id: str) -> None:
         self._idle.pop(kernel_id, None)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
     from cellwright.server.administration import Administration
-    from cellwright.server.notebooks.server_page import PageOf
     from cellwright.server.overview import SessionsOverview
     from cellwright.server.routes.mcp import UsersMcpServers
     from cellwright.server.runs.runs import ClientRuns
@@ -94,13 +93,14 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         from cellwright.server.routes.routes import no_such_route, routes
         from cellwright.server.routes.sessions import SessionFiles
         from cellwright.server.runs.runs import ClientRuns, RunReports
+        from cellwright.server.server_page import page_maker
 
         # first: whatever fails after it, no kernel gets more than the administrator wants
         self.administration = administration.administer(self, self.policy(), self.serverapp)
         server = self.settings
         root = Path(self.serverapp.root_dir).resolve()  # type: ignore[union-attr]  # a linked extension has its server
         reports = RunReports(server["event_logger"] if self.report_runs else None)
-        self.runs = ClientRuns(server["kernel_manager"], self._limits(), reports, self._page_of())
+        self.runs = ClientRuns(server["kernel_manager"], self._limits(), reports, page_maker(self.serverapp))
         proxy = self.administration.proxy
         listed = ListedModels(proxy.upstream if proxy is not None else None)
         sessions = SessionFiles(root, everywhere=self.sessions_outside_root)
@@ -121,10 +121,9 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
             self.log.error("Cellwright: mcp_server does not work. %s", problem)
             self.handlers.append((PATTERN, UnavailableMcpRoute, {"runs": runs, "problem": problem}))
             return
-        from cellwright.server.notebooks.server_page import served_notebooks
-        from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments
         from cellwright.server.routes.mcp import DOCUMENTS, PATTERN, DocumentsRoute, McpRoute, UsersMcpServers
-        from cellwright.server.runs.kernel_calls import KernelAccess
+        from cellwright.server.runs.kernel_calls import KernelAccess, UnsavedDocuments
+        from cellwright.server.server_page import served_notebooks
 
         server, served = self.settings, served_notebooks(self.serverapp)
         unsaved = UnsavedDocuments(root)
@@ -134,11 +133,6 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         # pages say what they hold unsaved only where somebody wants to know
         self.serverapp.web_app.settings.setdefault("page_config_data", {})["cellwrightDocuments"] = True  # type: ignore[union-attr]
         self.handlers.append((PATTERN, McpRoute, {"runs": runs, "servers": self.mcp_servers}))
-
-    def _page_of(self) -> PageOf:
-        from cellwright.server.notebooks.server_page import page_maker
-
-        return page_maker(self.serverapp)
 
     def _limits(self) -> Any:
         from msgspec.structs import fields

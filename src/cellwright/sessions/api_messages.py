@@ -40,7 +40,6 @@ _KNOWN = frozenset(
 THINKING = ("thinking", "redacted_thinking")
 _ID = lazy_pattern(r"[a-zA-Z0-9_-]+")
 _NO_NAME_CHARACTER = lazy_pattern(r"[^a-zA-Z0-9_-]")
-MAX_NAME_CHARS = 128
 
 _NOTES = [(f"<{tag}>", f"</{tag}>") for tag in ("turn-ended", "history-dropped", "imported-session")]
 
@@ -168,7 +167,7 @@ def is_known(block: Json) -> bool:
 
 def usable_name(name: str) -> str:
     """The name of a tool as the API takes it back; a name that it takes stays as it is."""
-    return _NO_NAME_CHARACTER.sub("_", name)[:MAX_NAME_CHARS] or "unnamed"
+    return _NO_NAME_CHARACTER.sub("_", name)[:128] or "unnamed"
 
 
 def unique_id(wanted: str, taken: Iterable[str]) -> str:
@@ -315,11 +314,8 @@ def _results(open_calls: Sequence[_Call], blocks: Sequence[Json]) -> list[dict[s
         else:
             told = " ".join(str(part["text"]) for part in _blocks(block.get("content") or []) if part["type"] == "text")
             rest.append(_text(f"(The result of a call that is lost: {told.strip() or 'no text'})"))
-    return [*(found.get(new) or _lost_result(new) for _, new in open_calls), *rest]
-
-
-def _lost_result(call: str) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": call, "content": LOST_RESULT, "is_error": True}
+    lost = {"type": "tool_result", "content": LOST_RESULT, "is_error": True}
+    return [*(found.get(new) or {**lost, "tool_use_id": new} for _, new in open_calls), *rest]
 
 
 def _is_blank(block: Json) -> bool:
@@ -345,11 +341,9 @@ def begins_turn(message: Mapping[str, Any]) -> bool:
         return False
     if any(block.get("type") == "tool_result" for block in content):
         return False
-    return not any(block.get("text") == GO_ON for block in content) and not _is_ours(content)
-
-
-def _is_ours(content: Sequence[Mapping[str, Any]]) -> bool:
-    return all(block.get("type") == "text" and is_note(block["text"]) for block in content)
+    if any(block.get("text") == GO_ON for block in content):
+        return False
+    return not all(block.get("type") == "text" and is_note(block["text"]) for block in content)
 
 
 def is_attached(text: str) -> bool:

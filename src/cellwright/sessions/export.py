@@ -227,7 +227,10 @@ def notebook_text(cells: Iterable[Mapping[str, Any]]) -> str:
 def _text_pieces(cells: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
-    named = ({"id": _cell_id(number, cell), **cell} for number, cell in enumerate(cells))
+    numbered = (
+        (cell, f"{number} {cell['source']}".encode("utf-8", "surrogatepass")) for number, cell in enumerate(cells)
+    )
+    named = ({"id": hashlib.sha256(text).hexdigest()[:12], **cell} for cell, text in numbered)
     return json_pieces({"cells": named, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}, "cells")
 
 
@@ -295,10 +298,6 @@ class _Attached:
 
     def links(self, sources: Sequence[Json]) -> list[str]:
         return [f"![image {number}]({self.place(source)})" for number, source in enumerate(sources, 1)]
-
-
-def _cell_id(number: int, cell: Mapping[str, Any]) -> str:
-    return hashlib.sha256(f"{number} {cell['source']}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _lines(text: str) -> list[str]:

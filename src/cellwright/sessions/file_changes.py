@@ -39,9 +39,6 @@ FORMAT = 1
 SUFFIX = ".jsonl"
 NAMED_FILES = 20
 """The number of files that a result names."""
-LOCK_SECONDS = 1.0
-ELSEWHERE_SECONDS = 60.0
-"""The age above which a change of another machine or container is no longer under way, should its lock not be seen here."""
 
 
 class CallId(Struct, frozen=True):
@@ -180,7 +177,7 @@ def begin_change(files: Sequence[FileToChange], what: str = "") -> ChangeRecord:
     folder = changes_folder()
     make_private_folder(folder)
     path = folder / f"{call.session_id or 'no-session'}.{secrets.token_hex(6)}{SUFFIX}"
-    lease = acquire(path, LOCK_SECONDS)
+    lease = acquire(path, 1.0)
     if lease is None:
         raise OSError(errno.EBUSY, "the record of the change is locked", str(path))
     record = ChangeRecord(path, files, call.tool_use_id, lease)
@@ -213,7 +210,10 @@ def unfinished_changes() -> Iterator[ChangeRecord]:
         lines = _lines(path)
         if len(lines) != 1:
             continue  # it is not begun yet
-        if lines[0].get("host") != socket.gethostname() and time.time() - _begun_at(lines[0]) < ELSEWHERE_SECONDS:
+        at = lines[0].get("at")
+        age = time.time() - (at if isinstance(at, float | int) else 0.0)
+        # an older change of another machine or container is not under way, should its lock not be seen here
+        if lines[0].get("host") != socket.gethostname() and age < 60.0:
             continue
         try:
             lease = acquire(path, 0)
@@ -230,11 +230,6 @@ def unfinished_changes() -> Iterator[ChangeRecord]:
             lease.release()  # another process has ended it just now
         else:
             yield ChangeRecord(path, files, call, lease)
-
-
-def _begun_at(line: Mapping[str, Any]) -> float:
-    at = line.get("at")
-    return at if isinstance(at, float | int) else 0.0
 
 
 def outcomes(session_id: str) -> dict[str, CallOutcome]:

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.model.pricing import context_tokens
+from cellwright.model.models import context_tokens
 from cellwright.sessions.api_messages import (
     IMPORTED_NOTE,
     begins_turn_encoded,
@@ -27,9 +27,8 @@ from cellwright.sessions.api_messages import (
     open_server_calls,
     valid_history,
 )
-from cellwright.sessions.cut_answer import CutAnswer, faults_text, recovered_answer, recovered_results
 from cellwright.sessions.file_changes import forget_outcomes, outcomes
-from cellwright.sessions.session_lines import SessionLines
+from cellwright.sessions.session_lines import CutAnswer, SessionLines, faults_text, recovered_answer, recovered_results
 from cellwright.sessions.state_dir import make_private_folder, new_session_id
 from cellwright.sessions.transcripts import transcript
 from cellwright.sessions.transcripts import transcript_lock as lease
@@ -37,13 +36,8 @@ from cellwright.sessions.transcripts.fork_point import ForkPoint, without_thinki
 from cellwright.sessions.transcripts.transcript import Header, Transcript
 from cellwright.sessions.transcripts.transcript_file import Line, TranscriptFile, create_file, encode_json, unwritable
 
-KEPT = 20
-"""The number of latest calls of a tool that count."""
-
 WINDOW_SECONDS = 60.0
 
-EVENTS_NOT_WRITTEN = 1_000_000
-"""The jump of the events' numbers on resume: a transcript does not know how many came after its last message."""
 
 WAIT_SECONDS = 2.0
 """The time a second writer waits for the first to let go, before it forks."""
@@ -71,7 +65,8 @@ class CallTimes:
 
     def add(self, tool_name: str, seconds: float) -> None:
         """Take note of a call that has ended."""
-        self._times.setdefault(tool_name, deque(maxlen=KEPT)).append(seconds)
+        # so many of the latest calls of a tool count
+        self._times.setdefault(tool_name, deque(maxlen=20)).append(seconds)
 
     def estimate(self, tool_names: Sequence[str], side_by_side: int = 1) -> float | None:
         """The time that calls of these tools take, at most `side_by_side` at once; None if one was never called.
@@ -229,7 +224,8 @@ class Session:
             raise unwritable(path, error) from error
         session = cls(content.header.cwd, path.parent)
         session._take(content, id=content.header.id, path=path)
-        session.next_seq += EVENTS_NOT_WRITTEN
+        # events' numbers jump on resume: a transcript does not know how many came after its last message
+        session.next_seq += 1_000_000
         session.started_by = "resume"
         session._epoch = owned.epoch
         session._check = content.check

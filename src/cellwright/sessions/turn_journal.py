@@ -44,8 +44,8 @@ from cellwright.sessions.api_messages import (
     unique_id,
     usable_name,
 )
-from cellwright.sessions.cut_answer import BLOCKS, DRAFT, RESULT, CutAnswer
 from cellwright.sessions.session import Session
+from cellwright.sessions.session_lines import BLOCKS, DRAFT, RESULT, CutAnswer
 from cellwright.sessions.transcripts.fork_point import without_thinking
 from cellwright.sessions.transcripts.transcript import is_boundary
 from cellwright.text import lazy_pattern
@@ -59,7 +59,6 @@ SHOWN_CHARS = 2_000
 SHOWN_CHANGES = 200
 """Of the files, cells or effects that a turn changed."""
 
-SHOWN_NOTICES = 100
 
 Shown = Decided | Asked | Answered | Notice | TurnChanged
 """The events that a resumed session shows again and no message tells of."""
@@ -115,7 +114,7 @@ class TurnJournal:
                 reply = _given(reason=event.reason[:SHOWN_CHARS], rules=list(event.rules), edited=event.edited)
                 reply |= {"title": title, "behavior": event.behavior, "by": event.by, "scope": event.scope}
                 self._permissions.setdefault(event.tool_use_id, {}).setdefault("asked", []).append(reply)
-            case Notice(waits=False) if len(self._notices) < SHOWN_NOTICES:
+            case Notice(waits=False) if len(self._notices) < 100:
                 self._notices.append({"level": event.level, "text": event.message[:SHOWN_CHARS]})
             case TurnChanged():
                 self._changes = _changes(event)
@@ -351,7 +350,9 @@ class TurnJournal:
         session = self._session
         lines, messages = list(session.in_effect()), list(session.messages)
         before = self._before = lines[-1].meta["seq"]
-        again = self._was_refused_before()
+        # the API refused the prompt before this one, too: then the fault is not in the prompt alone
+        ends = list(session.turn_ends().values())
+        again = bool(ends) and ends[-1].get("error", {}).get("code") == ErrorCode.API_REQUEST_INVALID
         named = None if again else _MESSAGE_NUMBER.search(words)
         last = len(lines) - 1 if named is None else min(int(named[1]), len(lines) - 1)
         accepted = next((at for at in reversed(range(last + 1)) if "usage" in lines[at].meta), 0)
@@ -371,7 +372,8 @@ class TurnJournal:
         in_words, media = _with_media_in_words(messages, thought, accepted)
         if media:
             session.replace_history(in_words)
-            yield f"The API refused the conversation, so it continues without {_media(media)} in it.{why}"
+            what = "the picture or document" if media == 1 else f"the {media} pictures or documents"
+            yield f"The API refused the conversation, so it continues without {what} in it.{why}"
             session.return_to(before)
 
         dropped = messages[accepted:] if prompt is None else messages[accepted:-1]
@@ -405,11 +407,6 @@ class TurnJournal:
         words = [] if prompt is None else media_in_words(prompt["content"])[0]
         self._session.replace_history([*kept, {"role": "user", "content": [dropped_note(dropped), *words]}])
 
-    def _was_refused_before(self) -> bool:
-        """Return whether the API refused the prompt before this one, too: then the fault is not in the prompt alone."""
-        ends = list(self._session.turn_ends().values())
-        return bool(ends) and ends[-1].get("error", {}).get("code") == ErrorCode.API_REQUEST_INVALID
-
 
 def _with_media_in_words(
     messages: Sequence[Mapping[str, Any]], thought: Sequence[Mapping[str, Any]], first: int
@@ -428,10 +425,6 @@ def _with_media_in_words(
         total += count
         made.append({**message, "content": blocks} if count else dict(message))
     return made, total
-
-
-def _media(count: int) -> str:
-    return "the picture or document" if count == 1 else f"the {count} pictures or documents"
 
 
 def _from_user(blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -76,7 +76,8 @@ class ClaudeMessages:
         """The messages that `event` comes to."""
         self._state.take(event)
         for message in self._of(event):
-            yield {**message, "session_id": self._session_id, "uuid": str(uuid.uuid4())}
+            of = self._state.prompt or self._state.end
+            yield {**message, "session_id": "" if of is None else of.session_id, "uuid": str(uuid.uuid4())}
 
     def _of(self, event: Event) -> Iterator[Message]:  # noqa: C901  one arm for each event
         match event:
@@ -151,16 +152,6 @@ class ClaudeMessages:
             case _:
                 pass
 
-    @property
-    def _session_id(self) -> str:
-        begun, end = self._state.prompt, self._state.end
-        return begun.session_id if begun is not None else end.session_id if end is not None else ""
-
-    @property
-    def _model(self) -> str:
-        """The model that was asked."""
-        return "" if self._state.prompt is None else self._state.prompt.model
-
     def _denials(self) -> list[Message]:
         """The calls that were denied, in the order in which they were."""
         ends = [(item.end, item.call) for item in self._state.calls.values() if item.end is not None]
@@ -212,7 +203,7 @@ class ClaudeMessages:
             started = {
                 "type": "message",
                 "role": "assistant",
-                "model": self._model,
+                "model": "" if self._state.prompt is None else self._state.prompt.model,
                 "content": [],
             }
             usage = {"input_tokens": 0, "output_tokens": 0}

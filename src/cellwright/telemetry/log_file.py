@@ -175,9 +175,12 @@ class RunLog:
                 level = logging.INFO if event.status == "success" else logging.WARNING
                 logger.log(
                     level,
-                    "%s: %s %s",
+                    "%s: %s %s %s after %.0f ms %s",
                     run.id,
-                    _call(event),
+                    event.name,
+                    event.tool_use_id,
+                    event.status,
+                    event.duration_ms,
                     "" if event.error is None else str(event.error.get("code", "")),
                 )
             case Asked():
@@ -213,10 +216,6 @@ class RunLog:
     def session_changed(self, session: Session) -> None:
         """Say which it is now."""
         logger.info("the conversation continues in session %s", session.id)
-
-
-def _call(end: ToolEnd) -> str:
-    return f"{end.name} {end.tool_use_id} {end.status} after {end.duration_ms:.0f} ms"
 
 
 def _usd(cost: float | None) -> str:

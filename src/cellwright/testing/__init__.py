@@ -54,12 +54,12 @@ The anthropic SDK's clients for Foundry (`server.url + "/anthropic"`), Vertex (`
 
 from __future__ import annotations
 
-from cellwright.testing.server.messages_server import MessagesServer
-from cellwright.testing.server.recorded_requests import RecordedRequest
-from cellwright.testing.server.script import (
+from cellwright.testing.messages_server import MessagesServer
+from cellwright.testing.script import (
     Fault,
     Gate,
     Part,
+    RecordedRequest,
     Turn,
     fault,
     hold,

@@ -26,7 +26,7 @@ from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, fault, say, think, turn, use
-from cellwright.testing.server.script import Fault, Turn
+from cellwright.testing.script import Fault, Turn
 
 BREAK = "break this"
 FINE = "fine"

@@ -9,7 +9,7 @@ import pytest
 from nbconvert.exporters import HTMLExporter
 from playwright.sync_api import expect
 
-from cellwright.server.notebooks.exported_page import AnswerStyle
+from cellwright.server.exported_page import AnswerStyle
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = [pytest.mark.front_ends, pytest.mark.timeout(300)]

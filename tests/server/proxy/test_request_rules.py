@@ -12,8 +12,7 @@ from proxy_calls import ADA, message
 from proxy_server import ProxyServer
 
 from cellwright.model.models import is_among
-from cellwright.server.proxy.limits import ProxyLimits, Refusal
-from cellwright.server.proxy.request_rules import check
+from cellwright.server.proxy.request_rules import ProxyLimits, Refusal, check
 from cellwright.server.proxy.spending_ledger import UsageReader
 from cellwright.testing import MessagesServer, say
 

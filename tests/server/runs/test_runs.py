@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -9,8 +10,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from subshells import HAS_SUBSHELLS
 
+from cellwright.server.runs.runs import OwnKernels
 from cellwright.testing import Gate, hold, say, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
@@ -378,3 +381,19 @@ def test_a_kernel_whose_environment_has_no_cellwright(server):
     assert reply.json()["details"]["install"] == f"{sys.executable} -m pip install cellwright"
     assert reply.json()["details"]["install"] in reply.json()["message"]
     server.request("DELETE", f"api/kernels/{kernel}")
+
+
+def test_a_server_that_ends_while_a_kernel_is_shut_down_ends(tmp_path):
+    async def end() -> list[str]:
+        kernels = AsyncMappingKernelManager(root_dir=str(tmp_path), connection_dir=str(tmp_path))
+        own = OwnKernels(kernels, 1, 60.0, lambda _: False)
+        kernel_id = await own.start("", None)
+        shutting_down = asyncio.create_task(own.shut_down(kernel_id))
+        while kernels.get_kernel(kernel_id).ready.done():
+            await asyncio.sleep(0)  # until it has begun
+        shutting_down.cancel()
+        await own.close()
+        await kernels.shutdown_all()
+        return kernels.list_kernel_ids()
+
+    assert asyncio.run(asyncio.wait_for(end(), 60)) == []

@@ -14,11 +14,10 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application
 
-from cellwright.server.proxy.limits import ProxyLimits
 from cellwright.server.proxy.proxied_request import PATTERN, ProxiedRequest
-from cellwright.server.proxy.proxy import BOOK_FILE, LOG_FILE, Proxy, ProxyCaller
+from cellwright.server.proxy.proxy import BOOK_FILE, LOG_FILE, STALL_SECONDS, Proxy, ProxyCaller, Upstream
+from cellwright.server.proxy.request_rules import ProxyLimits
 from cellwright.server.proxy.spending_ledger import SpendingLedger, Spent
-from cellwright.server.proxy.upstream import STALL_SECONDS, Upstream
 
 TOKENS = {"token-of-ada": ProxyCaller("ada", "kernel-1"), "token-of-bob": ProxyCaller("bob", "kernel-2")}
 WAIT_SECONDS = 60.0

@@ -18,9 +18,9 @@ from cellwright.agent.run_errors import budget_spent, price_unknown
 from cellwright.agent.spending.spending_file import Reservation, SpendingFile, Spent
 from cellwright.errors import CellwrightError
 from cellwright.events import HookSpending, TextDelta, ThinkingDelta, ToolInputDelta
-from cellwright.model.pricing import add_usage, cost_usd, worst_case_usd
+from cellwright.model.models import add_usage, cost_usd, worst_case_usd
 from cellwright.model.provider import BlockEnd, MessageStart
-from cellwright.sessions.cut_answer import MIN_CHARS_PER_TOKEN
+from cellwright.sessions.session_lines import MIN_CHARS_PER_TOKEN
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session

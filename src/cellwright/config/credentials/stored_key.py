@@ -19,8 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.credential_names import key_in
-from cellwright.model.credentials import source_of_credential
+from cellwright.model.credentials import key_in, source_of_credential
 from cellwright.model.transports.transport import DEFAULT_BASE_URL
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 from cellwright.this_process.late_imports import importing

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.config.settings.layers import Layer, Merged
-from cellwright.model.credential_names import leads_to_a_model
+from cellwright.model.credentials import leads_to_a_model
 
 VARIABLE = "CELLWRIGHT_POLICY"
 LABEL = "the administrator of this Jupyter server"

@@ -35,10 +35,6 @@ from cellwright.model.transports.reply import (
     went_silent,
 )
 
-NEXT_ADDRESS_SECONDS = 0.25
-"""The time after which a host's next address is tried beside the last one (RFC 8305), where IPv6 leads nowhere."""
-
-IDLE_CONNECTIONS = 10
 READ_BYTES = 256 * 1024
 WRITE_BYTES = 256 * 1024
 """The part of a body that is written at once: each may take the time of a silence, and the loop turns in between."""
@@ -46,8 +42,6 @@ WRITE_BYTES = 256 * 1024
 JOINED_BYTES = 64 * 1024
 """The part of a body that is written together with the head."""
 
-HEAD_BYTES = 100 * 1024
-"""The most that the head of an answer may have."""
 
 _OF_A_PATH = "%/:=&?~#+!$,;'@()*[]-._"
 """Characters that stand in an address as they are; everything else is written as %XX."""
@@ -114,7 +108,7 @@ class DirectClient:
             async with contextlib.aclosing(_decoded(connection.body(seconds), names)) as chunks:
                 yield HttpReply(response.status_code, names, chunks)
         finally:
-            if connection.is_ready_again() and len(self._idle) < IDLE_CONNECTIONS:
+            if connection.is_ready_again() and len(self._idle) < 10:
                 connection.idle_since = time.monotonic()
                 self._idle.append(connection)
             else:
@@ -142,12 +136,14 @@ class DirectClient:
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         try:
             async with asyncio.timeout(min(CONNECT_SECONDS, seconds)):
+                # so soon is a host's next address tried beside the last one (RFC
+                # 8305), where IPv6 leads nowhere
                 transport, _ = await loop.create_connection(
                     lambda: protocol,
                     self._host,
                     self._port,
                     ssl=self._tls,
-                    happy_eyeballs_delay=NEXT_ADDRESS_SECONDS,
+                    happy_eyeballs_delay=0.25,
                 )
         except TimeoutError:
             raise RequestFailed(connecting_took_too_long(self._host)) from None
@@ -197,7 +193,8 @@ class _Connection:
         self._host = host
         self._reader = reader
         self._writer = writer
-        self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES)
+        # more than the head of any answer has
+        self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=100 * 1024)
 
     @property
     def is_open(self) -> bool:

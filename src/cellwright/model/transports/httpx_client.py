@@ -43,8 +43,10 @@ class HttpxClient:
     def __init__(self, url: str, headers: Mapping[str, str], *, idle_seconds: float, proxy: str | None = None) -> None:
         import_httpx()
         self._url = url
+        if proxy is not None and "://" not in proxy:
+            proxy = f"http://{proxy}"
         # given as it is, so that it reads certificates and no proxies from the environment: which one counts is known
-        transport = httpx2.AsyncHTTPTransport(limits=limits(idle_seconds), proxy=_with_scheme(proxy))
+        transport = httpx2.AsyncHTTPTransport(limits=limits(idle_seconds), proxy=proxy)
         self._client = httpx2.AsyncClient(headers=headers, transport=transport, follow_redirects=False)
 
     @contextlib.asynccontextmanager
@@ -68,10 +70,6 @@ class HttpxClient:
     async def aclose(self) -> None:
         """Close the connections that are kept."""
         await self._client.aclose()
-
-
-def _with_scheme(proxy: str | None) -> str | None:
-    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 
 def _when_written(call: Callable[[], None]) -> Callable[[str, Mapping[str, object]], Coroutine[Any, Any, None]]:

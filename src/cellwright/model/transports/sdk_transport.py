@@ -141,7 +141,9 @@ class SdkTransport:
         except Exception as error:  # noqa: BLE001  each cloud's credential library has exceptions of its own
             if isinstance(error.__cause__, httpx2.TransportError):
                 raise error.__cause__ from None
-            raise RequestFailed(_no_credential(self.platform, error)) from None
+            why = f"{type(error).__name__}: {error}"
+            message = f"The credential for {self.platform} cannot be had ({why}). Sign in again or set it."
+            raise RequestFailed(FailedAttempt(ErrorCode.API_KEY_INVALID, message, retryable=False)) from None
 
 
 def with_explicit_breakpoint(body: dict[str, Any]) -> dict[str, Any]:
@@ -228,11 +230,6 @@ def _without_credentials(record: logging.LogRecord) -> bool:
     if isinstance(record.args, Mapping) and isinstance(headers := record.args.get("headers"), Mapping):
         record.args = {**record.args, "headers": dict.fromkeys(headers, "[secret]")}
     return True
-
-
-def _no_credential(platform: str, error: Exception) -> FailedAttempt:
-    message = f"The credential for {platform} cannot be had ({type(error).__name__}: {error}). Sign in again or set it."
-    return FailedAttempt(ErrorCode.API_KEY_INVALID, message, retryable=False)
 
 
 async def _sse_of_aws_frames(response: httpx2.Response) -> AsyncGenerator[bytes, None]:

@@ -57,8 +57,6 @@ BETA_HEADER = "anthropic-beta"
 KEEP_WARM_SECONDS = 120.0
 """The time an idle connection is kept: a turn's tools may take as long, and a new one costs a TLS handshake."""
 
-MIN_SECRET = 8
-"""Characters: a shorter word of a header is no secret, and taking it out of texts would garble them."""
 
 _PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
 
@@ -70,9 +68,6 @@ QUICK_WAITS = 32
 
 READ_SECONDS = 0.02
 """The time between two reads of a long answer that comes quickly."""
-
-WAIT_SECONDS = 0.0002
-"""A chunk that takes longer was waited for; one that the last read brought is there at once."""
 
 
 async def paced(chunks: AsyncGenerator[bytes, None], clock: Clock) -> AsyncGenerator[bytes, None]:
@@ -87,7 +82,8 @@ async def paced(chunks: AsyncGenerator[bytes, None], clock: Clock) -> AsyncGener
     async for chunk in chunks:
         waited = clock.now() - asked
         yield chunk
-        if WAIT_SECONDS < waited < READ_SECONDS:
+        # a chunk that takes longer was waited for; one that the last read brought is there at once
+        if 0.0002 < waited < READ_SECONDS:
             waits += 1
             if waits > QUICK_WAITS:
                 await clock.sleep(READ_SECONDS)
@@ -231,7 +227,8 @@ class KeyTransport:
         _check_address(base_url)
         self._url = base_url.rstrip("/")
         values = " ".join([token or "", urlsplit(base_url).password or "", *(custom_headers or {}).values()])
-        self._secrets = [word for word in values.split() if len(word) >= MIN_SECRET]
+        # a shorter word of a header is no secret, and taking it out of texts would garble them
+        self._secrets = [word for word in values.split() if len(word) >= 8]
         self._headers = _checked_headers(token, custom_headers or {}, has_user="@" in urlsplit(base_url).netloc)
         self._clients: LoopClients[HttpClient] = LoopClients(self._build_client)
 

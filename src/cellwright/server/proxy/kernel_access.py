@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_client.manager import KernelManager
 from jupyter_client.multikernelmanager import MultiKernelManager
 
-from cellwright.model.credential_names import leads_to_a_model
+from cellwright.model.credentials import leads_to_a_model
 from cellwright.sessions.state_dir import PRIVATE_FILE
 
 if TYPE_CHECKING:
@@ -69,17 +69,11 @@ class KernelTokens:
             return None
         kernel_id = str(manager.kernel_id)
         # the process itself is asked: what died a moment ago has no token any more
-        if await _is_alive(manager):
+        if manager.has_kernel and manager.provisioner is not None and await manager.provisioner.poll() is None:
             return kernel_id
         if self._digests.get(kernel_id) == presented:  # it may have been started anew meanwhile
             self.revoke(kernel_id)
         return None
-
-
-async def _is_alive(kernel: KernelManager) -> bool:
-    if not kernel.has_kernel or kernel.provisioner is None:
-        return False
-    return await kernel.provisioner.poll() is None
 
 
 def _digest(token: str) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
@@ -14,13 +13,20 @@ from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler, stream_request_body
 
+from cellwright.model.betas import FACTS
 from cellwright.model.retry import RequestFailed
-from cellwright.model.transports.own_proxies import FACTS
-from cellwright.server.proxy.limits import BUDGET, BUSY, POLICY, Refusal
-from cellwright.server.proxy.proxy import Payment, Proxy, ProxyCaller, ProxyExchange, refused
-from cellwright.server.proxy.request_rules import CheckedRequest, check, kind_of, visible_models
+from cellwright.server.proxy.proxy import Payment, Proxy, ProxyCaller, ProxyExchange, UpstreamReply, refused
+from cellwright.server.proxy.request_rules import (
+    BUDGET,
+    BUSY,
+    POLICY,
+    CheckedRequest,
+    Refusal,
+    check,
+    kind_of,
+    visible_models,
+)
 from cellwright.server.proxy.spending_ledger import UsageReader
-from cellwright.server.proxy.upstream import UpstreamReply
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +34,6 @@ PATTERN = r"/cellwright/api/anthropic(/.*)?"
 """The pattern of the proxy's paths, below the server's base URL."""
 
 FACTS_PATTERN = rf"/cellwright/api/anthropic{FACTS}"
-
-MAX_ERROR_BYTES = 1_000_000
 
 
 @stream_request_body
@@ -55,11 +59,18 @@ class ProxiedRequest(RequestHandler):
 
     async def prepare(self) -> None:
         try:
-            caller = await self._proxy.authenticate(_token(self.request.headers))
+            # the token of a request is given as the API's clients give a key
+            scheme, _, token = self.request.headers.get("Authorization", "").partition(" ")
+            if scheme.lower() != "bearer":
+                token = self.request.headers.get("X-Api-Key", "")
+            caller = await self._proxy.authenticate(token.strip())
             if caller is None:
                 raise Refusal(401, "The token is not one that this server gave a kernel that is alive.")
-            self._exchange = ProxyExchange(caller, self.request.method or "", _shown(self._path))
-            kind_of(self.request.method or "", self._path)
+            method, path = self.request.method or "", self._path
+            # what is none of ours is somebody's attempt, and only its length is logged
+            is_ours = path.startswith("/v1/") and path.isascii() and len(path) <= 100
+            self._exchange = ProxyExchange(caller, method, path if is_ours else f"[{len(path)} characters]")
+            kind_of(method, path)
             # before its body, so that a user's bodies that are on their way are no more than their requests may be
             self._admission.enter_context(self._proxy.admitted(caller))
             self._refuse_size(int(self.request.headers.get("Content-Length") or 0))
@@ -163,9 +174,17 @@ class ProxiedRequest(RequestHandler):
         self._exchange.request_id = reply.headers.get("request-id", "")
         if reply.status != 200:
             body = await _whole(reply)
-            if (reply.status in (401, 403) and not _is_proxys(body)) or reply.status < 400:
+            error = _error(body)
+            details = error.get("details")
+            # the API's place may be taken by another proxy like this one, whose word is for the user
+            is_proxys = isinstance(details, dict) and details.get("error_code") in (BUDGET, POLICY, BUSY)
+            if (reply.status in (401, 403) and not is_proxys) or reply.status < 400:
                 # the kernel's own credential is good: what it is told to check would be the wrong thing
-                raise Refusal(502, _about_our_key(reply.status, body))
+                kind = error.get("type")
+                is_named = kind in ("authentication_error", "permission_error")
+                what = f"with {kind}" if is_named else f"with status {reply.status}"
+                message = f"The API refused this server's key {what}. Its administrator has to look into it."
+                raise Refusal(502, message)
             self._take_head(reply)
             await self._finish_with(self._proxy.upstream.without_key(body))
         elif checked.kind == "models":
@@ -246,22 +265,11 @@ class UpstreamFacts(RequestHandler):
         self.finish({"anthropic": await asyncio.to_thread(self._proxy.upstream.is_anthropic)})
 
 
-def _token(headers: Mapping[str, str]) -> str:
-    """The token of a request, given as the API's clients give a key."""
-    scheme, _, token = headers.get("Authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else headers.get("X-Api-Key", "").strip()
-
-
-def _shown(path: str) -> str:
-    """A path for the log: what is none of ours is somebody's attempt, and only its length is kept."""
-    return path if path.startswith("/v1/") and path.isascii() and len(path) <= 100 else f"[{len(path)} characters]"
-
-
 async def _whole(reply: UpstreamReply) -> bytes:
     body = bytearray()
     async for chunk in reply.chunks:
         body += chunk
-        if len(body) > MAX_ERROR_BYTES:
+        if len(body) > 1_000_000:
             break
     return bytes(body)
 
@@ -273,15 +281,3 @@ def _error(body: bytes) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     return error if isinstance(error, dict) else {}
-
-
-def _is_proxys(body: bytes) -> bool:
-    """Return whether the API's place is taken by another proxy like this one, whose word is for the user."""
-    details = _error(body).get("details")
-    return isinstance(details, dict) and details.get("error_code") in (BUDGET, POLICY, BUSY)
-
-
-def _about_our_key(status: int, body: bytes) -> str:
-    kind = _error(body).get("type")
-    what = f"with {kind}" if kind in ("authentication_error", "permission_error") else f"with status {status}"
-    return f"The API refused this server's key {what}. Its administrator has to look into it."

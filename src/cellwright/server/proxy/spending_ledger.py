@@ -30,11 +30,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cellwright.model.message_stream import SseParser
-from cellwright.model.pricing import usage_of
+from cellwright.model.models import usage_of
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
-
-KEPT_DAYS = 400
-BUSY_SECONDS = 30.0
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS request (
@@ -70,12 +67,12 @@ class SpendingLedger:
         file.touch(PRIVATE_FILE)
         self._clock = clock
         self._lock = threading.Lock()
-        self._db = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
         with self._lock:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(_SCHEMA)
-            oldest = datetime.fromtimestamp(clock() - KEPT_DAYS * 86_400, UTC).date().isoformat()
+            oldest = datetime.fromtimestamp(clock() - 400 * 86_400, UTC).date().isoformat()
             self._db.execute("DELETE FROM request WHERE day < ?", (oldest,))
 
     def reserve(self, user: str, kernel: str, model: str, worst_usd: Callable[[Spent], float]) -> int:
@@ -144,7 +141,9 @@ class UsageReader:
             if name == "content_block_delta":
                 self._text_bytes += max(1, len(data) - _FRAME_BYTES)
             elif name == "content_block_start":
-                self._has_thought = self._has_thought or _is_thinking(data)
+                block = _object(data).get("content_block")
+                if isinstance(block, dict) and str(block.get("type", "")).endswith("thinking"):
+                    self._has_thought = True
             elif name in ("message_start", "message_delta"):
                 self._take(name, data)
             elif name == "message_stop":
@@ -192,11 +191,6 @@ def _object(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):  # what the client gets is what came: it will say so
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _is_thinking(data: bytes) -> bool:
-    block = _object(data).get("content_block")
-    return isinstance(block, dict) and str(block.get("type", "")).endswith("thinking")
 
 
 MAX_BYTES = 10_000_000

@@ -73,14 +73,16 @@ def checked_body(body: bytes, schema: str) -> dict[str, Any]:
     except fastjsonschema.JsonSchemaValueException as problem:
         name = str(problem.name)
         where = name.removeprefix("data").removeprefix(".")
-        said = f"The body{where and ' at ' + where} {_shortened(problem.message.removeprefix(name).lstrip())}"
+        message = problem.message.removeprefix(name).lstrip()
+        if len(message) > _MESSAGE_CHARS:  # names that the caller made up may stand in it
+            message = f"{message[:100]} … {message[100 - _MESSAGE_CHARS :]}"
+        said = f"The body{where and ' at ' + where} {message}"
         raise RouteError(400, "INVALID_PARAMETERS", said) from None
-    return _with_whole_characters(content) if b"\\u" in body else content  # type: ignore[no-any-return]
-
-
-def _shortened(message: str) -> str:
-    """The beginning and the end of `message`: names that a caller made up may stand in it."""
-    return message if len(message) <= _MESSAGE_CHARS else f"{message[:100]} … {message[100 - _MESSAGE_CHARS :]}"
+    if b"\\u" in body:
+        # halves of surrogate pairs, which JSON's escapes can write, are no text in UTF-8: no kernel takes them
+        text = json.dumps(content, ensure_ascii=False)
+        content = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return content  # type: ignore[no-any-return]
 
 
 def _no_constant(name: str) -> float:
@@ -92,12 +94,6 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text[:20]} is too large a number")
     return number
-
-
-def _with_whole_characters(content: Any) -> Any:
-    """Halves of surrogate pairs, which JSON's escapes can write, are no text in UTF-8: no kernel takes them."""
-    text = json.dumps(content, ensure_ascii=False)
-    return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def _may(action: str, resource: str = RESOURCE) -> Callable[[Handles], Handles]:

@@ -18,8 +18,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import RouteError
 from cellwright.server.routes.base_handler import CellwrightRoute, may_read, may_write
 from cellwright.server.routes.info import FolderRoute
-from cellwright.server.runs.own_kernels import server_root
-from cellwright.server.runs.runs import ClientRuns
+from cellwright.server.runs.runs import ClientRuns, server_root
 
 PROXIED = "the server's own key"
 

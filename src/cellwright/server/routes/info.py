@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,7 @@ from tornado.web import authenticated
 
 from cellwright.server.listed_models import ListedModels
 from cellwright.server.routes.base_handler import CellwrightRoute, description, may_read
-from cellwright.server.runs.own_kernels import folder_below, server_root
-from cellwright.server.runs.runs import ClientRuns
+from cellwright.server.runs.runs import ClientRuns, folder_below, server_root
 from cellwright.version import VERSION
 
 
@@ -124,7 +126,52 @@ class CassettesRoute(FolderRoute):
     @authenticated
     @may_read
     async def get(self) -> None:
-        from cellwright.server.routes.recordings_index import recordings_in  # as above
-
         root = server_root(self.settings["server_root_dir"])
-        self.answer({"cassettes": await asyncio.to_thread(recordings_in, self.folder(), root)})
+        self.answer({"cassettes": await asyncio.to_thread(_recordings_in, self.folder(), root)})
+
+
+def _recordings_in(folder: Path, root: Path) -> list[dict[str, Any]]:
+    """`{"path", "format", "turns", "size", "modified"}` of each recording in a folder and below it, by path.
+
+    Those are what can be played again without a request. Links are not followed. At most 20,000 files are looked at, and
+    500 recordings found.
+    """
+    found: list[dict[str, Any]] = []
+    for path in itertools.islice(_lines_files(folder), 20_000):
+        if len(found) >= 500:
+            break
+        try:
+            about = _recording_json(path)
+        except (OSError, ValueError):
+            continue  # no recording, or gone while we look
+        if about is not None:
+            found.append({"path": path.relative_to(root).as_posix(), **about})
+    return sorted(found, key=lambda each: str(each["path"]))
+
+
+def _lines_files(folder: Path) -> Iterator[Path]:
+    for here, folders, names in os.walk(folder):
+        folders[:] = [
+            name for name in folders if not name.startswith(".") and name not in ("node_modules", "__pycache__")
+        ]
+        yield from (Path(here, name) for name in names if name.endswith(".jsonl"))
+
+
+def _recording_json(path: Path) -> dict[str, Any] | None:
+    from cellwright.agent.recording.recordings import FORMAT, FORMAT_KEY  # few have any
+
+    if path.is_symlink():
+        return None
+    with path.open("rb") as file:
+        header = json.loads(file.readline(1_000))
+        if not isinstance(header, dict) or FORMAT_KEY not in header:
+            return None
+        turns = sum(1 for line in file if line.strip())
+    status = path.stat()
+    number = header[FORMAT_KEY]
+    return {
+        "format": number,
+        "turns": turns if number == FORMAT else None,
+        "size": status.st_size,
+        "modified": status.st_mtime,
+    }

@@ -18,9 +18,8 @@ from tornado.iostream import StreamClosedError
 from tornado.web import authenticated
 
 from cellwright.server.api_error import RouteError
-from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments
 from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, may_read
-from cellwright.server.runs.kernel_calls import CallsInKernels, KernelAccess
+from cellwright.server.runs.kernel_calls import CallsInKernels, KernelAccess, UnsavedDocuments
 from cellwright.server.runs.runs import ClientRuns, RequestsAtOnce
 from cellwright.this_process.late_imports import importing
 
@@ -35,10 +34,7 @@ logger = logging.getLogger(__name__)
 PATTERN = r"/cellwright/mcp"
 DOCUMENTS = r"/cellwright/mcp/documents"
 MAX_USERS = 100
-MAX_REQUESTS = 32
-"""Of one user at once."""
 
-REQUESTS_PER_MINUTE = 600
 REQUEST_SECONDS = 2 * 3_600.0
 """A call of a tool may take an hour, and wait for a person before."""
 
@@ -103,7 +99,8 @@ class UsersMcpServers:
         self._access = access
         self._servers: dict[str, _UsersServer] = {}
         self._making = asyncio.Lock()
-        self.requests = RequestsAtOnce(MAX_REQUESTS, REQUESTS_PER_MINUTE)
+        # of one user: at once, and in a minute
+        self.requests = RequestsAtOnce(32, 600)
 
     async def of(self, owner: str, *, events: bool) -> StreamableHTTPSessionManager:
         """The way to the server of `owner`, for results alone or for `events` before them.
@@ -168,27 +165,21 @@ class McpRoute(CellwrightRoute):
 
     async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler does
         await super().prepare()
-        if not self._is_of_our_origin():
-            raise RouteError(403, "PERMISSION_DENIED", "A page of another origin asks; allow_origin does not name it.")
-
-    def _is_of_our_origin(self) -> bool:
-        """Hold the origin against Jupyter's settings, also with a token, with which Jupyter lets every page in."""
+        # held against Jupyter's settings also with a token, with which Jupyter lets every page in
         origin = self.request.headers.get("Origin", "").lower()
-        if not origin or urlsplit(origin).netloc == self.request.host or self.allow_origin in ("*", origin):
-            return True
-        return bool(self.allow_origin_pat and re.fullmatch(self.allow_origin_pat, origin))
+        is_ours = not origin or urlsplit(origin).netloc == self.request.host or self.allow_origin in ("*", origin)
+        if not is_ours and not (self.allow_origin_pat and re.fullmatch(self.allow_origin_pat, origin)):
+            raise RouteError(403, "PERMISSION_DENIED", "A page of another origin asks; allow_origin does not name it.")
 
     @authenticated
     @may_execute
     async def post(self) -> None:
         if self._too_large:
             self._refuse_size()
+        # news of a call come in a stream before its result
+        wants_news = b'"progressToken"' in self._body and "text/event-stream" in self.request.headers.get("Accept", "")
         with self._servers.requests.taken(self.owner):
-            await self._handle(await self._servers.of(self.owner, events=self._wants_progress()))
-
-    def _wants_progress(self) -> bool:
-        """Return whether the client wants news of its call, which come in a stream before the result."""
-        return b'"progressToken"' in self._body and "text/event-stream" in self.request.headers.get("Accept", "")
+            await self._handle(await self._servers.of(self.owner, events=wants_news))
 
     async def _handle(self, manager: StreamableHTTPSessionManager) -> None:
         work = asyncio.ensure_future(manager.handle_request(self._scope(), self._receiver(), self._send))
@@ -244,8 +235,12 @@ class McpRoute(CellwrightRoute):
         try:
             if message["type"] == "http.response.start":
                 self.set_status(message["status"])
-                for name, value in message.get("headers", ()):
-                    self._take_header(name.decode("latin-1").lower(), value.decode("latin-1"))
+                for raw_name, raw_value in message.get("headers", ()):
+                    name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+                    if name == "content-type":
+                        self._content_type = value
+                    if name != "content-length":  # tornado counts itself
+                        self.set_header(name, value)
             elif message.get("more_body"):
                 self.write(message.get("body", b""))
                 await self.flush()
@@ -253,9 +248,3 @@ class McpRoute(CellwrightRoute):
                 await self.finish(message.get("body", b"") or None, set_content_type=self._content_type)
         except StreamClosedError:
             self.disconnected.set()
-
-    def _take_header(self, name: str, value: str) -> None:
-        if name == "content-type":
-            self._content_type = value
-        if name != "content-length":  # tornado counts itself
-            self.set_header(name, value)

@@ -11,9 +11,8 @@ from tornado.web import authenticated
 from cellwright.server.api_error import RouteError
 from cellwright.server.relay import KernelRelay
 from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, may_read
-from cellwright.server.runs.own_kernels import folder_below
 from cellwright.server.runs.run import HEADERS, ClientRun, EventsGone, send_events, stream_kind
-from cellwright.server.runs.runs import ClientRunRequest
+from cellwright.server.runs.runs import ClientRunRequest, folder_below
 
 
 class _RunRoute(CellwrightRoute):

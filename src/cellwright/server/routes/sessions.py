@@ -18,8 +18,7 @@ from tornado.web import authenticated
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import RouteError
 from cellwright.server.routes.base_handler import CellwrightRoute, may_read, may_write
-from cellwright.server.runs.own_kernels import folder_below
-from cellwright.server.runs.runs import ClientRuns
+from cellwright.server.runs.runs import ClientRuns, folder_below
 
 if TYPE_CHECKING:
     from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry

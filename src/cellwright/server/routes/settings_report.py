@@ -11,8 +11,7 @@ from cellwright.config.settings.settings import Origin, Settings, load_settings
 from cellwright.conversation.resolve_options import ALIASES, full_name, model_of, named_models
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.model.models import limits, refined
-from cellwright.model.pricing import PRICES_DATE, cost_usd
+from cellwright.model.models import PRICES_DATE, cost_usd, limits, refined
 from cellwright.redaction.redaction import is_secret
 from cellwright.server.listed_models import ListedModelNames
 
@@ -46,7 +45,8 @@ def models_report(settings: Settings, environ: Mapping[str, str], listed: Listed
     that they name.
     """
     default = _model(None, settings, environ)
-    names = [*listed.models] or _known_names(settings, environ)
+    named = (full_name(name, environ) for name in (*ALIASES.values(), *named_models(settings)))
+    names = [*listed.models] or [name for name in named if "claude-" in name]
     there = dict.fromkeys(names if default is None or default in names else [default, *names])
     return {
         "default": default,
@@ -57,11 +57,6 @@ def models_report(settings: Settings, environ: Mapping[str, str], listed: Listed
         ],
         "prices_date": PRICES_DATE,
     }
-
-
-def _known_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    named = (full_name(name, environ) for name in (*ALIASES.values(), *named_models(settings)))
-    return [name for name in named if "claude-" in name]
 
 
 def _model(name: str | None, settings: Settings, environ: Mapping[str, str]) -> str | None:

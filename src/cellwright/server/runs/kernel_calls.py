@@ -1,14 +1,17 @@
 """Calls of tools by other agents in the kernels of this server (`/cellwright/mcp`): which kernel, and the way there.
 
 A notebook that has a kernel may be open in a front end with changes that are in no file. So what is about it is done in
-its kernel, which knows the pages that show it; a file is only changed here where no front end can have it open.
+its kernel, which knows the pages that show it; a file is only changed here where no front end can have it open. Pages
+say which documents they hold with unsaved changes (docs/protocol/documents.md), to their kernels and to this server.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,68 @@ from msgspec import Struct
 from cellwright.agent.calls.written_tools import access_of, changes_cells
 from cellwright.events import ToolEnd
 from cellwright.server.api_error import RouteError
-from cellwright.server.notebooks.notebooks import ServedNotebooks
-from cellwright.server.notebooks.unsaved_documents import UnsavedDocuments, without_drive
+from cellwright.server.notebooks import ServedNotebooks
 from cellwright.server.relay import Relays
 from cellwright.tools.mcp.kernel_tools import NOTEBOOK_TOOLS, AskQuestion, KernelTool, TellProgress, kernel_tools
 
+FORGOTTEN_SECONDS = 60.0
+MAX_PAGES = 50
+"""Of one user at once: a further one takes the place of that which was not heard of for longest."""
+
+MAX_PATH_CHARS = 200_000
+"""Of all paths of a page; those behind are passed over."""
+
 MAX_LISTED = 20
+
+
+class UnsavedDocuments:
+    """`root` is the folder that the pages' paths start from. From any thread."""
+
+    def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._root = root
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pages: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
+
+    def take(self, owner: str, page: str, paths: Sequence[str]) -> None:
+        """A page of the user `owner` says which of its documents are unsaved: its newest word counts."""
+        found = frozenset(
+            os.path.realpath(self._root / without_drive(path)) for path in _bounded(paths) if "\0" not in path
+        )
+        with self._lock:
+            self._forget_old()
+            self._pages.pop((owner, page), None)
+            own = [key for key in self._pages if key[0] == owner]  # the longest unheard first
+            for key in own[: max(len(own) + 1 - MAX_PAGES, 0)]:
+                del self._pages[key]
+            self._pages[owner, page] = self._clock(), found
+
+    def is_unsaved(self, path: Path) -> bool:
+        """Return whether some page has `path`, a real path, open with unsaved changes."""
+        with self._lock:
+            self._forget_old()
+            return any(str(path) in paths for _, paths in self._pages.values())
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        self._pages = {page: said for page, said in self._pages.items() if now - said[0] <= FORGOTTEN_SECONDS}
+
+
+def _bounded(paths: Sequence[str]) -> Iterator[str]:
+    left = MAX_PATH_CHARS
+    for path in paths:
+        left -= len(path)
+        if left >= 0:
+            yield path
+
+
+def without_drive(path: str) -> str:
+    """The path of a document as the files have it.
+
+    >>> without_drive("RTC:plots/a.ipynb"), without_drive("plots/a:b.ipynb")
+    ('plots/a.ipynb', 'plots/a:b.ipynb')
+    """
+    return path.partition(":")[2] if ":" in path.partition("/")[0] else path.lstrip("/")
 
 
 class _NotReachedError(RouteError):

@@ -27,8 +27,6 @@ from cellwright.server.api_error import RouteError
 Line = Mapping[str, Any]
 
 _FINISHED_STATES = ("done", "failed", "interrupted")
-LAST_LINES_SECONDS = 60.0
-"""The time that the last lines of a run may take to come after the news that it is over."""
 
 StreamKind = Literal["text/event-stream", "application/x-ndjson"]
 
@@ -168,7 +166,8 @@ class ClientRun:
             # its last lines may still be on their way; a run that never began has none
             words = "The run was removed from the queue before it began, or ended without a result."
             loop = asyncio.get_running_loop()
-            self._finishing = loop.call_later(LAST_LINES_SECONDS, lambda: self.fail("INTERRUPTED", words))
+            # so long may the last lines of a run take to come after the news that it is over
+            self._finishing = loop.call_later(60.0, lambda: self.fail("INTERRUPTED", words))
 
     def fail(self, code: str, message: str) -> None:
         if self.finished:
@@ -315,7 +314,10 @@ async def _send(
         try:
             events = run.after(place)
         except EventsGone as disconnected:
-            connection.write(_gone_event(disconnected.oldest, kind))
+            # not an event of the run, so it has no number: a reader that comes back asks for the same place
+            line = b'{"type": "events_gone", "data": {"oldest": %d}}' % disconnected.oldest
+            is_lines = kind == "application/x-ndjson"
+            connection.write(line + b"\n" if is_lines else b"event: events_gone\ndata: %s\n\n" % line)
             await asyncio.wait_for(connection.flush(), stall_seconds)
             return
         if events:
@@ -339,9 +341,3 @@ async def _wait_for_change(run: ClientRun, connection: EventConnection, seconds:
         for task in waiting:
             task.cancel()
     return bool(done)
-
-
-def _gone_event(oldest: int, kind: StreamKind) -> bytes:
-    """Not an event of the run, so it has no number: a reader that comes back asks for the same place."""
-    line = b'{"type": "events_gone", "data": {"oldest": %d}}' % oldest
-    return line + b"\n" if kind == "application/x-ndjson" else b"event: events_gone\ndata: %s\n\n" % line

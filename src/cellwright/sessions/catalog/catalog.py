@@ -19,9 +19,8 @@ from msgspec.structs import replace
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.api_messages import begins_turn_encoded, until_turn_ended
 from cellwright.sessions.catalog import metadata as about
-from cellwright.sessions.catalog.extract import TITLE_CHARS
 from cellwright.sessions.catalog.index import HIT_BEGIN, HIT_END, catch_up, empty, shown, terms, with_database
-from cellwright.sessions.catalog.metadata import about_path
+from cellwright.sessions.catalog.metadata import FIRST_WORDS_CHARS, about_path
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import journal_path, sessions_folder, state_folder
 from cellwright.sessions.transcripts import transcript_lock as lease
@@ -43,8 +42,6 @@ _ENTRY = (
 _SHOWN = "(turns > 0 OR damaged)"
 """A session whose only prompt was refused holds nothing to go on with."""
 
-MAX_SESSIONS = 200
-"""The newest sessions of the folder among which branches are looked for."""
 
 TurnStart = tuple[int, float]
 """The line that a turn begins with, which forks have in common: its `seq` and its time."""
@@ -328,7 +325,7 @@ def _entry(connection: sqlite3.Connection, row: Any) -> CatalogEntry:
     _, path, title, title_by, tags, *rest, first_words, forked_from, parent, damaged = row
     first_words = first_words or _inherited_words(connection, Path(path), forked_from)
     cwd, created, updated, turns, cost_usd, model, size = rest
-    words = visible_line(shown(first_words), TITLE_CHARS) or ("(cannot be read)" if damaged else "(no words)")
+    words = visible_line(shown(first_words), FIRST_WORDS_CHARS) or ("(cannot be read)" if damaged else "(no words)")
     return CatalogEntry(
         path=Path(path),
         title=shown(title) or words,
@@ -389,7 +386,8 @@ def branches(catalog: Catalog, session_id: str, cwd: Path) -> dict[int, list[str
 
     Of those that share a turn it stands for itself, else the one that was used last.
     """
-    family = _family(catalog.entries(cwd, limit=MAX_SESSIONS), session_id)
+    # branches are looked for among the newest sessions of the folder
+    family = _family(catalog.entries(cwd, limit=200), session_id)
     if len(family) < 2:
         return {}
     starts = {entry.id: _turn_starts(entry.path) for entry in family}

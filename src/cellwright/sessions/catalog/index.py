@@ -28,15 +28,18 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.catalog.extract import (
+from cellwright.sessions.catalog.metadata import (
     ReadPosition,
     SearchableText,
+    SessionMetadata,
     TranscriptExtract,
     WholeTranscript,
+    about_path,
+    read_about,
     read_on,
     read_whole,
+    shown_tags,
 )
-from cellwright.sessions.catalog.metadata import SessionMetadata, about_path, read_about, shown_tags
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
 from cellwright.sessions.transcripts import transcript_lock as lease
 from cellwright.sessions.transcripts.transcript import NO_MESSAGES
@@ -68,8 +71,6 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT
 
 logger = logging.getLogger(__name__)
 
-MAX_WORDS = 20
-MAX_CHARS = 1_000
 
 HIT_BEGIN, HIT_END = "⟪", "⟫"
 
@@ -83,11 +84,6 @@ _UNSPACED = lazy_pattern(
 _WORDS = lazy_pattern(r'"([^"]*)"?|([^\s"]+)')
 _HITS = str.maketrans({HIT_BEGIN: "«", HIT_END: "»", "\0": " "})
 
-AT_ONCE = 20
-"""So many sessions are written in one transaction."""
-
-MAX_ROUNDS = 5
-"""Of looking again at what another process was faster with; it may have read less."""
 
 UNREADABLE = ReadPosition(0, 0, 0)
 
@@ -216,12 +212,12 @@ def shown(snippet: str) -> str:
 def terms(query: str) -> list[str]:
     """The query's words, each as an FTS5 string; none where there is nothing to search for."""
     found: list[str] = []
-    for phrase, word in _WORDS.findall(indexed(query[:MAX_CHARS])):
+    for phrase, word in _WORDS.findall(indexed(query[:1_000])):
         text = phrase or word
         if any(character.isalnum() for character in text):
             quoted = text.replace('"', '""')
             found.append(f'"{quoted}"' if phrase else f'"{quoted}"*')
-    return list(dict.fromkeys(found))[:MAX_WORDS]
+    return list(dict.fromkeys(found))[:20]
 
 
 class FileStamp(NamedTuple):
@@ -259,7 +255,8 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
     Gives how many were read, wholly or in part.
     """
     count = 0
-    for _ in range(MAX_ROUNDS):
+    # what another process was faster with is looked at again: it may have read less
+    for _ in range(5):
         read, all_written = _catch_up_once(connection, sessions, folder)
         count += read
         if all_written:
@@ -270,7 +267,9 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
 def _catch_up_once(connection: sqlite3.Connection, sessions: Path, folder: str | None) -> tuple[int, bool]:
     """The count of those read, and whether all was written: no other process was faster, which may have read less."""
     # in this order: what another process adds meanwhile is not taken for gone
-    known = _known(connection, folder)
+    where, values = ("WHERE folder = ?", (folder,)) if folder is not None else ("", ())
+    rows = connection.execute(f"SELECT {_ROW} FROM session {where}", values)
+    known = {path: _row(session, *rest) for session, path, *rest in rows}
     on_disk = _transcripts(sessions, folder)
     if gone := [row.id for path, row in known.items() if path not in on_disk]:
         with transaction(connection):
@@ -284,7 +283,8 @@ def _catch_up_once(connection: sqlite3.Connection, sessions: Path, folder: str |
     changed.sort(key=lambda path: on_disk[path].mtime, reverse=True)
     changes = (change for path in changed if (change := _read(Path(path), on_disk[path], known.get(path))) is not None)
     all_written = True
-    while some := list(islice(changes, AT_ONCE)):
+    # so many sessions are written in one transaction
+    while some := list(islice(changes, 20)):
         with transaction(connection):
             for change in some:
                 all_written = _write(connection, change) and all_written
@@ -325,12 +325,6 @@ def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
                 yield entry.name, (status.st_size, status.st_mtime_ns)
     except OSError:
         return
-
-
-def _known(connection: sqlite3.Connection, folder: str | None) -> dict[str, IndexedSession]:
-    where, values = ("WHERE folder = ?", (folder,)) if folder is not None else ("", ())
-    rows = connection.execute(f"SELECT {_ROW} FROM session {where}", values)
-    return {path: _row(session, *rest) for session, path, *rest in rows}
 
 
 def _row(session: int, *rest: int) -> IndexedSession:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import CellwrightError
+from cellwright.sessions.catalog.metadata import read_about
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE, state_folder, write_atomic
 from cellwright.sessions.transcripts import transcript_lock as lease
@@ -117,8 +118,6 @@ def _deleted(old: list[Path], state: Path, before: float) -> list[str]:
 
 def _old(sessions: Path, before: float) -> Iterator[Path]:
     """The transcripts that nobody needs any more; of ones that are gone what was left of them."""
-    from cellwright.sessions.catalog.metadata import read_about  # only where there is something old
-
     for folder in sessions.glob("*"):
         for path in folder.glob("*.*"):
             transcript = path.with_suffix(".jsonl")
@@ -126,15 +125,13 @@ def _old(sessions: Path, before: float) -> Iterator[Path]:
                 if path.suffix == ".jsonl":
                     unwanted = _is_older(path, before) and not read_about(path).tags
                 else:
-                    unwanted = path.suffix in _BESIDE and path.stat().st_mtime < before and _is_left_over(transcript)
+                    is_old = path.suffix in _BESIDE and path.stat().st_mtime < before
+                    # left over by a transcript that is gone
+                    unwanted = is_old and not transcript.exists() and not lease.is_held(lease.lease_path(transcript))
             except OSError:
                 continue  # deleted meanwhile
             if unwanted:
                 yield transcript
-
-
-def _is_left_over(transcript: Path) -> bool:
-    return not transcript.exists() and not lease.is_held(lease.lease_path(transcript))
 
 
 def _is_older(transcript: Path, before: float) -> bool:

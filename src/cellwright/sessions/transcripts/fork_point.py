@@ -23,8 +23,6 @@ KEPT = ".kept"
 """The ending of a transcript whose session was deleted, and whose forks were not."""
 
 _PARENT = lazy_pattern(rb'"parent":\{"session":"([^"]+)"')
-_HEAD_BYTES = 4_096
-"""So much of a header comes before its system prompt, at most."""
 
 
 class ForkPoint(Struct, frozen=True):
@@ -132,7 +130,8 @@ def _parents(folder: Path, but: Path | None = None) -> Counter[str]:
             continue
         try:
             with path.open("rb") as file:
-                head = file.read(_HEAD_BYTES).partition(b'"system":')[0]
+                # so much of a header comes before its system prompt, at most
+                head = file.read(4_096).partition(b'"system":')[0]
         except FileNotFoundError:
             continue  # deleted meanwhile
         if match := _PARENT.search(head):

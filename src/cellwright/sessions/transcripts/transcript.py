@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.file_changes import CallOutcome
 from cellwright.sessions.transcripts.fork_point import ForkPoint, parent_gone, parent_path
-from cellwright.sessions.transcripts.transcript_file import Line, OpenFile, StoredMessage, encode_json
+from cellwright.sessions.transcripts.transcript_file import Line, OpenFile, StoredMessage, decode_json, encode_json
 
 FORMAT = 4
 """1 and 2 had no `after` and no asides, 3 no `compacted`; they are read, and written anew in this form by who goes on with
@@ -225,14 +225,7 @@ def _decoded(metas: list[bytes]) -> list[Any]:
             return list(decoded)
     except ValueError:
         pass
-    return list(map(_decoded_one, metas))
-
-
-def _decoded_one(meta: bytes) -> Any:
-    try:
-        return json.loads(meta)
-    except (ValueError, RecursionError):
-        return None
+    return list(map(decode_json, metas))
 
 
 def _is_meta(meta: Any) -> bool:
@@ -362,13 +355,6 @@ def _read_from(file: BinaryIO, path: Path, *, stored: bool) -> Transcript:
     )
 
 
-_CHUNK_BYTES = 8 * 2**20
-"""So much of a transcript is taken apart at once: a long one is not in memory as a whole."""
-
-_STORED_BYTES = 2_048
-"""A message that is longer stays on the disk when nothing before a boundary is sent any more."""
-
-
 def _chunks(file: BinaryIO) -> Iterator[list[bytes]]:
     """The whole lines of a file from where it stands, without their newlines, some megabytes at a time."""
     chunk: list[bytes] = []
@@ -378,7 +364,8 @@ def _chunks(file: BinaryIO) -> Iterator[list[bytes]]:
             break
         chunk.append(raw[:-1])
         size += len(raw)
-        if size > _CHUNK_BYTES:
+        # so much of a transcript is taken apart at once: a long one is not in memory as a whole
+        if size > 8 * 2**20:
             yield chunk
             chunk, size = [], 0
     if chunk:
@@ -437,7 +424,8 @@ class _Reading:
         file = OpenFile(self._path)
         for at in range(self._stored, end):
             line = self.lines[at]
-            if len(line.message) > _STORED_BYTES:
+            # a message that is longer stays on the disk when nothing before a boundary is sent any more
+            if len(line.message) > 2_048:
                 self.lines[at] = Line(line.meta, StoredMessage(file, self._places[at], len(line.message)))
         self._stored = end
 
@@ -574,14 +562,7 @@ def messages_of(lines: Iterable[Line]) -> list[dict[str, Any]]:
 
 def each_message(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
     """The same, one at a time."""
-    return filter(_is_message, map(_message_of, lines))
-
-
-def _message_of(line: Line) -> Any:
-    try:
-        return json.loads(line.message)
-    except (ValueError, RecursionError):
-        return None
+    return filter(_is_message, (decode_json(line.message) for line in lines))
 
 
 def _is_message(message: Any) -> bool:

@@ -38,6 +38,14 @@ def encode_json(value: object) -> bytes:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
+def decode_json(raw: bytes) -> Any:
+    """The value of a line of JSON; None if it is none, or is nested too deeply."""
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
 class OpenFile:
     """A transcript held open to be read from; it stays what it was, also where another takes its name."""
 

@@ -27,9 +27,6 @@ from msgspec.structs import asdict
 from cellwright.sessions.state_dir import PRIVATE_FILE
 from cellwright.this_process.shared_files import POLL_SECONDS, FileLocks, system_locks
 
-FOREIGN_SECONDS = 86_400.0
-"""A lease file that a process of another machine left is taken over after this time: nothing tells whether it runs."""
-
 NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 """The errors of a file system without locks."""
 
@@ -194,7 +191,8 @@ def _is_left(said: _Said) -> bool:
     host, _, rest = said.text.partition(" ")
     pid = rest.partition(" ")[0]
     if host != socket.gethostname() or not pid.isdecimal():
-        return time.time() - said.made > FOREIGN_SECONDS
+        # what a process of another machine left is taken over after a day: nothing tells whether it runs
+        return time.time() - said.made > 86_400.0
     from cellwright.this_process.shared_files import runs  # file systems without locks alone
 
     return not runs(int(pid))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.credential_names import key_in
+from cellwright.model.credentials import key_in
 from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project, trust_notebook
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
 from cellwright.terminal.interactive.stop_requests import stop_requests_raise

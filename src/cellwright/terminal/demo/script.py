@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.model.credentials import SCRIPTED
-from cellwright.sessions.catalog.extract import texts_of, users_words
+from cellwright.sessions.catalog.metadata import texts_of, users_words
 from cellwright.testing import Part, Turn, say, think, turn, use
 from cellwright.testing.rules.models import SCRIPTED_MODEL
 from cellwright.text import lazy_pattern

@@ -106,7 +106,8 @@ def edited(prefix: Prefix) -> tuple[Prefix, dict[str, Any] | None]:
         for position, block in enumerate(blocks_of(message["content"]))
         if block.get("type") == "tool_result"
     ]
-    if not _is_due(edit, prefix, len(results)):
+    trigger = edit.get("trigger") or {"type": "input_tokens", "value": _DEFAULT_TRIGGER}
+    if (len(results) if trigger["type"] == "tool_uses" else prefix.total_tokens) <= trigger["value"]:
         return prefix, {"applied_edits": []}
     keep = _value(edit, "keep", _DEFAULT_KEEP)
     old = results[: max(0, len(results) - keep)]
@@ -123,11 +124,6 @@ def edited(prefix: Prefix) -> tuple[Prefix, dict[str, Any] | None]:
         "cleared_input_tokens": prefix.total_tokens - left.total_tokens,
     }
     return left, {"applied_edits": [applied]}
-
-
-def _is_due(edit: Mapping[str, Any], prefix: Prefix, uses: int) -> bool:
-    trigger = edit.get("trigger") or {"type": "input_tokens", "value": _DEFAULT_TRIGGER}
-    return bool((uses if trigger["type"] == "tool_uses" else prefix.total_tokens) > trigger["value"])
 
 
 def _value(edit: Mapping[str, Any], name: str, default: int) -> int:

@@ -9,7 +9,7 @@ from cellwright.testing.rules.api_error import ApiRejection
 from cellwright.testing.rules.context_editing import check_compaction, check_edits, edited
 from cellwright.testing.rules.images import check_pictures
 from cellwright.testing.rules.models import ServedModel
-from cellwright.testing.rules.prefix import Prefix, blocks_of, chain, nested
+from cellwright.testing.rules.prefix import Prefix, blocks_of, chain, check_breakpoints, nested
 from cellwright.testing.rules.request_fields import check_shape
 from cellwright.testing.rules.thinking import (
     Memory,
@@ -27,7 +27,6 @@ from cellwright.testing.rules.turn_order import (
     exchanges,
     tail_start,
 )
-from cellwright.testing.rules.usage import check_breakpoints
 
 
 def check_request(

@@ -4,6 +4,8 @@ The API reads a request as tools, then system, then messages. After each block t
 everything up to there; thinking blocks are bound to such states, and the prompt cache is keyed by them. Consecutive
 messages of one role are one turn, a string is one text block, and `cache_control` is no part of the content. A tool with
 `defer_loading` is no part of the chain: its definition comes with the result that names it in a `tool_reference`.
+
+The `usage` of a request comes out of the same chain: estimated tokens, and what a prompt cache would have saved.
 """
 
 from __future__ import annotations
@@ -13,14 +15,19 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
 from cellwright.testing.rules.images import Picture, counted_pages, measured
+from cellwright.testing.rules.models import ServedModel
 
 CHARS_PER_TOKEN = 4
 
 Block = Mapping[str, Any]
+
+LOOKBACK_BLOCKS = 20
+NEVER_CACHED = ("thinking", "redacted_thinking")
 
 
 def blocks_of(content: Any) -> list[Block]:
@@ -110,17 +117,15 @@ class Prefix:
             if ttl is not None:
                 self.breakpoints.append(Breakpoint(len(self.states), ttl, inner_path))
             if inner.get("type") == "tool_reference":
-                tokens += self._loaded_tokens(inner, inner_path)
+                name = inner["tool_name"]
+                if all(tool.get("name") != name for tool in blocks_of(self.body.get("tools"))):
+                    problem = f"Tool reference '{name}' not found in available tools"
+                    raise ApiRejection(f"{inner_path}.tool_reference: {problem}")
+                tokens += self.deferred.get(name, 0)
             if inner.get("type") in ("image", "document") and role != "tools":
                 tokens += self._media_tokens(inner, inner_path)
         self.states.append(next_state(self.state, role, encoded))
         self.tokens.append(self.total_tokens + tokens)
-
-    def _loaded_tokens(self, block: Block, path: str) -> int:
-        name = block["tool_name"]
-        if all(tool.get("name") != name for tool in blocks_of(self.body.get("tools"))):
-            raise ApiRejection(f"{path}.tool_reference: Tool reference '{name}' not found in available tools")
-        return self.deferred.get(name, 0)
 
     def _media_tokens(self, block: Block, path: str) -> int:
         """Count the tokens of a picture or document beyond its JSON, whose base64 counts nothing."""
@@ -186,13 +191,6 @@ def _digest(blocks: Iterable[Block]) -> str:
     return blake2b(encoded.encode(), digest_size=8).hexdigest()
 
 
-def _first_difference(old: list[Any], new: list[Any]) -> int:
-    for position, (before, after) in enumerate(zip(old, new, strict=False)):
-        if before != after:
-            return position
-    return min(len(old), len(new))
-
-
 class RecentPrefixes:
     """The chains of the latest valid requests: a long conversation is checked and hashed once, not with every turn."""
 
@@ -207,10 +205,12 @@ class RecentPrefixes:
             same_head = all(candidate.body.get(name) == body.get(name) for name in ("model", "tools", "system"))
             if not same_head or candidate.betas != betas:
                 continue
-            common = _first_difference(candidate.body["messages"], body["messages"])
+            known, new = candidate.body["messages"], body["messages"]
+            differ = (at for at, (before, after) in enumerate(zip(known, new, strict=False)) if before != after)
+            common = next(differ, min(len(known), len(new)))
             if best is None or common > longest:
                 best, longest = candidate, common
-            if common == len(candidate.body["messages"]):
+            if common == len(known):
                 break  # the conversation only grew: no other can share much more
         return best, longest
 
@@ -227,3 +227,94 @@ def chain(body: Mapping[str, Any], betas: frozenset[str], base: Prefix | None, k
         prefix = base.cut(body, known)
     prefix.add_messages(known)
     return prefix
+
+
+class PromptCache:
+    """The prefixes that are cached. Entries are written at breakpoints only and found up to 20 blocks before one."""
+
+    def __init__(self) -> None:
+        self._entries: set[tuple[Any, ...]] = set()
+
+    def usage(self, body: Mapping[str, Any], model: ServedModel, prefix: Prefix) -> dict[str, Any]:
+        """The input side of `usage`; stores what the request's breakpoints write."""
+        usable = [
+            entry for entry in effective_breakpoints(body, prefix) if prefix.tokens[entry.block] >= model.cache_minimum
+        ]
+        read_to = self._longest_hit(body, prefix, [entry.block for entry in usable])
+        read = prefix.tokens[read_to] if read_to is not None else 0
+        written = {"5m": 0, "1h": 0}
+        reached = read
+        for entry in usable:
+            if prefix.tokens[entry.block] > reached:
+                written[entry.ttl] += prefix.tokens[entry.block] - reached
+                reached = prefix.tokens[entry.block]
+            self._entries.add(_key(body, prefix, entry.block))
+        return input_usage(prefix.total_tokens - reached, read=read, written_5m=written["5m"], written_1h=written["1h"])
+
+    def _longest_hit(self, body: Mapping[str, Any], prefix: Prefix, breakpoints: list[int]) -> int | None:
+        for breakpoint_block in reversed(breakpoints):
+            for block in range(breakpoint_block, max(-1, breakpoint_block - LOOKBACK_BLOCKS), -1):
+                if _key(body, prefix, block) in self._entries:
+                    return block
+        return None
+
+
+def input_usage(uncached: int, *, read: int = 0, written_5m: int = 0, written_1h: int = 0) -> dict[str, Any]:
+    """`usage` as `message_start` has it."""
+    return {
+        "input_tokens": uncached,
+        "cache_creation_input_tokens": written_5m + written_1h,
+        "cache_read_input_tokens": read,
+        "cache_creation": {"ephemeral_5m_input_tokens": written_5m, "ephemeral_1h_input_tokens": written_1h},
+        "output_tokens": 1,
+        "service_tier": "standard",
+        "inference_geo": "not_available",
+    }
+
+
+def _last_cacheable(body: Mapping[str, Any], prefix: Prefix) -> int | None:
+    """The last block of the request that can be cached: there a top-level `cache_control` puts its breakpoint."""
+    contents = [message["content"] for message in reversed(body["messages"])]
+    number = len(prefix.states)
+    for content in (*contents, body.get("system"), loaded_tools(body)):
+        for block in reversed(blocks_of(content)):
+            number -= 1
+            if block.get("type") not in NEVER_CACHED:
+                return number
+    return None
+
+
+def effective_breakpoints(body: Mapping[str, Any], prefix: Prefix) -> list[Breakpoint]:
+    """The explicit breakpoints and the automatic one, in the order of the chain."""
+    ttl = time_to_live(body)
+    block = _last_cacheable(body, prefix) if ttl else None
+    automatic = Breakpoint(block, ttl, "") if ttl and block is not None else None
+    if automatic is None or any((entry.block, entry.ttl) == (block, ttl) for entry in prefix.breakpoints):
+        return prefix.breakpoints
+    return sorted([*prefix.breakpoints, automatic], key=lambda entry: entry.block)
+
+
+def check_breakpoints(body: Mapping[str, Any], prefix: Prefix) -> None:
+    """At most four, 1 h before 5 min, and no other TTL on the block that the top-level one falls on."""
+    entries = effective_breakpoints(body, prefix)
+    if len(entries) > 4:
+        raise ApiRejection(f"A maximum of 4 blocks with cache_control may be provided. Found {len(entries)}.")
+    for earlier, later in pairwise(entries):
+        field = f"{later.path}.cache_control.ttl".lstrip(".")
+        if earlier.block == later.block and not later.path:
+            raise ApiRejection(f"{field}: the last cacheable block has a cache_control with a different ttl already")
+        if earlier.ttl == "5m" and later.ttl == "1h":
+            raise ApiRejection(
+                f"{field}: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note "
+                "that blocks are processed in the following order: `tools`, `system`, `messages`."
+            )
+
+
+def _key(body: Mapping[str, Any], prefix: Prefix, block: int) -> tuple[Any, ...]:
+    """Tools and system are cached for a model, speed and format of the answer, messages for its thinking and effort too."""
+    config = body.get("output_config") or {}
+    # the model is told the format of its answer before everything else
+    head = (prefix.states[block], body["model"], body.get("speed"), repr(config.get("format")))
+    if block < prefix.head_length:
+        return head
+    return (*head, repr(body.get("thinking")), config.get("effort"))

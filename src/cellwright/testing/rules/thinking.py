@@ -16,9 +16,8 @@ from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
 from cellwright.testing.rules.models import ServedModel
-from cellwright.testing.rules.prefix import Block, Prefix, RecentPrefixes, blocks_of, canonical, next_state
+from cellwright.testing.rules.prefix import Block, Prefix, PromptCache, RecentPrefixes, blocks_of, canonical, next_state
 from cellwright.testing.rules.turn_order import RoleRun, exchanges
-from cellwright.testing.rules.usage import PromptCache
 
 # no secret: it only has to be the same in every server of a test run, so that a session can go on with another one
 _KEY = b"cellwright local messages server"

@@ -14,7 +14,6 @@ from cellwright.testing.rules.request_fields import ONLY_ASSISTANT, ONLY_USER, S
 
 ID_PATTERN = "^[a-zA-Z0-9_-]+$"
 MAX_MESSAGES = 100_000
-CONTEXT_TURNS = 3
 
 Message = Mapping[str, Any]
 
@@ -61,7 +60,7 @@ def exchanges(messages: Sequence[Message], first: int = 0) -> list[RoleRun]:
 def tail_start(messages: Sequence[Message], known: int) -> int:
     """Find where to look from when the first `known` messages were right: at their last turns, for context."""
     start = known
-    for _ in range(CONTEXT_TURNS):
+    for _ in range(3):
         role = messages[start - 1]["role"] if start else ""
         while start and messages[start - 1]["role"] == role:
             start -= 1

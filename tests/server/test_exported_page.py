@@ -8,7 +8,7 @@ import nbformat
 from traitlets.config import Config
 
 # what Jupyter Server reads, and gives its exporters
-CONFIG = Path(__file__).parents[3] / "jupyter-config/jupyter_server_config.d/cellwright.json"
+CONFIG = Path(__file__).parents[2] / "jupyter-config/jupyter_server_config.d/cellwright.json"
 
 
 CODE = "So:\n\n```python\nimport tides\n```\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cellwright.server.notebooks.unsaved_documents import FORGOTTEN_SECONDS, MAX_PAGES, MAX_PATH_CHARS, UnsavedDocuments
+from cellwright.server.runs.kernel_calls import FORGOTTEN_SECONDS, MAX_PAGES, MAX_PATH_CHARS, UnsavedDocuments
 
 
 def test_the_newest_word_of_each_page_counts_for_a_while(tmp_path: Path) -> None:

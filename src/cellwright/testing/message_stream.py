@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from cellwright.testing.http_connection import HttpResponse
 from cellwright.testing.rules.api_error import MESSAGE_OF_TYPE, TYPE_OF_STATUS, error_json
 from cellwright.testing.rules.context_editing import signature_of_summary
-from cellwright.testing.server.http_connection import HttpResponse
-from cellwright.testing.server.script import DEFAULT_DELTA_CHARS, Fault, Hold, Say, ServerUse, Slow, Think, Turn, Use
+from cellwright.testing.script import DEFAULT_DELTA_CHARS, Fault, Hold, Say, ServerUse, Slow, Think, Turn, Use
 
 BROKEN_OFF = Say("This answer breaks off")
 
@@ -124,7 +124,11 @@ class MessageStream:
         if self.reply.compaction_usage is not None:
             yield from self._compaction()
         else:
-            for part in self._parts():
+            parts = self.turn.parts
+            if parts and isinstance(parts[0], Fault):
+                # a fault that strikes in the middle of an answer needs an answer to strike
+                parts = (BROKEN_OFF, *parts)
+            for part in parts:
                 yield from self._part(part, previous)
                 previous = part
         yield from self._close_block()
@@ -171,17 +175,13 @@ class MessageStream:
         self.content[-1].update(content=content or None, encrypted_content=None)
         self.output_tokens += estimated_tokens(content)
 
-    def _parts(self) -> tuple[Any, ...]:
-        parts = self.turn.parts
-        # a fault that strikes in the middle of an answer needs an answer to strike
-        return (BROKEN_OFF, *parts) if parts and isinstance(parts[0], Fault) else parts
-
     def _part(self, part: object, previous: object) -> Iterator[Step]:
         match part:
             case Hold() | Slow() | Fault():
                 yield part
             case Say(text):
-                if not (isinstance(previous, Hold) and self._open_type() == "text"):
+                is_in_text = self.open_index is not None and self.content[-1]["type"] == "text"
+                if not (isinstance(previous, Hold) and is_in_text):
                     yield from self._open_block({"type": "text", "text": ""})
                 yield from self._text(text)
             case Think():
@@ -253,9 +253,6 @@ class MessageStream:
     def _tool_use_id(self) -> str:
         digest = hashlib.sha256(f"{self.reply.message_id}/{len(self.content)}".encode()).hexdigest()
         return f"toolu_01{digest[:22]}"
-
-    def _open_type(self) -> str:
-        return str(self.content[-1]["type"]) if self.open_index is not None else ""
 
     def _open_block(self, block: dict[str, Any]) -> Iterator[Step]:
         yield from self._close_block()
@@ -405,9 +402,6 @@ async def answer_whole(
     return fault is None
 
 
-WRITES_BETWEEN_YIELDS = 16
-"""After so many writes the loop gets a turn: other connections go on, and a client that left is noticed."""
-
 Frame = Callable[[StreamEvent], bytes]
 
 
@@ -485,7 +479,8 @@ class Playback:
     async def _write(self, data: bytes) -> None:
         await self.answer.write(data)
         self.writes += 1
-        if self.writes % WRITES_BETWEEN_YIELDS == 0:
+        # the loop gets a turn now and then: other connections go on, and a client that left is noticed
+        if self.writes % 16 == 0:
             await asyncio.sleep(0)
 
     async def _strike(self, fault: Fault) -> None:

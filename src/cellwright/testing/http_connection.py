@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import h11
 
+
 MAX_BODY = 32 * 1024 * 1024
 
 

@@ -18,13 +18,11 @@ from jupyter_server.utils import ensure_async
 
 from cellwright.errors import log_fault
 from cellwright.server.kernel_connection import KernelComm, KernelConnection, KernelLost, Message
-from cellwright.server.notebooks.cells import Json, NotebookRefusal
-from cellwright.server.notebooks.notebooks import ServedNotebooks
+from cellwright.server.notebooks import Json, NotebookRefusal, ServedNotebooks
 
 TARGET = "cellwright.notebook"
 PROTOCOL = 1
 FRONT_END = "Jupyter Server"
-MAX_NOTEBOOKS = 200
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +30,6 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 COLLABORATION = "jupyter_server_ydoc"
 """The extension of jupyter-collaboration that keeps the shared documents."""
-
-UPDATE_SECONDS = 3.0
-"""The time between looks, during a run, whether a notebook was opened, closed or renamed, or is shared now."""
 
 
 class ServerPage:
@@ -57,12 +52,14 @@ class ServerPage:
 
     async def hello(self) -> Json:
         """The data that opens the comm."""
+        sessions = await ensure_async(self._sessions.list_sessions())
+        notebooks = [session for session in sessions if session.get("type") == "notebook" and session.get("path")]
         self._last_hello = {
             "protocol": PROTOCOL,
             "page": self._page,
             "front_end": FRONT_END,
             "root": self._root,
-            "notebooks": await self._notebooks(),
+            "notebooks": [await self._notebook(session) for session in notebooks[:200]],
         }
         return self._last_hello
 
@@ -93,11 +90,6 @@ class ServerPage:
         except Exception as error:  # noqa: BLE001  the kernel waits for an answer, whatever the fault is
             log_fault(logger, "%s of a kernel failed", method)
             return {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}", "details": {}}}
-
-    async def _notebooks(self) -> list[Json]:
-        sessions = await ensure_async(self._sessions.list_sessions())
-        notebooks = [session for session in sessions if session.get("type") == "notebook" and session.get("path")]
-        return [await self._notebook(session) for session in notebooks[:MAX_NOTEBOOKS]]
 
     async def _notebook(self, session: Mapping[str, Any]) -> Json:
         shared = await self._served.is_shared(session["path"])
@@ -208,7 +200,8 @@ class NotebookLink:
 
     async def _keep_updating(self, page: ServerPage) -> None:
         while True:
-            await asyncio.sleep(UPDATE_SECONDS)
+            # looks, during a run, whether a notebook was opened, closed or renamed, or is shared now
+            await asyncio.sleep(3.0)
             if self._busy():
                 await self._update(page)
 

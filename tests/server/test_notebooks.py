@@ -31,16 +31,15 @@ from cellwright.errors import ToolError
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.open_notebooks import LiveNotebook, SeenSources
 from cellwright.server.kernel_connection import KernelConnection
-from cellwright.server.notebooks.cells import NotebookRefusal
-from cellwright.server.notebooks.notebooks import ServedNotebooks, difference
-from cellwright.server.notebooks.server_page import ServerPage
+from cellwright.server.notebooks import NotebookRefusal, ServedNotebooks, difference
 from cellwright.server.relay import KernelRelay
+from cellwright.server.server_page import ServerPage
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 from cellwright.tools.notebook.open_notebook import CellPosition, Insert, OpenNotebook, Replace
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version, pytest.mark.timeout(300)]
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[1]
 # not by a cell: when `sys.path` changes, coverage takes modules away that another thread is importing
 IN_KERNELS = (TESTS / "e2e", TESTS / "tools")
 CONFORM = """

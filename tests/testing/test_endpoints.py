@@ -8,7 +8,7 @@ import json
 import pytest
 
 from cellwright.testing import fault, say, turn, use
-from cellwright.testing.server.message_stream import StreamEvent, aws_frame, encode_message
+from cellwright.testing.message_stream import StreamEvent, aws_frame, encode_message
 
 SCRIPT = [turn(say("Reading."), use("Read", path="x")), turn(say("Reading."), use("Read", path="x"))]
 

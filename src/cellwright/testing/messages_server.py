@@ -8,11 +8,11 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from cellwright.testing.server.recorded_requests import RecordedRequest, RequestLog
-from cellwright.testing.server.script import DEFAULT_DELTA_CHARS, Part, Script, ScriptSource, Turn
+from cellwright.testing.script import DEFAULT_DELTA_CHARS, Part, RecordedRequest, RequestLog, Script, ScriptSource, Turn
 
 if TYPE_CHECKING:
-    from cellwright.testing.server.endpoints import Endpoints
+    from cellwright.testing.endpoints import Endpoints
+
 
 DEFAULT_API_KEY = "sk-ant-local-0000"
 WAIT_SECONDS = 60.0
@@ -104,7 +104,7 @@ class MessagesServer:
     def start(self) -> Self:
         """Start listening; returns when connections are accepted."""
         # the API's rules are imported when a server runs, so that `import cellwright.testing` stays light
-        from cellwright.testing.server.endpoints import Endpoints
+        from cellwright.testing.endpoints import Endpoints
 
         endpoints = Endpoints(
             script=self._script,
@@ -143,7 +143,7 @@ class MessagesServer:
     def _run(self, loop: asyncio.AbstractEventLoop, endpoints: Endpoints, started: Future[int]) -> None:
         asyncio.set_event_loop(loop)
 
-        from cellwright.testing.server.http_connection import HttpConnection  # lazy as in `start`
+        from cellwright.testing.http_connection import HttpConnection  # lazy as in `start`
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             connection = HttpConnection(reader, writer, endpoints.answer, endpoints.client_gone)

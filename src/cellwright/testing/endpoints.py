@@ -1,32 +1,26 @@
-"""The server's endpoints: the way from a request to a scripted turn, an estimate or an error.
+"""The server's endpoints: the way from a request to a scripted turn, an estimate, a batch or an error.
 
-The paths are the API's own, and those of the SDK's clients for Foundry, Vertex and Bedrock.
+The paths are the API's own, and those of the SDK's clients for Foundry, Vertex and Bedrock. A batch is worked off
+beside, request by request, and ends when all are done.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hashlib
 import json
 import re
 import time
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NoReturn
 
-from cellwright.testing.rules.api_error import ApiRejection, error_json
-from cellwright.testing.rules.context_editing import edited
-from cellwright.testing.rules.invariants import check_request
-from cellwright.testing.rules.models import MODELS, ServedModel, model_info, model_list, served_model
-from cellwright.testing.rules.prefix import CHARS_PER_TOKEN, Prefix
-from cellwright.testing.rules.thinking import Memory, signer, thinking_display
-from cellwright.testing.rules.usage import input_usage
-from cellwright.testing.server.batches import Batches, BatchRequest
-from cellwright.testing.server.http_connection import HttpRequest, HttpResponse
-from cellwright.testing.server.message_stream import CONTENT_TYPE as AWS_CONTENT_TYPE
-from cellwright.testing.server.message_stream import (
+from cellwright.testing.http_connection import HttpRequest, HttpResponse
+from cellwright.testing.message_stream import CONTENT_TYPE as AWS_CONTENT_TYPE
+from cellwright.testing.message_stream import (
     MessageReply,
     MessageStream,
     Playback,
@@ -36,8 +30,17 @@ from cellwright.testing.server.message_stream import (
     sse_frame,
     strike_before_head,
 )
-from cellwright.testing.server.recorded_requests import RecordedRequest, RequestLog, last_user_text
-from cellwright.testing.server.script import DEFAULT_DELTA_CHARS, Script, Turn
+from cellwright.testing.rules.api_error import ApiRejection, error_json
+from cellwright.testing.rules.context_editing import edited
+from cellwright.testing.rules.invariants import check_request
+from cellwright.testing.rules.models import MODELS, ServedModel, model_info, model_list, served_model
+from cellwright.testing.rules.prefix import CHARS_PER_TOKEN, Prefix, input_usage
+from cellwright.testing.rules.thinking import Memory, signer, thinking_display
+from cellwright.testing.script import DEFAULT_DELTA_CHARS, RecordedRequest, RequestLog, Script, Turn, last_user_text
+
+MAX_REQUESTS = 100_000
+CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+KINDS = ("succeeded", "errored", "canceled", "expired")
 
 Action = Literal["messages", "count_tokens", "models", "model", "batches", "batch", "batch_results", "batch_cancel"]
 Platform = Literal["api", "vertex", "bedrock"]
@@ -57,6 +60,126 @@ _BETA = re.compile(r"[a-z0-9-]+-\d{4}-\d{2}-\d{2}|claude-code-\d{8}")
 SSE_CONTENT_TYPE = "text/event-stream; charset=utf-8"
 RATE_LIMITS = {"requests": 4000, "tokens": 2_400_000, "input-tokens": 2_000_000, "output-tokens": 400_000}
 ANY_MODEL = MODELS["claude-opus-5-5"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """One request of a batch, as it was sent."""
+
+    custom_id: str
+    params: Mapping[str, Any]
+
+
+Answer = Callable[[BatchRequest], Awaitable[dict[str, Any]]]
+"""Gives the message that answers a request, or raises ApiRejection."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    id: str
+    requests: list[BatchRequest]
+    created: datetime
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    work: asyncio.Task[None] | None = None
+    cancelled: bool = False
+
+    @property
+    def ended(self) -> bool:
+        return len(self.results) == len(self.requests)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API tells of it: what became of the requests is counted only when all are done."""
+        counts = dict.fromkeys(("processing", *KINDS), 0)
+        if self.ended:
+            for result in self.results.values():
+                counts[result["type"]] += 1
+        else:
+            counts["processing"] = len(self.requests)
+        going_on = "canceling" if self.cancelled else "in_progress"
+        return {
+            "id": self.id,
+            "type": "message_batch",
+            "processing_status": "ended" if self.ended else going_on,
+            "request_counts": counts,
+            "created_at": self.created.isoformat(),
+            "expires_at": (self.created + timedelta(days=1)).isoformat(),
+            "ended_at": datetime.now(UTC).isoformat() if self.ended else None,
+            "archived_at": None,
+            "cancel_initiated_at": None,
+            "results_url": f"/v1/messages/batches/{self.id}/results" if self.ended else None,
+        }
+
+    async def work_off(self, answer: Answer) -> None:
+        for request in self.requests:
+            if self.cancelled:
+                self.results[request.custom_id] = {"type": "canceled"}
+                continue
+            try:
+                self.results[request.custom_id] = {"type": "succeeded", "message": await answer(request)}
+            except ApiRejection as rejection:
+                error = {"type": rejection.error_type, "message": rejection.message}
+                self.results[request.custom_id] = {"type": "errored", "error": {"type": "error", "error": error}}
+
+
+class Batches:
+    """The batches of one server; used on its loop only."""
+
+    def __init__(self) -> None:
+        self._batches: dict[str, _Batch] = {}
+
+    def create(self, body: Any, answer: Answer) -> dict[str, Any]:
+        """Take in the batch of a request's body; `answer` answers each of its requests. Raises ApiRejection."""
+        requests = _requests(body)
+        batch = _Batch(f"msgbatch_01{len(self._batches):022d}", requests, datetime.now(UTC))
+        self._batches[batch.id] = batch
+        batch.work = asyncio.get_running_loop().create_task(batch.work_off(answer))
+        return batch.to_json()
+
+    def get(self, batch_id: str) -> dict[str, Any]:
+        return self._batch(batch_id).to_json()
+
+    def listed(self) -> dict[str, Any]:
+        """All batches, the latest first."""
+        data = [batch.to_json() for batch in reversed(self._batches.values())]
+        return {"data": data, "has_more": False, "first_id": None, "last_id": None}
+
+    def cancel(self, batch_id: str) -> dict[str, Any]:
+        batch = self._batch(batch_id)
+        batch.cancelled = True
+        return batch.to_json()
+
+    def results(self, batch_id: str) -> bytes:
+        """The results of an ended batch as JSON lines, in another order than the requests."""
+        batch = self._batch(batch_id)
+        if not batch.ended:
+            raise ApiRejection("Batch results are not available until processing has ended", status=404)
+        lines = [{"custom_id": name, "result": result} for name, result in reversed(batch.results.items())]
+        return b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
+
+    def _batch(self, batch_id: str) -> _Batch:
+        if batch_id not in self._batches:
+            raise ApiRejection(f"batch {batch_id} not found", status=404)
+        return self._batches[batch_id]
+
+
+def _requests(body: Any) -> list[BatchRequest]:
+    if not isinstance(body, dict) or not isinstance(body.get("requests"), list) or not body["requests"]:
+        raise ApiRejection("requests: at least one request is required")
+    if extra := body.keys() - {"requests"}:
+        raise ApiRejection(f"{min(extra)}: Extra inputs are not permitted")
+    if len(body["requests"]) > MAX_REQUESTS:
+        raise ApiRejection(f"requests: at most {MAX_REQUESTS} requests are allowed")
+    found: dict[str, BatchRequest] = {}
+    for number, request in enumerate(body["requests"]):
+        custom_id = request.get("custom_id") if isinstance(request, dict) else None
+        if not isinstance(custom_id, str) or not CUSTOM_ID.fullmatch(custom_id):
+            raise ApiRejection(f"requests.{number}.custom_id: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'")
+        if custom_id in found:
+            raise ApiRejection(f"requests.{number}.custom_id: custom_id must be unique in a batch")
+        if not isinstance(request.get("params"), dict):
+            raise ApiRejection(f"requests.{number}.params: Field required")
+        found[custom_id] = BatchRequest(custom_id, request["params"])
+    return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)
