@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime
 import functools
@@ -26,24 +27,22 @@ from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.features.conversation import END_TIMEOUT_SECONDS, Conversation
-from cellwright.kernel.chat.completions import kernel_completions
+from cellwright.kernel.chat.completions import CodeCompletion, kernel_completions
 from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog
 from cellwright.kernel.kernel_tools import kernel_tools
+from cellwright.kernel.magic.cell_prompt import MagicOptions
 from cellwright.kernel.magic.displayed_errors import telling_once
-from cellwright.kernel.magic.option_parser import keep_result, named_type
-from cellwright.kernel.magic.options import MagicOptions
+from cellwright.kernel.magic.options import keep_result, named_type
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
 from cellwright.kernel.namespace.namespace import has_name, live_definitions
 from cellwright.kernel.notebook_context import kernel_context, mentioned_cells
 from cellwright.kernel.output.cell_output import STUCK
+from cellwright.kernel.pages.changes import FileNews, Proposals, UndoRequests
 from cellwright.kernel.pages.comm import PageError
-from cellwright.kernel.pages.completion import CodeCompletion
-from cellwright.kernel.pages.file_changes import FileNews, UndoRequests
 from cellwright.kernel.pages.open_notebooks import KernelNotebooks
 from cellwright.kernel.pages.pages import Pages
-from cellwright.kernel.pages.proposals import Proposals
 from cellwright.kernel.run.cell_run import (
     CellSurface,
     CellWait,
@@ -55,15 +54,15 @@ from cellwright.kernel.run.cell_run import (
     runs_in_background,
     until_end,
 )
-from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.kernel_requests import work_between_cells
-from cellwright.kernel.run.notebook_sessions import NotebookSessions
-from cellwright.kernel.run.notebook_trust import NotebookTrust
+from cellwright.kernel.run.notebook import NotebookSessions, NotebookTrust, front_end_of, this_notebook
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.run.replay_decision import RunningCell, recorded_runs
 from cellwright.kernel.widgets.bundle import why_no_widget
 from cellwright.model.credentials import is_scripted
+from cellwright.redaction.redaction import Redaction, secret_values
+from cellwright.telemetry.log_file import RunLog, log_to_file
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.process.child_processes import child_processes
 
@@ -76,9 +75,9 @@ if TYPE_CHECKING:
     from cellwright.doctor.check import Check
     from cellwright.kernel.branches.kernel_branches import KernelBranches
     from cellwright.kernel.execute.preview_kernel import KernelOfPreview
-    from cellwright.kernel.magic.config import Claude
+    from cellwright.kernel.magic.cell_prompt import PagePrompt
     from cellwright.kernel.magic.fix import Fix
-    from cellwright.kernel.magic.page_prompt import PagePrompt
+    from cellwright.kernel.magic.options import Claude
     from cellwright.kernel.magic.slash_command import CellCommand
 
 
@@ -88,6 +87,9 @@ _COMMAND = lazy_pattern(r"\s*(?:/[A-Za-z][\w-]*(?::[\w-]+)*(?:\s|$)|!)")
 
 ASKED_CHARS = 200
 """Of a prompt's title in a changed cell's metadata."""
+
+REQUEST_LEFT_SECONDS = 0.05
+"""The time after which a run's first request has left, and the thread that sends it has nothing to do."""
 
 
 class NotebookConversation:
@@ -211,8 +213,10 @@ class NotebookConversation:
 
     def enter_key(self) -> None:
         """Ask for a key in the running cell, and keep it. Raises `CellwrightError` where that cannot be."""
-        from cellwright.kernel.magic.demo import end_script  # few enter one
-        from cellwright.kernel.magic.sign_in import enter_key
+        from cellwright.kernel.magic.sign_in import (
+            end_script,  # few enter one
+            enter_key,
+        )
 
         end_script()
         self._has_key = False
@@ -220,7 +224,7 @@ class NotebookConversation:
 
     def start_demo(self) -> None:
         """Set up the demo, or the scripted model in it. Raises `CellwrightError`."""
-        from cellwright.kernel.magic.demo import start_demo  # as above
+        from cellwright.kernel.magic.sign_in import start_demo  # as above
 
         start_demo(self.conversation)
         self._has_key = False
@@ -236,7 +240,7 @@ class NotebookConversation:
 
         refuse_key(self.conversation, options.run.get("provider"), prompt, "delete it from this cell")
         if is_scripted(self.conversation.in_force.environment) or lacks_key(self.conversation, options):
-            from cellwright.kernel.magic.demo import choose_model_in_demo, tell_in_cell  # as above
+            from cellwright.kernel.magic.sign_in import choose_model_in_demo, tell_in_cell  # as above
 
             choose_model_in_demo(self.conversation)
             tell_in_cell(self.conversation)
@@ -513,3 +517,16 @@ def _both(events: list[Event], emit: Emit) -> Emit:
         emit(event)
 
     return both
+
+
+def keep_log(conversation: Conversation) -> Callable[[], None]:
+    """Log to the file from now on; gives how to stop that."""
+    redaction = Redaction(lambda: secret_values(conversation.in_force.environment))
+    stop = log_to_file(lambda text: redaction.clean(text).text)
+    conversation.observers.add(RunLog(_while_it_waits))
+    return stop
+
+
+def _while_it_waits(log: Callable[[], None]) -> None:
+    # on the agent's thread; by then it waits for the answer
+    asyncio.get_running_loop().call_later(REQUEST_LEFT_SECONDS, log)

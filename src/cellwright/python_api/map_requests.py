@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -33,9 +34,9 @@ from cellwright.model.models import limits
 from cellwright.model.pricing import cost_usd, usage_of
 from cellwright.model.provider import Request
 from cellwright.python_api.ask_options import own_tools
-from cellwright.python_api.map_progress import Progress
 from cellwright.python_api.map_result import Answer, AnswerStore, Sending, SentBatch
 from cellwright.sessions.session import Session
+from cellwright.text import dollars
 
 SYSTEM = (
     "You answer one of many prompts that are asked unattended: nobody can answer a question of yours. "
@@ -51,6 +52,12 @@ CLOCK_SKEW_SECONDS = 300.0
 """By how much the API's clock may be behind ours."""
 
 Keep = Callable[[AnswerStore, Answer], Awaitable[None]]
+
+SECONDS_BETWEEN_LINES = 10.0
+"""In a log, where a line cannot be written over."""
+
+SECONDS_BETWEEN_CHANGES = 0.25
+BAR_CELLS = 24
 
 
 class MapOptions(Struct, frozen=True, kw_only=True):
@@ -274,3 +281,90 @@ def _chunks(bodies: Sequence[tuple[str, bytes]]) -> list[list[tuple[str, bytes]]
             size = len(key) + len(body) + 50
         chunks[-1].append((key, body))
     return chunks
+
+
+class Progress:
+    """Counts answers, and says on `stream` how many there are; None: nowhere.
+
+    `overwrites`: where it writes, a carriage return begins the line anew.
+    """
+
+    def __init__(
+        self, total: int, stream: TextIO | None, *, overwrites: bool, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.total = total
+        self.done = 0
+        self.failed = 0
+        self.cost_usd: float | None = 0.0
+        self.note = ""
+        self._stream = stream
+        self._overwrites = overwrites
+        self._now = now
+        self._began = now()
+        self._asked = 0
+        self._shown_at = float("-inf")
+        self._width = 0
+
+    def keep(self, answers: int) -> None:
+        """These were answered before."""
+        self.done += answers
+
+    def count(self, cost_usd: float | None, *, failed: bool) -> None:
+        """One more prompt has come to its end."""
+        self.done += 1
+        self._asked += 1
+        self.failed += failed
+        both = self.cost_usd is not None and cost_usd is not None
+        self.cost_usd = self.cost_usd + cost_usd if both else None  # type: ignore[operator]
+        self.show()
+
+    def show(self, *, at_once: bool = False) -> None:
+        """Write the line, unless that was done just now."""
+        pause = SECONDS_BETWEEN_CHANGES if self._overwrites else SECONDS_BETWEEN_LINES
+        if not at_once and self._now() - self._shown_at < pause:
+            return
+        self._shown_at = self._now()
+        line = self.line()
+        if self._overwrites:
+            self._write("\r" + line.ljust(self._width))
+            self._width = len(line)
+        else:
+            self._write(f"{line}\n")
+
+    def end(self) -> None:
+        """Write the line for the last time."""
+        self.show(at_once=True)
+        if self._overwrites:
+            self._write("\n")
+
+    def line(self) -> str:
+        """The progress so far, as far as it is known."""
+        filled = BAR_CELLS * self.done // self.total if self.total else BAR_CELLS
+        parts = [f"{'━' * filled}{'─' * (BAR_CELLS - filled)} {self.done:,} of {self.total:,}"]
+        if self.failed:
+            parts.append(f"{self.failed:,} failed")
+        if self.cost_usd:
+            parts.append(dollars(self.cost_usd))
+        if left := self._left():
+            parts.append(left)
+        if self.note:
+            parts.append(self.note)
+        return " · ".join(parts)
+
+    def _left(self) -> str:
+        remaining = self.total - self.done
+        if not (remaining and self._asked):
+            return ""
+        seconds = (self._now() - self._began) / self._asked * remaining
+        return f"about {seconds:.0f} s left" if seconds < 100 else f"about {seconds / 60:.0f} min left"
+
+    def _write(self, text: str) -> None:
+        if self._stream is not None:
+            self._stream.write(text)
+            self._stream.flush()
+
+
+def progress_for(total: int, *, shown: bool, in_notebook: bool) -> Progress:
+    """The progress of `total` prompts: in the cell, on the terminal, or line by line in a log."""
+    stream = sys.stdout if in_notebook else sys.stderr
+    return Progress(total, stream if shown else None, overwrites=in_notebook or stream.isatty())

@@ -33,8 +33,15 @@ from cellwright.model.pricing import BATCH_FACTOR, worst_case_usd
 from cellwright.python_api.ask import process_conversation
 from cellwright.python_api.ask_option_types import PromptOptions
 from cellwright.python_api.ask_options import CONCURRENCY, MAP_DEFAULTS, OF_ALL_PROMPTS, checked_options, spelled_out
-from cellwright.python_api.map_progress import Progress, progress_for
-from cellwright.python_api.map_requests import SYSTEM, MapOptions, ask_in_worker, ask_one, map_agent
+from cellwright.python_api.map_requests import (
+    SYSTEM,
+    MapOptions,
+    Progress,
+    ask_in_worker,
+    ask_one,
+    map_agent,
+    progress_for,
+)
 from cellwright.python_api.map_result import Answer, AnswerStore, MapResult, MapRow, default_store, error_of
 from cellwright.sessions.state_dir import state_folder
 

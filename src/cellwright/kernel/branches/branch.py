@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.kernel.branches.bounds import end_marked
+from cellwright.kernel.branches.memory import Standstill, parent_of, private_memory, standstill
 from cellwright.kernel.branches.messages import (
     Answered,
     Cleared,
@@ -28,7 +29,6 @@ from cellwright.kernel.branches.messages import (
     send,
     sent,
 )
-from cellwright.kernel.branches.processes import Standstill, parent_of, private_memory, standstill
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import FrameType
 
-from cellwright.kernel.branches.forked.shared_pages import forks
+from cellwright.kernel.branches.memory import forks
 from cellwright.this_process.late_imports import importing
 
 PARKED_SECONDS = 1.0

@@ -28,13 +28,11 @@ from cellwright.conversation.kernel_copies import NO_BRANCH_LEFT
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch, Patience
-from cellwright.kernel.branches.forked.branch_process import BranchOrder
-from cellwright.kernel.branches.forked.outlet import Outlet
-from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset, secrets_of
-from cellwright.kernel.branches.forked.shared_pages import PagesSince
-from cellwright.kernel.branches.forked.snapshot_process import run_snapshot
+from cellwright.kernel.branches.forked import BranchOrder, run_snapshot
 from cellwright.kernel.branches.forker import FORK_SECONDS, Attempt, Forker, control_pair
-from cellwright.kernel.branches.processes import memory, open_gpu, resident_memory
+from cellwright.kernel.branches.memory import PagesSince, memory, open_gpu, resident_memory
+from cellwright.kernel.branches.messages import Outlet
+from cellwright.kernel.branches.resets import RESETS, Forked, Reset, secrets_of
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken, end_child
 from cellwright.kernel.branches.template import Template, ValueBranch, modules_of, start_template
 from cellwright.sandbox.private_folder import PrivateFolder

@@ -14,9 +14,8 @@ from typing import Any
 
 import msgspec
 
-from cellwright.kernel.branches.forked.shared_pages import PagesSince
+from cellwright.kernel.branches.memory import PagesSince, private_memory
 from cellwright.kernel.branches.messages import Ready, receive, send
-from cellwright.kernel.branches.processes import private_memory
 
 ANSWER_SECONDS = 10.0
 """A fork of millions of objects on a busy machine is far below."""

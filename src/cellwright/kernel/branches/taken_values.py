@@ -22,8 +22,8 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.kernel.branches.snapshot import NoBranch
-from cellwright.kernel.namespace.types.arrays import shape_words
-from cellwright.kernel.namespace.types.description import is_exactly, is_of, short_name
+from cellwright.kernel.namespace.arrays import shape_words
+from cellwright.kernel.namespace.description import is_exactly, is_of, short_name
 from cellwright.text import counted, lazy_pattern
 
 if TYPE_CHECKING:

@@ -24,11 +24,11 @@ from msgspec.structs import replace
 from cellwright.kernel.branches import given_values
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch, BranchResult
-from cellwright.kernel.branches.forked.resets import LEAST_BYTES
+from cellwright.kernel.branches.forked import TemplateOrder, run_template
 from cellwright.kernel.branches.given_values import CannotGive, Given, given, names_in
 from cellwright.kernel.branches.messages import send
+from cellwright.kernel.branches.resets import LEAST_BYTES
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken
-from cellwright.kernel.branches.template_process import TemplateOrder, main
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 from cellwright.tools.process.child_processes import MARK_NAME, child_processes
@@ -134,7 +134,8 @@ def start_template(
 def _started(theirs: socket.socket, environ: Mapping[str, str], cwd: str) -> subprocess.Popen[bytes]:
     """Start Python so that nothing of the folder in which the user works is imported before it is confined."""
     packages = [*dict.fromkeys(_folder_of(name) for name in ("cellwright", "msgspec", "IPython", "traitlets"))]
-    code = f"import sys; sys.path += {packages!r}; from {main.__module__} import main; main({theirs.fileno()})"
+    run = f"from {run_template.__module__} import run_template; run_template({theirs.fileno()})"
+    code = f"import sys; sys.path += {packages!r}; {run}"
     return subprocess.Popen(
         [sys.executable, "-I", "-c", code],
         env=dict(environ),

@@ -25,10 +25,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cellwright.kernel.branches.forked.resets import end_with_parent
-from cellwright.kernel.branches.forked.shared_pages import Pages, address_of, part_of
+from cellwright.kernel.branches.memory import Pages, address_of, part_of
+from cellwright.kernel.branches.resets import end_with_parent
 from cellwright.kernel.branches.snapshot import end_child
-from cellwright.kernel.namespace.types.description import is_exactly, short_name
+from cellwright.kernel.namespace.description import is_exactly, short_name
 from cellwright.text import counted
 
 MOST_OBJECTS = 200_000

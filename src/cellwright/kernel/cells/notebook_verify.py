@@ -35,7 +35,7 @@ from cellwright.tools.process.environment import child_environment
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.kernel.cells.compare_outputs import Difference
+    from cellwright.kernel.cells.cell_outputs import Difference
     from cellwright.kernel.cells.fresh_kernel import FreshResult
     from cellwright.kernel.namespace.cell_log import CellLog
 
@@ -220,7 +220,7 @@ def _wanted(withheld: Sequence[str], cells: Sequence[Cell], result: FreshResult)
 
 
 def _compared(cell: Cell, now: Sequence[Mapping[str, Any]] | None) -> Difference | None:
-    from cellwright.kernel.cells.compare_outputs import Difference, difference  # with the first call, as below
+    from cellwright.kernel.cells.cell_outputs import Difference, difference  # with the first call, as below
 
     if now is None:
         return Difference("the outputs are too large to be compared", "", "")
@@ -229,13 +229,13 @@ def _compared(cell: Cell, now: Sequence[Mapping[str, Any]] | None) -> Difference
 
 def _new_error(result: FreshResult, index: int) -> Difference | None:
     """An error of a cell that the notebook says nothing about is a difference all the same."""
-    from cellwright.kernel.cells.compare_outputs import difference
+    from cellwright.kernel.cells.cell_outputs import difference
 
     return difference((), result.outputs[index] or ()) if index in result.failed else None
 
 
 def _first(first: CellDifference) -> Iterator[str]:
-    from cellwright.kernel.cells.compare_outputs import bounded
+    from cellwright.kernel.cells.cell_outputs import bounded
 
     yield f"First difference: cell {_named(first.cell)}: {first.difference.what}."
     yield f"--- in the notebook\n{bounded(first.difference.was) or '(nothing)'}"

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from cellwright.commands.command import CommandCall, SlashCommand
     from cellwright.kernel.chat.connections import PanelConnection
     from cellwright.kernel.conversation import NotebookConversation
-    from cellwright.kernel.magic.config import Claude
+    from cellwright.kernel.magic.options import Claude
 
 PROMPTS_KEPT = 20
 """With their attachments, to send them again."""

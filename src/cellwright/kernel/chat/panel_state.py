@@ -33,7 +33,7 @@ from cellwright.tools.shell.background import background_tasks
 if TYPE_CHECKING:
     from cellwright.config.settings.settings import Settings
     from cellwright.kernel.conversation import NotebookConversation
-    from cellwright.kernel.magic.config import Claude
+    from cellwright.kernel.magic.options import Claude
 
 LINE_CHARS = 200
 MAX_ROWS = 20

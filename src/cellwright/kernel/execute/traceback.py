@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.kernel.namespace.cell_names import cell_of_file
-from cellwright.kernel.namespace.types.description import classes, own_vars
+from cellwright.kernel.namespace.description import classes, own_vars
 from cellwright.text import counted
 
 if TYPE_CHECKING:

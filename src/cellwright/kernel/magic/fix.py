@@ -21,7 +21,7 @@ from cellwright.kernel.execute.traceback import CellFailure, Frame, describe_err
 from cellwright.kernel.namespace.cell_log import CellLog, RanCell, sha256_of, type_name_of
 from cellwright.kernel.namespace.cell_names import cell_names, cell_of_file
 from cellwright.kernel.notebook_context import Describe, describe_lines
-from cellwright.kernel.run.front_end import front_end_of
+from cellwright.kernel.run.notebook import front_end_of
 from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 

@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.displayed_errors import is_told
-from cellwright.kernel.magic.option_parser import help_text, parse_line
+from cellwright.kernel.magic.options import Claude, help_text, parse_line
 
 if TYPE_CHECKING:
     from cellwright.kernel.conversation import NotebookConversation
+    from cellwright.kernel.magic.cell_prompt import MagicOptions, PagePrompt
     from cellwright.kernel.magic.fix import Fix
-    from cellwright.kernel.magic.options import MagicOptions
-    from cellwright.kernel.magic.page_prompt import PagePrompt
 
 
 _FIX = r"fix(?:\s|$)"
@@ -127,7 +125,7 @@ class ClaudeMagic:
             fix = self.extension.conversation().fix(prompt)
             return None if fix is None else (fix.prompt.title, options, fix)
         if "<cellwright-instructions>" in prompt:
-            from cellwright.kernel.magic.page_prompt import page_prompt  # few prompts come from a button
+            from cellwright.kernel.magic.cell_prompt import page_prompt  # few prompts come from a button
 
             if (written := page_prompt(prompt)) is not None:
                 return written.prompt.title, options, written

@@ -11,7 +11,7 @@ from cellwright.agent.thread import AgentTask
 from cellwright.commands.command import CommandCall, CommandPage, SlashCommand
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.features.conversation import Conversation
-from cellwright.kernel.magic.options import MagicOptions
+from cellwright.kernel.magic.cell_prompt import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput
 from cellwright.kernel.run.cell_run import CellSurface, run_options
 from cellwright.terminal.views.plain_view import Unseen

@@ -1,7 +1,10 @@
-"""The variables of the user's namespace: those there are, those that are new or have changed, and a line on each.
+"""The variables of the user's namespace: those there are, those that are new or have changed, and each in words.
 
 A name counts as news when it was bound, when a cell stored into it (`df["a"] = 1`), or when its size is another one
 than at the last look: a list that grew through a method.
+
+A variable is a line, or all that is known of it, within a time limit. An object may say itself what Claude should know of
+it: `_repr_claude_()` returns a text, or a mimebundle with one. It is the only code of the user's that is called.
 
 A completion is told each name with its type, and with what can be known without running any code of the user's: never
 a value, and never a `repr`. From any thread.
@@ -21,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from cellwright.kernel.namespace.description import classes, library_class, short_name, type_name
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL
-from cellwright.kernel.namespace.types.description import classes, library_class, short_name, type_name
 from cellwright.kernel.namespace.variable_summary import describe_all, line
 from cellwright.text import lazy_pattern
 
@@ -126,7 +129,7 @@ def _columns(value: object) -> str:
     """The columns of a table that is pandas' or Polars' own: a subclass could run code."""
     for module in ("pandas", "polars"):
         if type(value) is library_class(module, "DataFrame"):
-            from cellwright.kernel.namespace.types.tables import names_of  # for who has tables
+            from cellwright.kernel.namespace.tables import names_of  # for who has tables
 
             columns = value.columns  # type: ignore[attr-defined]
             return names_of(itertools.islice(columns, MAX_COLUMNS), len(columns))

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cellwright.kernel.namespace.types.description import Description
+    from cellwright.kernel.namespace.description import Description
 
 SECONDS_EACH = 0.5
 SECONDS_ALL = 3.0
@@ -115,7 +115,7 @@ class MainThreadLimit:
 
 def line(name: str, value: object) -> str:
     """One line of a list: name, type, shape, memory, and the value if it is short."""
-    from cellwright.kernel.namespace.types.describe import described  # most runs look at no variable
+    from cellwright.kernel.namespace.describe import described  # most runs look at no variable
 
     text = _head(name, value, described(value))
     return text if len(text) <= LINE_CHARS else f"{text[:LINE_CHARS]}…"
@@ -123,7 +123,7 @@ def line(name: str, value: object) -> str:
 
 def describe(name: str, value: object, budget: int = CHARS_EACH) -> str:
     """All that is known of a value in about `budget` characters. For the main thread, and within `describe_all`."""
-    from cellwright.kernel.namespace.types.describe import described
+    from cellwright.kernel.namespace.describe import described
 
     found = described(value)
     lines = [_head(name, value, found)]
@@ -167,14 +167,14 @@ def _bounded_summary(limit: MainThreadLimit, seconds: float, name: str, value: o
 
 
 def _type(value: object) -> str:
-    from cellwright.kernel.namespace.types.description import type_name
+    from cellwright.kernel.namespace.description import type_name
 
     return type_name(type(value))
 
 
 def _head(name: str, value: object, found: Description) -> str:
-    from cellwright.kernel.namespace.types.describe import is_secret
-    from cellwright.kernel.namespace.types.description import bytes_in_words
+    from cellwright.kernel.namespace.describe import is_secret
+    from cellwright.kernel.namespace.description import bytes_in_words
 
     parts = [part for part in (found.shape, bytes_in_words(found.memory) if found.memory else "") if part]
     about = f"{found.type} ({', '.join(parts)})" if parts else found.type
@@ -183,7 +183,7 @@ def _head(name: str, value: object, found: Description) -> str:
 
 
 def _has_own_words(value: object) -> bool:
-    from cellwright.kernel.namespace.types.description import MISSING, static
+    from cellwright.kernel.namespace.description import MISSING, static
 
     return static(value, OWN_WORDS) is not MISSING
 

@@ -23,8 +23,8 @@ from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.thread import CallerJobs, agent_code_running
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.kernel.namespace.description import MISSING, classes, is_of, own_vars, short_name, static
 from cellwright.kernel.namespace.namespace import is_code, user_variables
-from cellwright.kernel.namespace.types.description import MISSING, classes, is_of, own_vars, short_name, static
 from cellwright.kernel.namespace.variable_summary import SECONDS_ALL, describe, describe_all, line
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class _Request(Struct, frozen=True):
 
     def answer(self) -> ToolResult:
         """Return what the tool gives back. Raises ToolError."""
-        from cellwright.kernel.namespace.types.describe import shows_secrets  # most runs look at no variable
+        from cellwright.kernel.namespace.describe import shows_secrets  # most runs look at no variable
 
         running, shown = agent_code_running.set(True), shows_secrets.set(not self.redacts)
         try:

@@ -19,8 +19,7 @@ from msgspec import Struct
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.pages import SERVER, PageConnection, PageGone, PageNotebook, Pages
-from cellwright.kernel.run.front_end import FrontEnd
-from cellwright.kernel.run.notebook_trust import read_notebook
+from cellwright.kernel.run.notebook import FrontEnd, read_notebook
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import (
     Cell,

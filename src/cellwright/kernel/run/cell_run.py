@@ -30,13 +30,13 @@ from cellwright.conversation.runs.run_options import RunError, RunOptions, optio
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.events import Notice, RunEnd
 from cellwright.features.conversation import Conversation
-from cellwright.kernel.magic.options import MagicOptions
+from cellwright.kernel.magic.cell_prompt import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, RenewedOutput, SavedOutput, ViewOutput, WidgetOutput
 from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.output.run_pages import RunPages
-from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts, needs_pump, pump
 from cellwright.kernel.run.kernel_requests import loses_output
+from cellwright.kernel.run.notebook import FrontEnd
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, QuestionMirror, Questions
 from cellwright.kernel.widgets.bundle import why_no_widget
 from cellwright.terminal.views.terminal_text import Look, look_of

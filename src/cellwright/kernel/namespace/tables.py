@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.kernel.namespace.types.describe import attribute_lines, brief, is_secret, named
-from cellwright.kernel.namespace.types.description import (
+from cellwright.kernel.namespace.describe import attribute_lines, brief, is_secret, named
+from cellwright.kernel.namespace.description import (
     Description,
     classes,
     in_columns,

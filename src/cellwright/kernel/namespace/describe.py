@@ -27,7 +27,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from cellwright.kernel.namespace.cell_names import cell_of_file
-from cellwright.kernel.namespace.types.description import (
+from cellwright.kernel.namespace.description import (
     MISSING,
     Description,
     class_vars,
@@ -82,9 +82,9 @@ LIBRARIES = {
     "duckdb": "tables:describe_database",
     "_duckdb": "tables:describe_database",
     "sqlalchemy": "tables:describe_database",
-    "sklearn": "sklearn_matplotlib_scipy:describe",
-    "matplotlib": "sklearn_matplotlib_scipy:describe",
-    "scipy": "sklearn_matplotlib_scipy:describe",
+    "sklearn": "arrays:describe_plots_and_models",
+    "matplotlib": "arrays:describe_plots_and_models",
+    "scipy": "arrays:describe_plots_and_models",
 }
 """`module:function` that describes values of a library's classes: `(value) -> Description | None`."""
 
@@ -473,7 +473,7 @@ def _describers(value: object) -> Iterator[Describer]:
     for name in dict.fromkeys(module_name(cls).partition(".")[0] for cls in classes(value)):
         if (place := LIBRARIES.get(name)) and name in sys.modules:
             module, _, function = place.partition(":")
-            yield getattr(importlib.import_module(f"cellwright.kernel.namespace.types.{module}"), function)
+            yield getattr(importlib.import_module(f"cellwright.kernel.namespace.{module}"), function)
     yield describe_code
     yield _describe_plain
 

@@ -23,10 +23,16 @@ from traitlets.config import Config
 from cellwright.agent.thread import AgentThread, CallerJobs, agent_code_running
 from cellwright.agent.tool import ToolContext
 from cellwright.errors import ToolError
+from cellwright.kernel.namespace.describe import MAX_BITS
 from cellwright.kernel.namespace.namespace import fingerprint, user_variables
-from cellwright.kernel.namespace.types.describe import MAX_BITS
-from cellwright.kernel.namespace.variable_summary import CHARS_EACH, LINE_CHARS, SECONDS_EACH, describe_all, line
-from cellwright.kernel.namespace.variables_tool import variables_tool
+from cellwright.kernel.namespace.variable_summary import (
+    CHARS_EACH,
+    LINE_CHARS,
+    SECONDS_EACH,
+    describe_all,
+    line,
+    variables_tool,
+)
 from cellwright.permissions.policy import PermissionPolicy
 from eventual import paces
 from row_tables import for_each_row
