@@ -27,8 +27,7 @@ from cellwright.errors import ToolError
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.namespace.cell_log import is_hidden
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL, hidden_state, hidden_state_text
-from cellwright.kernel.namespace.namespace import NamespaceNews
-from cellwright.kernel.namespace.variable_summary import describe_all
+from cellwright.kernel.namespace.namespace import NamespaceNews, describe_all
 from cellwright.text import code_fence, counted, lazy_pattern
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks, cell_name
 

@@ -24,8 +24,7 @@ from cellwright.agent.thread import CallerJobs, agent_code_running
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.namespace.description import MISSING, classes, is_of, own_vars, short_name, static
-from cellwright.kernel.namespace.namespace import is_code, user_variables
-from cellwright.kernel.namespace.variable_summary import SECONDS_ALL, describe, describe_all, line
+from cellwright.kernel.namespace.namespace import SECONDS_ALL, describe, describe_all, is_code, line, user_variables
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
