@@ -29,11 +29,19 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch, Patience
 from cellwright.kernel.branches.forked import BranchOrder, run_snapshot
-from cellwright.kernel.branches.forker import FORK_SECONDS, Attempt, Forker, control_pair
 from cellwright.kernel.branches.memory import PagesSince, memory, open_gpu, resident_memory
 from cellwright.kernel.branches.messages import Outlet
 from cellwright.kernel.branches.resets import RESETS, Forked, Reset, secrets_of
-from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken, end_child
+from cellwright.kernel.branches.snapshot import (
+    FORK_SECONDS,
+    Attempt,
+    Forker,
+    NoBranch,
+    Snapshot,
+    Taken,
+    control_pair,
+    end_child,
+)
 from cellwright.kernel.branches.template import Template, ValueBranch, modules_of, start_template
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment

@@ -17,9 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.conversation.kernel_copies import STAY, VariableChange, VariablesPlan
-from cellwright.kernel.branches.forker import control_pair
 from cellwright.kernel.branches.memory import PagesSince
-from cellwright.kernel.branches.snapshot import NoBranch
+from cellwright.kernel.branches.snapshot import NoBranch, control_pair
 from cellwright.kernel.branches.undo_values import (
     CannotReturn,
     Look,
