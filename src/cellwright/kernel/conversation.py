@@ -32,7 +32,7 @@ from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic.cell_prompt import MagicOptions
-from cellwright.kernel.magic.displayed_errors import telling_once
+from cellwright.kernel.magic.magics import telling_once
 from cellwright.kernel.magic.options import keep_result, named_type
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks

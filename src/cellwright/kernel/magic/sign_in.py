@@ -22,7 +22,7 @@ from cellwright.config.credentials.stored_key import address_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.magic.cell_prompt import MagicOptions
-from cellwright.kernel.magic.displayed_errors import telling_once
+from cellwright.kernel.magic.magics import telling_once
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.run.interrupts import interruptible, wait_for_person
