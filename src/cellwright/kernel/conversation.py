@@ -60,6 +60,7 @@ from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.run.replay_decision import RunningCell, recorded_runs
 from cellwright.kernel.widgets.bundle import why_no_widget
+from cellwright.markdown.safe_markdown import prepare
 from cellwright.model.credentials import is_scripted
 from cellwright.redaction.redaction import Redaction, secret_values
 from cellwright.telemetry.log_file import RunLog, log_to_file
@@ -78,7 +79,6 @@ if TYPE_CHECKING:
     from cellwright.kernel.magic.cell_prompt import PagePrompt
     from cellwright.kernel.magic.fix import Fix
     from cellwright.kernel.magic.options import Claude
-    from cellwright.kernel.magic.slash_command import CellCommand
 
 
 _COMMAND = lazy_pattern(r"\s*(?:/[A-Za-z][\w-]*(?::[\w-]+)*(?:\s|$)|!)")
@@ -174,7 +174,9 @@ class NotebookConversation:
     def _work_of(self, prompt: str, options: MagicOptions, fix: Fix | PagePrompt | None) -> CellWork[Any] | None:
         """Build what the cell waits for, a slash command or a run; None for a run that goes on without its cell."""
         if fix is None and _COMMAND.match(prompt) and self._is_answered_here(prompt):
-            command = self._command(prompt, options)
+            from cellwright.kernel.magic.slash_command import cell_command  # most cells are prompts
+
+            command = cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.notify)
             return CellWork(command.output, command.start, command.show)
         prepared = self._prepared(prompt, options, fix)
         if prepared.request.background:
@@ -194,11 +196,6 @@ class NotebookConversation:
         from cellwright.commands.registry import is_answered_here
 
         return is_answered_here(prompt, self.conversation.features.skills)
-
-    def _command(self, prompt: str, options: MagicOptions) -> CellCommand:
-        from cellwright.kernel.magic.slash_command import cell_command  # most cells are prompts
-
-        return cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.notify)
 
     def fix(self, line: str) -> Fix | None:
         """Build what the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
@@ -506,7 +503,6 @@ def _import_late_modules() -> None:
     """Import what the first code that Claude runs needs, and the end of the first cell."""
     for name in ("execute.captured_output", "execute.code_run", "execute.redirect", "execute.traceback"):
         importlib.import_module(f"cellwright.kernel.{name}")
-    from cellwright.markdown.safe_markdown import prepare
 
     prepare()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -215,7 +216,6 @@ class Extension:
 def _log_fault(_kind: object, error: BaseException | None, _traceback: object) -> bool:
     if not isinstance(error, Exception):
         return False
-    import logging  # loading the extension needs none
 
     log_fault(logging.getLogger(__name__), "unloading did not end everything", error=error)
     return True

@@ -436,7 +436,8 @@ class NotebookContext:
             hidden = await self._hidden(cells, now.look)
             kept = _digest(whole) if how == "full" else mark.cells
             digest = mark.hidden if hidden is None else _digest(hidden)
-            new_mark = ContextMark(now.at, _plain_id(now.cell_id), digest, kept)
+            own_cell = now.cell_id if _ID.fullmatch(now.cell_id) else _digest(now.cell_id)
+            new_mark = ContextMark(now.at, own_cell, digest, kept)
         facts = self._facts(how, mark, now).with_notebook(
             cell_id=now.cell_id if new_mark.cell != mark.cell else "",
             cells=cells,
@@ -499,10 +500,6 @@ def _is_news(run: RanCell) -> bool:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8] if text else ""
-
-
-def _plain_id(cell_id: str) -> str:
-    return cell_id if _ID.fullmatch(cell_id) else _digest(cell_id)
 
 
 def _harmless(text: str) -> str:

@@ -37,6 +37,7 @@ from cellwright.python_api.map_requests import (
     SYSTEM,
     MapOptions,
     Progress,
+    ask_in_batches,
     ask_in_worker,
     ask_one,
     map_agent,
@@ -420,8 +421,6 @@ class PromptMap:
         self.progress.count(answer.cost_usd, failed=bool(answer.error))
 
     async def _ask_in_batches(self, missing: Sequence[MapPrompt], store: AnswerStore) -> None:
-        from cellwright.python_api.map_requests import ask_in_batches
-
         sent = {key for batch in store.batches for key in batch.keys}
         self.budget.check_all([prompt.text for prompt in missing if prompt.key not in sent], BATCH_FACTOR)
         asked = [(prompt.key, prompt.text) for prompt in missing]

@@ -42,6 +42,7 @@ from cellwright.kernel.branches.snapshot import (
     control_pair,
     end_child,
 )
+from cellwright.kernel.branches.taken_values import extent, take_from
 from cellwright.kernel.branches.template import Template, ValueBranch, modules_of, start_template
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
@@ -546,8 +547,6 @@ class KernelBranches:
 
         Raises CellwrightError EXECUTION_ERROR if it cannot, or the kernel has such a variable.
         """
-        from cellwright.kernel.branches.taken_values import extent  # most results are only looked at
-
         self._refuse_name(new_name)
         try:
             value = await self.value(owner, name)
@@ -563,8 +562,6 @@ class KernelBranches:
 
     async def value(self, owner: str, name: str) -> Any:
         """The variable `name` of `owner`'s branch, made anew of data (`taken_values.py`). Raises `NoBranch`."""
-        from cellwright.kernel.branches.taken_values import take_from  # as above
-
         branch = self._branches.get(owner)
         if branch is None or not branch.alive:
             raise NoBranch(NO_BRANCH_LEFT)

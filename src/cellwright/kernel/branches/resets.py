@@ -18,6 +18,7 @@ import ctypes
 import getpass
 import io
 import logging
+import math
 import mmap
 import os
 import queue
@@ -237,7 +238,7 @@ def overwrite_in_memory(needles: Iterable[bytes]) -> int:
     view = (ctypes.c_char * len(kept)).from_buffer(kept)
     first = ctypes.addressof(view)
     places = [(first + sum(sizes[:index]), size) for index, size in enumerate(sizes)]
-    last = first + _whole_pages(len(kept))
+    last = first + math.ceil(len(kept) / mmap.PAGESIZE) * mmap.PAGESIZE
     # the system may have laid it into a larger block of the same kind
     blocks = [part for begin, end in _blocks() for part in ((begin, min(end, first)), (max(begin, last), end))]
     count = 0
@@ -283,10 +284,6 @@ def _written(begin: int, end: int) -> Iterator[tuple[int, int]]:
     # the highest byte of each entry begins with the bits for a page in memory and one that was moved out
     for run in re.finditer(rb"[\x40-\xff]+", entries[7::8]):
         yield begin + run.start() * mmap.PAGESIZE, begin + run.end() * mmap.PAGESIZE
-
-
-def _whole_pages(size: int) -> int:
-    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 def renew_loop() -> None:

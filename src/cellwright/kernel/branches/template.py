@@ -133,7 +133,8 @@ def start_template(
 
 def _started(theirs: socket.socket, environ: Mapping[str, str], cwd: str) -> subprocess.Popen[bytes]:
     """Start Python so that nothing of the folder in which the user works is imported before it is confined."""
-    packages = [*dict.fromkeys(_folder_of(name) for name in ("cellwright", "msgspec", "IPython", "traitlets"))]
+    files = [str(sys.modules[name].__file__) for name in ("cellwright", "msgspec", "IPython", "traitlets")]
+    packages = [*dict.fromkeys(str(Path(file).parents[1]) for file in files)]
     run = f"from {run_template.__module__} import run_template; run_template({theirs.fileno()})"
     code = f"import sys; sys.path += {packages!r}; {run}"
     return subprocess.Popen(
@@ -146,10 +147,6 @@ def _started(theirs: socket.socket, environ: Mapping[str, str], cwd: str) -> sub
         pass_fds=(theirs.fileno(),),
         process_group=0,
     )
-
-
-def _folder_of(package: str) -> str:
-    return str(Path(str(sys.modules[package].__file__)).parents[1])
 
 
 class ValueBranch(Branch):

@@ -217,7 +217,10 @@ def serve_start(chat: Chat) -> None:
     catalog = Catalog()
 
     async def start(_panel: PanelConnection, _params: Mapping[str, Any]) -> dict[str, Any]:
-        variables = _variables(chat)
+        shell = chat.shell
+        names = [name for name in list(shell.user_ns) if not name.startswith("_") and name not in shell.user_ns_hidden]
+        typed = [(name, type_name_of(shell.user_ns.get(name))) for name in names]
+        variables = [{"name": name, "type": kind} for name, kind in typed if kind not in NO_VARIABLES]
         # these look at files
         key = await asyncio.to_thread(_key, chat)
         earlier = await asyncio.to_thread(_earlier, chat, catalog)
@@ -249,13 +252,6 @@ def _key(chat: Chat) -> dict[str, Any]:
         "own_credentials": settings.own_credentials,
         "address": address_of(environment),
     }
-
-
-def _variables(chat: Chat) -> list[dict[str, str]]:
-    shell = chat.shell
-    names = [name for name in list(shell.user_ns) if not name.startswith("_") and name not in shell.user_ns_hidden]
-    typed = [(name, type_name_of(shell.user_ns.get(name))) for name in names]
-    return [{"name": name, "type": kind} for name, kind in typed if kind not in NO_VARIABLES]
 
 
 def _earlier(chat: Chat, catalog: Catalog) -> CatalogEntry | None:

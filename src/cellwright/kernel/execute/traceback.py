@@ -157,7 +157,8 @@ def _message(error: BaseException) -> str:
         args = args[:1]
     elif BaseExceptionGroup in classes(error):
         args = (f"{_plainly(args[0])} ({counted(len(_of(BaseExceptionGroup, 'exceptions', error)), 'error')})",)
-    message = ", ".join(map(repr if type(error) is KeyError and _all_plain(args) else _plainly, args))
+    whole = type(error) is KeyError and all(type(value) in PLAIN for value in args)
+    message = ", ".join(map(repr if whole else _plainly, args))
     if OSError in classes(error) and type(file := _of(OSError, "filename", error)) is str:
         message += f": {file!r}"
     return message
@@ -220,10 +221,6 @@ def _is_in_cell(traceback: TracebackType | None, shell: InteractiveShell) -> boo
             return True
         traceback = traceback.tb_next
     return False
-
-
-def _all_plain(values: tuple[object, ...]) -> bool:
-    return all(type(value) in PLAIN for value in values)
 
 
 def _plainly(value: object) -> str:

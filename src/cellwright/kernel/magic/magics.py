@@ -19,7 +19,7 @@ _FIX = r"fix(?:\s|$)"
 """A line that asks for what failed to be fixed; the prompt of a whole cell is the user's own words."""
 
 _TOLD = "_cellwright_told"
-"""An attribute of an error, true if the cell's output has told it: the cell fails all the same, so that Run All stops there."""
+"""An attribute of an error, true if the cell's output has told it: the cell fails all the same, and Run All stops there."""
 
 
 class CellError(CellwrightError):

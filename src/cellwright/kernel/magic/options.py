@@ -393,7 +393,6 @@ class Claude(Configurable):
 
     @validate("allow", "deny")
     def _rules(self, proposal: dict[str, Any]) -> Any:
-        from cellwright.errors import CellwrightError
         from cellwright.permissions.rules.rule import grant_problem, parse_rule  # loading the extension needs no rules
 
         for text in proposal["value"]:

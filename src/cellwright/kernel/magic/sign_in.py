@@ -12,9 +12,9 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from IPython.display import display
+from IPython.display import clear_output, display
 
 from cellwright.config.credentials.entered_key import KEYS_PAGE, KeptKey, try_and_keep
 from cellwright.config.credentials.key_source import NO_KEY, key_source
@@ -31,12 +31,9 @@ from cellwright.model.credentials import is_scripted
 from cellwright.model.models import ProviderName
 from cellwright.terminal.demo.demo_project import NOTEBOOK, is_demo, project_in
 from cellwright.terminal.demo.script import PAUSE_SECONDS, demo_script, scripted_environ
+from cellwright.testing import MessagesServer
 from cellwright.text import visible_line
 from cellwright.this_process.late_imports import importing
-
-if TYPE_CHECKING:
-    from cellwright.testing import MessagesServer
-
 
 CARD = f"""\
 **Claude needs a key.** Three ways to continue:
@@ -169,7 +166,6 @@ def _shown_card(is_settled: Callable[[], bool], code: str, message: str) -> Iter
     """
     with importing:
         from IPython.core.getipython import get_ipython
-        from IPython.display import clear_output, display
 
     said: list[str] = []
     handle = display(_bundle(CARD % IN_THE_FIELD, code, message), raw=True, display_id=True)
@@ -310,8 +306,6 @@ def tell_in_cell(conversation: Conversation) -> None:
 
 
 def _start_script(folder: Path) -> None:
-    from cellwright.testing import MessagesServer  # few play the demo
-
     with _starting:
         if not _servers:
             _servers.append(MessagesServer(demo_script(str(folder)), seconds_between_deltas=PAUSE_SECONDS).start())

@@ -256,11 +256,8 @@ def _is_fitted(steps: Any) -> bool:
 
 def _plots(axes: list[Any]) -> Iterator[str]:
     for plot in axes[:12]:
-        words = [f"{word} {brief(text, 60)}" for word, text in _labels(plot) if text]
+        labels = [("title", plot.get_title()), ("x", plot.get_xlabel()), ("y", plot.get_ylabel())]
+        words = [f"{word} {brief(text, 60)}" for word, text in labels if text]
         drawn = [(len(plot.lines), "line"), (len(plot.collections), "collection"), (len(plot.patches), "patch")]
         words += [counted(number, word) for number, word in drawn if number]
         yield f"plot: {', '.join(words) or 'empty'}"
-
-
-def _labels(plot: Any) -> list[tuple[str, str]]:
-    return [("title", plot.get_title()), ("x", plot.get_xlabel()), ("y", plot.get_ylabel())]

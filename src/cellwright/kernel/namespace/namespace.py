@@ -31,7 +31,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
-from cellwright.kernel.namespace.description import classes, library_class, short_name, type_name
+from cellwright.kernel.namespace.description import (
+    MISSING,
+    bytes_in_words,
+    classes,
+    library_class,
+    short_name,
+    static,
+    type_name,
+)
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL
 from cellwright.text import lazy_pattern
 
@@ -227,7 +235,10 @@ class NamespaceNews:
         # of those that one cell touched, what is new to the namespace comes first
         names = heapq.nlargest(NAMES_LOOKED_AT, reversed(every), key=latest)
         values = {name: every[name] for name in names}
-        seen = {name: _NameState(_order(bindings, name), fingerprint(value)) for name, value in values.items()}
+        seen = {
+            name: _NameState(bindings[name].order if name in bindings else BEFORE_ALL, fingerprint(value))
+            for name, value in values.items()
+        }
         # what was bound anew says so itself
         moved = frozenset(
             name
@@ -253,10 +264,6 @@ class _NameState(NamedTuple):
 
     order: int
     fingerprint: Fingerprint
-
-
-def _order(bindings: Mapping[str, Binding], name: str) -> int:
-    return bindings[name].order if name in bindings else BEFORE_ALL
 
 
 def _text(summaries: Mapping[str, str], name: str) -> str:
@@ -495,14 +502,11 @@ def _bounded_summary(limit: MainThreadLimit, seconds: float, name: str, value: o
 
 
 def _type(value: object) -> str:
-    from cellwright.kernel.namespace.description import type_name
-
     return type_name(type(value))
 
 
 def _head(name: str, value: object, found: Description) -> str:
     from cellwright.kernel.namespace.describe import is_secret
-    from cellwright.kernel.namespace.description import bytes_in_words
 
     parts = [part for part in (found.shape, bytes_in_words(found.memory) if found.memory else "") if part]
     about = f"{found.type} ({', '.join(parts)})" if parts else found.type
@@ -511,8 +515,6 @@ def _head(name: str, value: object, found: Description) -> str:
 
 
 def _has_own_words(value: object) -> bool:
-    from cellwright.kernel.namespace.description import MISSING, static
-
     return static(value, OWN_WORDS) is not MISSING
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.kernel.pages.kernel_comms import comm_manager, create_comm, isolate_from_shell
+from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     import asyncio
@@ -113,7 +114,6 @@ class ChatTarget:
         # loading the extension needs none
         from cellwright.errors import CellwrightError
         from cellwright.kernel.pages.comm import PROTOCOL, CommLink
-        from cellwright.version import VERSION
 
         hello = message["content"]["data"]
         link = CommLink(comm, hello)

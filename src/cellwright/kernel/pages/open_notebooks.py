@@ -418,7 +418,6 @@ class KernelNotebooks:
         path = self._named or self._last_known
         if path is None or not path.is_file():
             return None
-        from cellwright.tools.notebook.file_notebook import FileNotebook  # few notebooks are worked on closed
 
         return FileNotebook(path)
 

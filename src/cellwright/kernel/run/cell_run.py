@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.thread import Awaited
-from cellwright.conversation.runs.kinds import RunRequest
+from cellwright.conversation.runs.kinds import DryRun, RunRequest, shown, unsaved_copy
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.conversation.runs.run_options import RunError, RunOptions, options_of, result_of
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
@@ -39,7 +39,7 @@ from cellwright.kernel.run.kernel_requests import loses_output
 from cellwright.kernel.run.notebook import FrontEnd
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, QuestionMirror, Questions
 from cellwright.kernel.widgets.bundle import why_no_widget
-from cellwright.terminal.views.terminal_text import Look, look_of
+from cellwright.terminal.views.terminal_text import Look, columns_of, draws, look_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -133,7 +133,6 @@ def cell_surface(
 def _view(options: MagicOptions, look: Look, *, in_terminal: bool) -> View:
     # most cells show a widget
     from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, JsonView, PlainView
-    from cellwright.terminal.views.terminal_text import columns_of, draws
 
     if options.format == "json-lines":
         return JsonLinesView(sys.stdout)
@@ -389,7 +388,6 @@ def dry_run(
 ) -> PreparedRun:
     """A run that shows what `prompt` would send and sends nothing."""
     # not what most runs need
-    from cellwright.conversation.runs.kinds import DryRun, shown, unsaved_copy
     from cellwright.terminal.views.plain_view import Unseen
 
     kind = DryRun()

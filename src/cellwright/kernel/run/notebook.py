@@ -27,7 +27,7 @@ from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.config.trust.trust_store import is_known_notebook, remember_notebook
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd
-from cellwright.sessions.catalog.metadata import read_about, write_notebook
+from cellwright.sessions.catalog.metadata import first_words, read_about, write_notebook
 from cellwright.sessions.session import Session
 from cellwright.text import counted, visible
 
@@ -302,7 +302,6 @@ class NotebookSessions:
             return
         if session.path is None or self._noted == session.id or (notebook := self._notebook()) is None:
             return
-        from cellwright.sessions.catalog.metadata import first_words  # a first request waits for no title
 
         self._noted = session.id
         try:
