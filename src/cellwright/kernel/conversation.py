@@ -210,10 +210,8 @@ class NotebookConversation:
 
     def enter_key(self) -> None:
         """Ask for a key in the running cell, and keep it. Raises `CellwrightError` where that cannot be."""
-        from cellwright.kernel.magic.sign_in import (
-            end_script,  # few enter one
-            enter_key,
-        )
+        from cellwright.kernel.magic.demo import end_script  # few enter one
+        from cellwright.kernel.magic.sign_in import enter_key
 
         end_script()
         self._has_key = False
@@ -221,7 +219,7 @@ class NotebookConversation:
 
     def start_demo(self) -> None:
         """Set up the demo, or the scripted model in it. Raises `CellwrightError`."""
-        from cellwright.kernel.magic.sign_in import start_demo  # as above
+        from cellwright.kernel.magic.demo import start_demo  # as above
 
         start_demo(self.conversation)
         self._has_key = False
@@ -229,15 +227,12 @@ class NotebookConversation:
     def _offer_to_enter_key(self, prompt: str, options: MagicOptions) -> None:
         if self._has_key:
             return
-        from cellwright.kernel.magic.sign_in import (
-            lacks_key,
-            offer_to_enter_key,
-            refuse_key,
-        )  # most kernels have one from the first
+        # most kernels have one from the first
+        from cellwright.kernel.magic.sign_in import lacks_key, offer_to_enter_key, refuse_key
 
         refuse_key(self.conversation, options.run.get("provider"), prompt, "delete it from this cell")
         if is_scripted(self.conversation.in_force.environment) or lacks_key(self.conversation, options):
-            from cellwright.kernel.magic.sign_in import choose_model_in_demo, tell_in_cell  # as above
+            from cellwright.kernel.magic.demo import choose_model_in_demo, tell_in_cell  # as above
 
             choose_model_in_demo(self.conversation)
             tell_in_cell(self.conversation)

@@ -239,7 +239,7 @@ def _key(chat: Chat) -> dict[str, Any]:
     settings, environment = conversation.in_force.settings, conversation.in_force.environment
     source: str | None = key_source(settings, environment)
     if source == NO_KEY or is_scripted(environment):
-        from cellwright.kernel.magic.sign_in import choose_model_in_demo  # most have a key
+        from cellwright.kernel.magic.demo import choose_model_in_demo  # most have a key
 
         choose_model_in_demo(conversation)
         environment = conversation.in_force.environment

@@ -1,20 +1,12 @@
-"""A cell of a user without a key: a key entered there, or the demo, whose scripted model needs none.
-
-A key is entered in a field that shows nothing, by the way that `input()` takes, so every front end has it. `%claude demo`
-makes the demo's project for who has none yet.
-"""
+"""A key entered in a cell: in a field that shows nothing, by the way that `input()` takes, so every front end has it."""
 
 from __future__ import annotations
 
 import contextlib
 import getpass
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
-
-from IPython.display import clear_output, display
 
 from cellwright.config.credentials.entered_key import KEYS_PAGE, KeptKey, try_and_keep
 from cellwright.config.credentials.key_source import NO_KEY, key_source
@@ -27,11 +19,7 @@ from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.run.interrupts import interruptible, wait_for_person
 from cellwright.kernel.run.notebook import FrontEnd
-from cellwright.model.credentials import is_scripted
 from cellwright.model.models import ProviderName
-from cellwright.terminal.demo.demo_project import NOTEBOOK, is_demo, project_in
-from cellwright.terminal.demo.script import PAUSE_SECONDS, demo_script, scripted_environ
-from cellwright.testing import MessagesServer
 from cellwright.text import visible_line
 from cellwright.this_process.late_imports import importing
 
@@ -52,20 +40,6 @@ WANTED = "Enter it in the field below, or leave that empty and choose another wa
 NONE_YET = "Claude needs a key, and none was entered. `%claude login` asks for one."
 
 _PROMPT = "API key (hidden; leave it empty to skip): "
-
-_starting = threading.Lock()
-"""Held while the scripted model is started or ended: a cell and a panel may ask at once."""
-_before: dict[str, str | None] = {}
-"""The environment's values before the scripted model set its own; empty while it does not answer."""
-_servers: list[MessagesServer] = []
-"""The scripted model of this process; it ends with it."""
-_told = threading.Event()
-"""Set when a cell has said that answers are written down."""
-
-_SCRIPTED = (
-    "**Scripted model.** Its answers are written down, for the prompts of this tour; the tools, files and tests are real. "
-    "For Claude itself: `%claude login`."
-)
 
 
 def lacks_key(conversation: Conversation, options: MagicOptions) -> bool:
@@ -166,6 +140,7 @@ def _shown_card(is_settled: Callable[[], bool], code: str, message: str) -> Iter
     """
     with importing:
         from IPython.core.getipython import get_ipython
+        from IPython.display import clear_output, display
 
     said: list[str] = []
     handle = display(_bundle(CARD % IN_THE_FIELD, code, message), raw=True, display_id=True)
@@ -255,74 +230,3 @@ def _words(kept: KeptKey) -> str:
     if kept.overruled_by:
         return f"{kept.sentence} But {kept.overruled_by} takes precedence here: remove it to use the key."
     return kept.sentence
-
-
-def start_demo(conversation: Conversation) -> None:
-    """Do what `%claude demo` says. Raises `CellwrightError` where the project cannot be written."""
-    folder = conversation.cwd
-    if not is_demo(folder):
-        _show(f"The demo is in `{(project := _project(folder)).name}`. Open [{NOTEBOOK}]({project.name}/{NOTEBOOK}).")
-        return
-    environment = conversation.in_force.environment
-    if not is_scripted(environment) and not lacks_key(conversation, MagicOptions()):
-        _show("You have a key, so Claude itself answers in this notebook. It costs a few cents.")
-        return
-    if not is_scripted(environment):
-        _start_script(folder)
-    _told.set()
-    _show(_SCRIPTED)
-
-
-def choose_model_in_demo(conversation: Conversation) -> None:
-    """In the demo's folder, have the scripted model answer while the user has no key, and Claude once there is one."""
-    if not is_demo(conversation.cwd):
-        return
-    settings = conversation.in_force.settings
-    own = {name: value for name, value in conversation.in_force.environ.items() if name not in _before}
-    own |= {name: value for name, value in _before.items() if value is not None}
-    own |= settings.env
-    if conversation.model.name(None) == "api" and key_source(settings, own) == NO_KEY:
-        _start_script(conversation.cwd)
-    else:
-        end_script()
-
-
-def end_script() -> None:
-    """Let the scripted model answer no more: what it replaced in the environment is there again."""
-    with _starting:
-        for name, value in _before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        _before.clear()
-
-
-def tell_in_cell(conversation: Conversation) -> None:
-    """Say in the running cell that answers are written down, if they are and no cell has said it."""
-    if is_scripted(conversation.in_force.environment) and not _told.is_set():
-        _told.set()
-        _show(_SCRIPTED)
-
-
-def _start_script(folder: Path) -> None:
-    with _starting:
-        if not _servers:
-            _servers.append(MessagesServer(demo_script(str(folder)), seconds_between_deltas=PAUSE_SECONDS).start())
-        # of this kernel alone
-        environ = scripted_environ(_servers[0].url, _servers[0].api_key)
-        for name, value in environ.items():
-            _before.setdefault(name, os.environ.get(name))
-            os.environ[name] = value
-
-
-def _project(folder: Path) -> Path:
-    try:
-        return project_in(folder)
-    except OSError as error:
-        message = f"The demo's project cannot be written into {folder}: {error.strerror}."
-        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
-
-
-def _show(text: str) -> None:
-    display({"text/markdown": text, "text/plain": text}, raw=True)
