@@ -85,13 +85,6 @@ _COMMAND = lazy_pattern(r"\s*(?:/[A-Za-z][\w-]*(?::[\w-]+)*(?:\s|$)|!)")
 """A slash command, a skill's call, or `!` and a command of the user's own; what tells them apart is heavy."""
 
 
-ASKED_CHARS = 200
-"""Of a prompt's title in a changed cell's metadata."""
-
-REQUEST_LEFT_SECONDS = 0.05
-"""The time after which a run's first request has left, and the thread that sends it has nothing to do."""
-
-
 class NotebookConversation:
     """Runs prompts of cells, one at a time, and shows each in its cell. `config` is what `%config Claude` sets."""
 
@@ -403,7 +396,7 @@ class NotebookConversation:
         if run is None or session is None or run.cell_action is None:
             return None
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        return {"asked": visible_line(run.text, ASKED_CHARS), "at": at, "session": session.id}
+        return {"asked": visible_line(run.text, 200), "at": at, "session": session.id}
 
     def _is_watched(self) -> bool:
         return self.panels.is_watched
@@ -519,5 +512,5 @@ def keep_log(conversation: Conversation) -> Callable[[], None]:
 
 
 def _while_it_waits(log: Callable[[], None]) -> None:
-    # on the agent's thread; by then it waits for the answer
-    asyncio.get_running_loop().call_later(REQUEST_LEFT_SECONDS, log)
+    # on the agent's thread: after so long a run's first request has left, and it waits for the answer
+    asyncio.get_running_loop().call_later(0.05, log)

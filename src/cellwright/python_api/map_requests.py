@@ -43,20 +43,10 @@ SYSTEM = (
     "Give the answer alone, without an introduction."
 )
 
-MAX_TOKENS = 4_000
-"""The most that an answer may take unless its user says so: each sets its worst case aside. What is cut off goes on."""
-
 REFUSALS = (ErrorCode.API_RATE_LIMITED, ErrorCode.API_OVERLOADED)
-
-CLOCK_SKEW_SECONDS = 300.0
-"""By how much the API's clock may be behind ours."""
 
 Keep = Callable[[AnswerStore, Answer], Awaitable[None]]
 
-SECONDS_BETWEEN_LINES = 10.0
-"""In a log, where a line cannot be written over."""
-
-SECONDS_BETWEEN_CHANGES = 0.25
 BAR_CELLS = 24
 
 
@@ -74,7 +64,8 @@ class MapOptions(Struct, frozen=True, kw_only=True):
         return None if self.schema is None else answer_type(self.schema)
 
     def run_options(self) -> RunOptions:
-        given = {"max_tokens": MAX_TOKENS, **{name: value for name, value in self.run.items() if value is not None}}
+        # unless its user says more, for each answer sets its worst case aside; what is cut off goes on
+        given = {"max_tokens": 4_000, **{name: value for name, value in self.run.items() if value is not None}}
         return replace(
             options_of({**given, "on_denied": "skip", "system_prompt": self.system}),
             tools=own_tools(self.tools),
@@ -185,7 +176,8 @@ async def _confirm(batches: MessageBatches, store: AnswerStore) -> None:
     if (sending := store.unconfirmed) is None:
         return
     known = {batch.id for batch in store.batches}
-    found = await batches.find(len(sending.keys), sending.since - CLOCK_SKEW_SECONDS)
+    # by how much the API's clock may be behind ours
+    found = await batches.find(len(sending.keys), sending.since - 300.0)
     candidates = [batch for batch in found if batch.id not in known]
     if len(candidates) > 1:
         names = ", ".join(batch.id for batch in candidates)
@@ -320,7 +312,8 @@ class Progress:
 
     def show(self, *, at_once: bool = False) -> None:
         """Write the line, unless that was done just now."""
-        pause = SECONDS_BETWEEN_CHANGES if self._overwrites else SECONDS_BETWEEN_LINES
+        # in a log, where a line cannot be written over
+        pause = 0.25 if self._overwrites else 10.0
         if not at_once and self._now() - self._shown_at < pause:
             return
         self._shown_at = self._now()

@@ -22,10 +22,6 @@ _LENGTH = struct.Struct("!I")
 MOST_BYTES = 48 * 1024 * 1024
 """Of one message; a picture has a few megabytes at most."""
 
-_LINE_CHARS = 4_096
-"""A line that is not at its end yet is kept back up to here: `print` writes a line in two parts."""
-_READ_BYTES = 1 << 16
-
 
 class Stream(msgspec.Struct, frozen=True, tag="stream"):
     """Text that was printed."""
@@ -197,7 +193,8 @@ class Outlet:
             self.flush()
             self._pending_name = name
         self._pending.append(text)
-        if "\n" in text or "\r" in text or sum(map(len, self._pending)) > _LINE_CHARS:
+        # a line that is not at its end yet is kept back up to here: `print` writes a line in two parts
+        if "\n" in text or "\r" in text or sum(map(len, self._pending)) > 4_096:
             self.flush()
 
     def flush(self) -> None:
@@ -222,7 +219,7 @@ class Outlet:
 
 def _read_at(number: int, position: int) -> bytes:
     try:
-        return os.pread(number, _READ_BYTES, position)
+        return os.pread(number, 1 << 16, position)
     except OSError:  # the code has put something else there
         return b""
 

@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 
-MOST_COPIED = 1 << 30
-"""Shared memory without a file must be copied; more than this takes too long."""
-
 _READ, _WRITE, _EXECUTE = 1, 2, 4
 _SHARED, _PRIVATE, _FIXED, _ANONYMOUS = 1, 2, 0x10, 0x20
 _MAY_MOVE, _MOVE_FIXED = 1, 2
@@ -55,9 +52,6 @@ _FAILED = ctypes.c_void_p(-1).value
 _MEMORY_FILES = ("/dev/zero", "/memfd:", "/SYSV", "/dev/shm/", "/run/shm/")
 
 _libc: ctypes.CDLL
-
-LARGEST_MAP = 64 * 2**20
-"""The size in bytes above which a block of memory is an array's: all that Python's own objects use is smaller."""
 
 MOST_LOOKED_AT = 256 * 2**20
 """Bytes in all; a hundred arrays of a few megabytes would take a second."""
@@ -69,9 +63,6 @@ NO_INPUT = (
     "input() cannot ask here: this code runs in a copy of the kernel. Put the value into the code; "
     "what only the user knows, ask in your answer."
 )
-
-_STEP_SECONDS = 0.1
-_MESSAGE_CHARS = 2_000
 
 _kept: list[object] = []
 
@@ -144,7 +135,8 @@ def make_maps_private() -> None:
     shared = list(_shared_maps())
     opened = {each: _source(each) for each in shared}
     copied = sum(each.size for each, source in opened.items() if source is None and _is_memory(each))
-    if copied > MOST_COPIED:
+    # shared memory without a file must be copied; more than this takes too long
+    if copied > 1 << 30:
         message = f"{copied / 1e9:.1f} GB of memory are shared with other processes"
         raise TooMuchShared(message)
     for each, source in opened.items():
@@ -263,7 +255,8 @@ def _blocks() -> Iterator[tuple[int, int]]:
         addresses, access, *rest = line.split(None, 5)
         begin, end = (int(address, 16) for address in addresses.split("-"))
         of_no_file = len(rest) < 4 or rest[3] == "[heap]" or rest[3].startswith(("[stack", "[anon"))
-        if access.startswith("rw") and access.endswith("p") and of_no_file and end - begin <= LARGEST_MAP:
+        # the size in bytes above which a block of memory is an array's: all that Python's own objects use is smaller
+        if access.startswith("rw") and access.endswith("p") and of_no_file and end - begin <= 64 * 2**20:
             found.append((end - begin, begin))
     left = MOST_LOOKED_AT
     for size, begin in sorted(found):
@@ -435,7 +428,7 @@ def report_errors(shell: InteractiveShell, outlet: Outlet, files: Mapping[str, s
         if error is not None:
             said = ""
             with contextlib.suppress(Exception):  # a class of the user's or of Claude's says what it likes
-                said = str(error)[:_MESSAGE_CHARS]
+                said = str(error)[:2_000]
             outlet.emit(Failed(type(error).__name__, said, [short_traceback(error, name_of)]))
 
     patched: Any = shell
@@ -452,7 +445,7 @@ def _system(shell: InteractiveShell, outlet: Outlet) -> Callable[[str], None]:
         try:
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    code = process.wait(_STEP_SECONDS)
+                    code = process.wait(0.1)
                     break
                 outlet.drain_files()
         except KeyboardInterrupt:

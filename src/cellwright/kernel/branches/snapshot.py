@@ -29,12 +29,6 @@ from cellwright.kernel.branches.memory import PagesSince, forks, private_memory
 from cellwright.kernel.branches.messages import Ready, receive, send
 from cellwright.this_process.late_imports import importing
 
-ANSWER_SECONDS = 10.0
-"""A fork of millions of objects on a busy machine is far below."""
-
-PARKED_SECONDS = 1.0
-"""The main thread never stands still for longer, whatever becomes of the fork."""
-
 FORK_SECONDS = 10.0
 """A fork takes no longer, with a hundred gigabytes either; one that does waits for good, in a handler of a library's for
 forks. The main thread goes on then: nothing that may follow is worse than a kernel that hears no interrupt."""
@@ -109,7 +103,8 @@ class Snapshot:
 
     def _ask(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
         with self._asking:
-            self._control.settimeout(ANSWER_SECONDS)
+            # a fork of millions of objects on a busy machine is far below
+            self._control.settimeout(10.0)
             send(self._control, request, descriptors)
             if (message := receive(self._control)) is None:
                 ended = "it ended"
@@ -181,7 +176,8 @@ class Attempt:
         began = time.perf_counter()
         try:
             self._parked.set()
-            self._release.wait(PARKED_SECONDS)
+            # the main thread never stands still for longer, whatever becomes of the fork
+            self._release.wait(1.0)
             self._end()
         finally:
             self.parked_seconds = time.perf_counter() - began

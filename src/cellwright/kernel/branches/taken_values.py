@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 2 << 30
 MOST_PLAIN_BYTES = 8 << 20
 MOST_NESTED = 50
-OFFER_SECONDS = 60.0
 
 _TRIED_ROWS = 1000
 """Rows of a pandas frame that are written and read once in the branch, to see that they come back as they are."""
@@ -267,9 +266,7 @@ async def take_from(branch: Branch, name: str) -> Any:
     """The variable `name` of `branch`, made anew here of data. Raises `NoBranch` with why it was not taken."""
     with _sealable_file() as file:
         try:
-            offered = msgspec.convert(
-                await branch.ask(f"{__name__}:offer", name, (file,), timeout=OFFER_SECONDS), Offered
-            )
+            offered = msgspec.convert(await branch.ask(f"{__name__}:offer", name, (file,), timeout=60.0), Offered)
         except msgspec.ValidationError as error:
             message = f"{name} was not taken: what the branch says of it cannot be read."
             raise NoBranch(message) from error

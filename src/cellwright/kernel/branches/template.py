@@ -37,11 +37,6 @@ from cellwright.tools.process.environment import child_environment
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
 
-START_SECONDS = 60.0
-"""Imports of large libraries on a machine that does much else."""
-FREE_SECONDS = 0.3
-"""Variables are read between two cells if that moment comes so soon; else beside the cell that runs."""
-GIVE_SECONDS = 60.0
 _COMMON = ("numpy", "pandas", "pyarrow", "polars", "matplotlib.pyplot")
 """Modules that read what a branch is given and draw what it shows; of these, the ones that the kernel has."""
 
@@ -119,7 +114,8 @@ def start_template(
     )
     try:
         send(ours, order)
-        problem = template.handshake(START_SECONDS)
+        # imports of large libraries on a machine that does much else
+        problem = template.handshake(60.0)
     except (OSError, ValueError) as error:
         template.end()
         message = f"The process for branches did not start ({error})."
@@ -211,7 +207,7 @@ class ValueBranch(Branch):
         return said
 
     async def _ask(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any:
-        return await self.ask(f"{given_values.__name__}:{function}", arguments, descriptors, timeout=GIVE_SECONDS)
+        return await self.ask(f"{given_values.__name__}:{function}", arguments, descriptors, timeout=60.0)
 
     async def _read(self, name: str, file: int) -> tuple[Given, list[str]]:
         found: list[tuple[Given, list[str]] | Exception] = []
@@ -233,7 +229,8 @@ class ValueBranch(Branch):
                 done.set()
 
         try:
-            await asyncio.wait_for(self._on_main(write), FREE_SECONDS)
+            # variables are read between two cells if that moment comes so soon; else beside the cell that runs
+            await asyncio.wait_for(self._on_main(write), 0.3)
         except (TimeoutError, NoBranch):
             await asyncio.to_thread(write)  # a cell runs; what has begun after all is waited for
         finally:

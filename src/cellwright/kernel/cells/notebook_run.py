@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from cellwright.kernel.namespace.cell_log import CellLog
 
 SECONDS = 120
-MAX_SECONDS = 3_600
 
 Which = Literal["below", "above", "all", "stale"]
 
@@ -76,7 +75,7 @@ class NotebookRunInput(ToolInput):
         int,
         Meta(
             ge=MIN_SECONDS,
-            le=MAX_SECONDS,
+            le=3_600,
             description=f"Seconds the cells may take together, {SECONDS} by default.",
         ),
     ] = SECONDS

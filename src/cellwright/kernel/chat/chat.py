@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from cellwright.kernel.conversation import NotebookConversation
     from cellwright.kernel.magic.options import Claude
 
-PROMPTS_KEPT = 20
-"""With their attachments, to send them again."""
-
 _NUMBERED = lazy_pattern(r"cell (\[\d+\])")
 
 logger = logging.getLogger(__name__)
@@ -82,7 +79,8 @@ class PanelRuns:
         person = not panel.is_server or self._notebook.panels.is_watched
         run = self._start(prompt, origin, person=person)
         self._prompts[run] = prompt
-        while len(self._prompts) > PROMPTS_KEPT:
+        # with their attachments, to send them again
+        while len(self._prompts) > 20:
             self._prompts.popitem(last=False)
         return {"run": run}
 

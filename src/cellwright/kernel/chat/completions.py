@@ -63,9 +63,6 @@ MAX_QUERY = 300
 CELLS_SECONDS = 1.0
 """A page that takes longer to say what its notebook holds is not waited for: files are there without it."""
 
-CELLS_ALONE_SECONDS = 12.0
-"""So long where nothing but a cell is meant: without them the panel would say that there is none of that name."""
-
 CELLS_AMONG_FILES = 10
 ABOUT_CHARS = 80
 
@@ -73,8 +70,6 @@ CELL = "cell:"
 
 SECONDS = 8.0
 """An answer that takes longer comes to a cursor that is elsewhere."""
-
-MAX_CELLS = 200
 
 
 def kernel_completions(shell: InteractiveShell, notebooks: OpenNotebooks, conversation: Conversation) -> Completions:
@@ -134,7 +129,8 @@ class Completions(Struct, frozen=True):
 
     async def _mentions(self, text: str) -> list[Completion]:
         if text.startswith(CELL):
-            return cell_items(await self._cells(CELLS_ALONE_SECONDS), text.removeprefix(CELL), MAX_ITEMS)
+            # nothing but a cell is meant: without them the panel would say that there is none of that name
+            return cell_items(await self._cells(12.0), text.removeprefix(CELL), MAX_ITEMS)
         cells, files, agents = await asyncio.gather(
             self._cells(CELLS_SECONDS), found_files(self.files, text), self.agents(text)
         )
@@ -409,7 +405,7 @@ class CodeCompletion:
 
 def _gap(params: Mapping[str, Any]) -> Gap:
     """The place that `params` name. Raises PageError `invalid`."""
-    cells = [each for each in (optional(params, "cells", list) or [])[:MAX_CELLS] if isinstance(each, dict)]
+    cells = [each for each in (optional(params, "cells", list) or [])[:200] if isinstance(each, dict)]
     sources = [(str(cell.get("source", "")), cell.get("below") is True) for cell in cells]
     return Gap(
         prefix=required(params, "prefix", str),

@@ -58,9 +58,6 @@ logger = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 
-MAX_SESSIONS = 40
-"""The newest sessions of the folder among which this notebook's is looked for."""
-
 NO_VARIABLES = ("module", "function", "builtin_function_or_method", "type", "ABCMeta")
 """Types of names that nobody calls variables."""
 
@@ -259,7 +256,8 @@ def _earlier(chat: Chat, catalog: Catalog) -> CatalogEntry | None:
     own = chat.notebooks.own()
     if own is None or (current := chat.conversation.sessions.current).encoded:
         return None
-    for entry in catalog.entries(chat.conversation.cwd, limit=MAX_SESSIONS):
+    # the newest sessions of the folder among which this notebook's is looked for
+    for entry in catalog.entries(chat.conversation.cwd, limit=40):
         is_other = entry.id != current.id and not entry.in_use and not entry.damaged and entry.turns > 0
         if is_other and read_about(entry.path).notebook == own.path.name:
             return entry

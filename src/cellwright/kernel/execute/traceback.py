@@ -95,7 +95,6 @@ def _is_machinery(filename: str) -> bool:
     return filename.startswith(OUR_FOLDER) or "IPython" in Path(filename).parts
 
 
-MESSAGE_CHARS = 1_000
 LINE_CHARS = 200
 FRAMES_KEPT = 6
 MORE_KEPT = 8
@@ -143,7 +142,7 @@ def describe_error(error: BaseException, shell: InteractiveShell, source: str) -
     if len(frames) > FRAMES_KEPT:
         frames = [*frames[:2], *frames[2 - FRAMES_KEPT :]]
     more = (line[:LINE_CHARS] for line in itertools.islice(_more(error), MORE_KEPT))
-    return CellFailure(_class_name(error), _message(error)[:MESSAGE_CHARS], tuple(frames), tuple(more))
+    return CellFailure(_class_name(error), _message(error)[:1_000], tuple(frames), tuple(more))
 
 
 def _class_name(error: BaseException) -> str:

@@ -88,12 +88,6 @@ LIBRARIES = {
 }
 """`module:function` that describes values of a library's classes: `(value) -> Description | None`."""
 
-WORTH_MEASURING = 1_000
-"""Characters or items."""
-
-MAX_CHARS = 2_000
-"""Of a text or container, when it is described by itself."""
-
 
 def is_secret_name(name: object) -> bool:
     """Return whether a text under this name is a secret, whatever it looks like."""
@@ -494,7 +488,8 @@ def _describe_plain(value: object) -> Description | None:
 
 def _shallow_size(value: object, length: int | None) -> int | None:
     """Measure a large text or container without its items; the `__sizeof__` of another class is its own code."""
-    if length is None or length < WORTH_MEASURING or module_name(type(value)) != "builtins":
+    # characters or items
+    if length is None or length < 1_000 or module_name(type(value)) != "builtins":
         return None
     return sys.getsizeof(value)
 
@@ -502,6 +497,7 @@ def _shallow_size(value: object, length: int | None) -> int | None:
 def _whole(value: Any, length: int | None) -> Iterator[str]:
     """More of a text or container than the summary has."""
     if length:
-        text = brief(value, MAX_CHARS, 4)
+        # of a text or container, when it is described by itself
+        text = brief(value, 2_000, 4)
         if text != brief(value):
             yield text

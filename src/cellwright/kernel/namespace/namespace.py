@@ -112,10 +112,6 @@ def fingerprint(value: object) -> Fingerprint:
     return (type_name(kind), id(value))
 
 
-NAMES_LOOKED_AT = 3_000
-"""The most names that a prompt's look takes in: those that were bound or stored into last."""
-
-MAX_NAMES = 80
 MAX_COLUMNS = 30
 _WORD = lazy_pattern(r"[^\W\d]\w*")
 
@@ -124,7 +120,7 @@ def code_names(values: Mapping[str, Any], text: str) -> list[str]:
     """A line for each variable; those that `text` mentions first, then the newest."""
     mentioned = set(_WORD.findall(text))
     newest = list(values)[::-1]
-    ordered = sorted(newest, key=lambda name: name not in mentioned)[:MAX_NAMES]
+    ordered = sorted(newest, key=lambda name: name not in mentioned)[:80]
     # in the namespace's own order the lines stay as they are while the user types, and the cache holds them
     chosen = set(ordered)
     return [f"{name}: {_what(values[name])}"[:200] for name in values if name in chosen]
@@ -233,7 +229,8 @@ class NamespaceNews:
             return touched.get(name, BEFORE_ALL)
 
         # of those that one cell touched, what is new to the namespace comes first
-        names = heapq.nlargest(NAMES_LOOKED_AT, reversed(every), key=latest)
+        # the most names that a prompt's look takes in: those that were bound or stored into last
+        names = heapq.nlargest(3_000, reversed(every), key=latest)
         values = {name: every[name] for name in names}
         seen = {
             name: _NameState(bindings[name].order if name in bindings else BEFORE_ALL, fingerprint(value))

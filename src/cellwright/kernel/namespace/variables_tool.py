@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from cellwright.conversation.kernel_copies import UsedBranch
 
-BUSY_SECONDS = 10.0
-
 CHARS_ALL = 40_000
 
 DESCRIPTION = """\
@@ -105,7 +103,7 @@ def variables_tool(
     jobs: CallerJobs,
     *,
     redacts: bool = True,
-    busy_seconds: float = BUSY_SECONDS,
+    busy_seconds: float = 10.0,
     branches: OwnBranches | None = None,
     in_preview: bool = False,
 ) -> Tool:

@@ -21,8 +21,6 @@ from typing import Any, TypeVar
 from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
 from cellwright.kernel.pages.kernel_comms import comm_manager, isolate_from_shell
 
-MIN_SECRET_CHARS = 16
-
 logger = logging.getLogger(__name__)
 
 PROTOCOL = 1
@@ -32,7 +30,7 @@ PROTOCOL = 1
 def secret_in(message: object) -> str:
     """The secret that `message` says; empty where it says none, or one that could be guessed."""
     secret = message.get("secret") if isinstance(message, Mapping) else None
-    return secret if isinstance(secret, str) and len(secret) >= MIN_SECRET_CHARS else ""
+    return secret if isinstance(secret, str) and len(secret) >= 16 else ""
 
 
 def knows_secret(message: object, secret: str) -> bool:

@@ -34,7 +34,6 @@ PRESENCE = "cellwright.present"
 
 DOCUMENTS_TARGET = "cellwright.documents"
 FORGOTTEN_SECONDS = 60.0
-MAX_PATHS = 1_000
 
 
 class NotebookTarget:
@@ -192,7 +191,7 @@ class OpenDocuments:
         page, root, paths = message.get("page"), message.get("root"), message.get("paths")
         if not (isinstance(page, str) and isinstance(root, str) and isinstance(paths, list)):
             return
-        valid = [path for path in paths[:MAX_PATHS] if isinstance(path, str) and "\0" not in path]
+        valid = [path for path in paths[:1_000] if isinstance(path, str) and "\0" not in path]
         folder = served_folder(root, valid)
         found = frozenset(os.path.realpath(folder / relative_path(path)) for path in valid)
         with self._lock:

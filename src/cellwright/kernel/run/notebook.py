@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 
 ALGORITHM = "sha256"
-SHOWN_CHARS = 200_000
-"""Of all prompts; who asks more has to be read in the notebook itself, which the question says."""
 
 LARGEST_NOTEBOOK = 200_000_000
 _WORDS = ("claude", "cellwright")
@@ -235,7 +233,8 @@ def _prompts(content: Mapping[str, Any]) -> Iterator[str]:
         for cell in content["cells"]
         if cell["cell_type"] == "code" and any(word in cell["source"].lower() for word in _WORDS)
     ]
-    left = SHOWN_CHARS
+    # of all prompts; who asks more has to be read in the notebook itself, which the question says
+    left = 200_000
     for number, source in enumerate(found):
         text = visible(source.strip()).replace("\n", " ⏎ ")
         if len(text) > left:
