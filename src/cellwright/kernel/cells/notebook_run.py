@@ -23,6 +23,7 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
+from cellwright.kernel.cells.run_cells import CellsRun
 from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
 from cellwright.kernel.execute.python_tool import kernel_folder, run_code
 from cellwright.kernel.magic.input_rewrite import asks_claude
@@ -214,8 +215,6 @@ class Runner(Struct):
         )
 
     async def run(self, input: NotebookRunInput, ctx: ToolContext) -> ToolResult:
-        from cellwright.kernel.cells.run_cells import CellsRun  # with the first call
-
         asked = self._choices.pop(astuple(input), None)
         choice = await self._choose(input, with_outputs=True)
         if asked is not None and asked.key != choice.key:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from IPython.display import display
 from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
@@ -22,7 +23,6 @@ from cellwright.agent.recording.replay_modes import REPLAY_MODES
 from cellwright.config.settings.option_table import BY_NAME, COUNT, FLAG, FORMATS, TEXT, Kind, Option, nested, one_of
 from cellwright.config.settings.option_table import OPTIONS as TABLE
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.this_process.late_imports import importing
 
 if TYPE_CHECKING:
     from cellwright.agent.structured_output import AnswerType
@@ -294,9 +294,6 @@ def keep_result(result: Result, options: MagicOptions, namespace: dict[str, Any]
         namespace[options.out] = result.value if typed else result
     # in the other formats the answer is there as JSON already; of the background it would land in another cell
     elif typed and options.format == "text" and not options.background:
-        with importing:
-            from IPython.display import display
-
         display(result.value)
 
 

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
+from cellwright.errors import CellwrightError, log_fault
 from cellwright.kernel.pages.kernel_comms import comm_manager, isolate_from_shell
 
 logger = logging.getLogger(__name__)
@@ -85,6 +86,11 @@ class CommLink:
         """Send one piece of a message, or a small one as it is."""
         self._context.copy().run(self._comm.send, piece.message)
 
+    def refuse(self, message: Mapping[str, Any]) -> None:
+        """Send `message`, which is small, and close the comm."""
+        self.put(Piece(message, 0.0))
+        self.close()
+
     def close(self) -> None:
         """Close the comm, telling the other end."""
         self._comm.close()
@@ -99,8 +105,6 @@ class CommLink:
 
 async def reply_to(method: str, serve: Callable[[], Awaitable[Any]] | None) -> dict[str, Any]:
     """Answer a request: `{"result"}` or `{"error": {"code", "message", "details"}}`; `serve` does it, if anybody."""
-    from cellwright.errors import CellwrightError, log_fault  # loading the extension needs none
-
     try:
         if serve is None:
             raise PageError("unknown_method", f"This version of Cellwright does not know {method!r}.")

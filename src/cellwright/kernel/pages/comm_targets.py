@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cellwright.errors import CellwrightError
 from cellwright.kernel.pages.kernel_comms import comm_manager, create_comm, isolate_from_shell
 from cellwright.version import VERSION
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     import asyncio
 
     from cellwright.kernel.chat.chat import Chat
-    from cellwright.kernel.pages.comm import CommLink
     from cellwright.kernel.pages.pages import Pages
 
 
@@ -110,19 +110,17 @@ class ChatTarget:
             self._chat.close()
 
     def _on_open(self, comm: Any, message: Mapping[str, Any]) -> None:
-        # loading the extension needs none
-        from cellwright.errors import CellwrightError
-        from cellwright.kernel.pages.comm import PROTOCOL, CommLink
+        from cellwright.kernel.pages.comm import PROTOCOL, CommLink  # loading the extension needs none
 
         hello = message["content"]["data"]
         link = CommLink(comm, hello)
         if not isinstance(hello, dict) or hello.get("protocol") != PROTOCOL:
-            _refuse(link, {"type": "unsupported", "protocol": PROTOCOL, "version": VERSION})
+            link.refuse({"type": "unsupported", "protocol": PROTOCOL, "version": VERSION})
             return
         try:
             chat = self._create_chat()
         except CellwrightError as error:
-            _refuse(link, {"type": "failed", "code": str(error.code), "message": error.message})
+            link.refuse({"type": "failed", "code": str(error.code), "message": error.message})
             return
         connection = chat.connect(link, hello)
         comm.on_msg(lambda message: chat.on_loop(chat.on_message, connection, message["content"]["data"]))
@@ -133,13 +131,6 @@ class ChatTarget:
             if self._chat is None:
                 self._chat = self._make()
             return self._chat
-
-
-def _refuse(link: CommLink, message: Mapping[str, Any]) -> None:
-    from cellwright.conversation.message_chunks import Piece
-
-    link.put(Piece(message, 0.0))
-    link.close()
 
 
 def _is_asked_by_page(request: Mapping[str, Any]) -> bool:
