@@ -201,7 +201,7 @@ leg-soak: $(VENV)/.test build $(KERNELS:%=$(OTHER)/ipykernel-%)
 	$(PYTEST) -m "slow and not browser" -q
 	@for each in $(KERNELS); do \
 	  PYTHONPATH=$(CURDIR)/$(OTHER)/ipykernel-$$each CELLWRIGHT_EXPECT_IPYKERNEL=$$each \
-	  $(PYTEST) tests/kernel/branches/test_forker.py -m slow -q -s || exit 1; done
+	  $(PYTEST) tests/kernel/branches/test_snapshot.py -m slow -q -s || exit 1; done
 
 leg-soak-browser: $(VENV)/.test build
 	$(PYTEST) -m "slow and browser" -q

@@ -64,7 +64,7 @@ REFERENCE = {
     "src/cellwright/commands/registry.py": "slash-commands.md",
     "src/cellwright/config/settings/known_settings.py": "settings.md",
     "src/cellwright/errors.py": "errors.md",
-    "src/cellwright/kernel/magic/option_parser.py": "magics.md",
+    "src/cellwright/kernel/magic/options.py": "magics.md",
     "src/cellwright/server/server_extension.py": "server.md",
     "src/cellwright/terminal/arguments.py": "command-line.md",
     "src/cellwright/terminal/exit_codes.py": "command-line.md#exit-codes",

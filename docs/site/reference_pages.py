@@ -23,8 +23,7 @@ from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool
 from cellwright.commands.registry import COMMANDS
 from cellwright.config.settings.known_settings import KEYS, Key
-from cellwright.kernel.magic.config import Claude
-from cellwright.kernel.magic.option_parser import OPTIONS
+from cellwright.kernel.magic.options import OPTIONS, Claude
 from cellwright.server.policy import PolicyTraits, ProxyTraits
 from cellwright.server.server_extension import CellwrightApp
 from cellwright.terminal.arguments import parser

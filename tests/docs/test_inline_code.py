@@ -18,8 +18,7 @@ from fences import PAGES, ROOT
 import cellwright
 from cellwright.commands.registry import COMMANDS, INSTEAD, OTHER_NAMES
 from cellwright.config.settings.known_settings import KEYS
-from cellwright.kernel.magic.config import Claude
-from cellwright.kernel.magic.option_parser import OPTIONS
+from cellwright.kernel.magic.options import OPTIONS, Claude
 from cellwright.terminal.arguments import parser
 from cellwright.terminal.subcommands.subcommand_names import SUBCOMMANDS, find_subcommand
 

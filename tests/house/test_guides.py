@@ -10,7 +10,7 @@ import pytest
 
 from cellwright.commands.registry import COMMANDS, INSTEAD, OTHER_NAMES
 from cellwright.config.settings.known_settings import KEYS
-from cellwright.kernel.magic.option_parser import OPTIONS
+from cellwright.kernel.magic.options import OPTIONS
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.subcommands.subcommand_names import SUBCOMMANDS
 

@@ -136,7 +136,7 @@ def test_the_repository_speaks_of_the_product_alone():
 
 
 def test_every_option_named_in_the_readme_exists():
-    from cellwright.kernel.magic.option_parser import OPTIONS
+    from cellwright.kernel.magic.options import OPTIONS
     from cellwright.terminal.arguments import parser
 
     known = {option for action in parser()._actions for option in action.option_strings} | {

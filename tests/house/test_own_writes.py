@@ -66,10 +66,10 @@ READING = "tools/files/formats/text.py"
 """It opens with flags to read."""
 
 THE_NULL_DEVICE = """
-kernel/branches/forked/descriptors.py kernel/cells/fresh_kernel_main.py terminal/main.py tools/mcp/transports.py
+kernel/branches/resets.py kernel/cells/fresh_kernel_main.py terminal/main.py tools/mcp/transports.py
 """
 
-THE_SYSTEMS = "kernel/branches/forked/resets.py"
+THE_SYSTEMS = "kernel/branches/resets.py"
 """A setting of the own process, in `/proc`; besides, the null device."""
 
 IN_MEMORY = "kernel/branches/taken_values.py kernel/branches/template.py"

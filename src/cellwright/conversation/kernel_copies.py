@@ -186,7 +186,7 @@ class CopiedFiles(Protocol):
 
 
 class Variable(Protocol):
-    """A variable that the preview's code has changed (`kernel/branches/changed_variables.py`)."""
+    """A variable that the preview's code has changed (`kernel/branches/taken_values.py`)."""
 
     @property
     def name(self) -> str: ...

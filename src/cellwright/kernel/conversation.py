@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime
 import functools
@@ -26,24 +27,22 @@ from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.features.conversation import END_TIMEOUT_SECONDS, Conversation
-from cellwright.kernel.chat.completions import kernel_completions
+from cellwright.kernel.chat.completions import CodeCompletion, kernel_completions
 from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog
 from cellwright.kernel.kernel_tools import kernel_tools
-from cellwright.kernel.magic.displayed_errors import telling_once
-from cellwright.kernel.magic.option_parser import keep_result, named_type
-from cellwright.kernel.magic.options import MagicOptions
+from cellwright.kernel.magic.cell_prompt import MagicOptions
+from cellwright.kernel.magic.magics import telling_once
+from cellwright.kernel.magic.options import keep_result, named_type
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
 from cellwright.kernel.namespace.namespace import has_name, live_definitions
 from cellwright.kernel.notebook_context import kernel_context, mentioned_cells
 from cellwright.kernel.output.cell_output import STUCK
+from cellwright.kernel.pages.changes import FileNews, Proposals, UndoRequests
 from cellwright.kernel.pages.comm import PageError
-from cellwright.kernel.pages.completion import CodeCompletion
-from cellwright.kernel.pages.file_changes import FileNews, UndoRequests
 from cellwright.kernel.pages.open_notebooks import KernelNotebooks
 from cellwright.kernel.pages.pages import Pages
-from cellwright.kernel.pages.proposals import Proposals
 from cellwright.kernel.run.cell_run import (
     CellSurface,
     CellWait,
@@ -55,15 +54,16 @@ from cellwright.kernel.run.cell_run import (
     runs_in_background,
     until_end,
 )
-from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.kernel_requests import work_between_cells
-from cellwright.kernel.run.notebook_sessions import NotebookSessions
-from cellwright.kernel.run.notebook_trust import NotebookTrust
+from cellwright.kernel.run.notebook import NotebookSessions, NotebookTrust, front_end_of, this_notebook
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.run.replay_decision import RunningCell, recorded_runs
 from cellwright.kernel.widgets.bundle import why_no_widget
+from cellwright.markdown.safe_markdown import prepare
 from cellwright.model.credentials import is_scripted
+from cellwright.redaction.redaction import Redaction, secret_values
+from cellwright.telemetry.log_file import RunLog, log_to_file
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.process.child_processes import child_processes
 
@@ -76,18 +76,13 @@ if TYPE_CHECKING:
     from cellwright.doctor.check import Check
     from cellwright.kernel.branches.kernel_branches import KernelBranches
     from cellwright.kernel.execute.preview_kernel import KernelOfPreview
-    from cellwright.kernel.magic.config import Claude
+    from cellwright.kernel.magic.cell_prompt import PagePrompt
     from cellwright.kernel.magic.fix import Fix
-    from cellwright.kernel.magic.page_prompt import PagePrompt
-    from cellwright.kernel.magic.slash_command import CellCommand
+    from cellwright.kernel.magic.options import Claude
 
 
 _COMMAND = lazy_pattern(r"\s*(?:/[A-Za-z][\w-]*(?::[\w-]+)*(?:\s|$)|!)")
 """A slash command, a skill's call, or `!` and a command of the user's own; what tells them apart is heavy."""
-
-
-ASKED_CHARS = 200
-"""Of a prompt's title in a changed cell's metadata."""
 
 
 class NotebookConversation:
@@ -172,7 +167,9 @@ class NotebookConversation:
     def _work_of(self, prompt: str, options: MagicOptions, fix: Fix | PagePrompt | None) -> CellWork[Any] | None:
         """Build what the cell waits for, a slash command or a run; None for a run that goes on without its cell."""
         if fix is None and _COMMAND.match(prompt) and self._is_answered_here(prompt):
-            command = self._command(prompt, options)
+            from cellwright.kernel.magic.slash_command import cell_command  # most cells are prompts
+
+            command = cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.notify)
             return CellWork(command.output, command.start, command.show)
         prepared = self._prepared(prompt, options, fix)
         if prepared.request.background:
@@ -192,11 +189,6 @@ class NotebookConversation:
         from cellwright.commands.registry import is_answered_here
 
         return is_answered_here(prompt, self.conversation.features.skills)
-
-    def _command(self, prompt: str, options: MagicOptions) -> CellCommand:
-        from cellwright.kernel.magic.slash_command import cell_command  # most cells are prompts
-
-        return cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.notify)
 
     def fix(self, line: str) -> Fix | None:
         """Build what the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
@@ -228,11 +220,8 @@ class NotebookConversation:
     def _offer_to_enter_key(self, prompt: str, options: MagicOptions) -> None:
         if self._has_key:
             return
-        from cellwright.kernel.magic.sign_in import (
-            lacks_key,
-            offer_to_enter_key,
-            refuse_key,
-        )  # most kernels have one from the first
+        # most kernels have one from the first
+        from cellwright.kernel.magic.sign_in import lacks_key, offer_to_enter_key, refuse_key
 
         refuse_key(self.conversation, options.run.get("provider"), prompt, "delete it from this cell")
         if is_scripted(self.conversation.in_force.environment) or lacks_key(self.conversation, options):
@@ -407,7 +396,7 @@ class NotebookConversation:
         if run is None or session is None or run.cell_action is None:
             return None
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        return {"asked": visible_line(run.text, ASKED_CHARS), "at": at, "session": session.id}
+        return {"asked": visible_line(run.text, 200), "at": at, "session": session.id}
 
     def _is_watched(self) -> bool:
         return self.panels.is_watched
@@ -502,7 +491,6 @@ def _import_late_modules() -> None:
     """Import what the first code that Claude runs needs, and the end of the first cell."""
     for name in ("execute.captured_output", "execute.code_run", "execute.redirect", "execute.traceback"):
         importlib.import_module(f"cellwright.kernel.{name}")
-    from cellwright.markdown.safe_markdown import prepare
 
     prepare()
 
@@ -513,3 +501,16 @@ def _both(events: list[Event], emit: Emit) -> Emit:
         emit(event)
 
     return both
+
+
+def keep_log(conversation: Conversation) -> Callable[[], None]:
+    """Log to the file from now on; gives how to stop that."""
+    redaction = Redaction(lambda: secret_values(conversation.in_force.environment))
+    stop = log_to_file(lambda text: redaction.clean(text).text)
+    conversation.observers.add(RunLog(_while_it_waits))
+    return stop
+
+
+def _while_it_waits(log: Callable[[], None]) -> None:
+    # on the agent's thread: after so long a run's first request has left, and it waits for the answer
+    asyncio.get_running_loop().call_later(0.05, log)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,13 +16,12 @@ from typing import TYPE_CHECKING, Any, cast
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.features.process_conversation import register, starting_up, unregister
 from cellwright.kernel import library_imports
-from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.input_rewrite import Rewriting
 from cellwright.kernel.magic.magics import ClaudeMagic, ToldError, ToldInterrupt, show_nothing
+from cellwright.kernel.magic.options import Claude
 from cellwright.kernel.namespace.cell_log import CellLog
-from cellwright.kernel.pages.comm_targets import ChatTarget, NotebookTarget
+from cellwright.kernel.pages.comm_targets import ChatTarget, NotebookTarget, OpenDocuments
 from cellwright.kernel.pages.kernel_comms import reply_by_stream
-from cellwright.kernel.pages.open_documents import OpenDocuments
 from cellwright.kernel.run.kernel_requests import ExecutionCountMender
 from cellwright.text import lazy_pattern
 
@@ -161,8 +161,7 @@ class Extension:
             if self._conversation is None:
                 # everything heavy hangs on it
                 with _naming_hidden_libraries():
-                    from cellwright.kernel.conversation import NotebookConversation
-                    from cellwright.kernel.kernel_log import keep_log
+                    from cellwright.kernel.conversation import NotebookConversation, keep_log
 
                 self._conversation = NotebookConversation(
                     self._shell, self._config, self._documents.is_unsaved, self.cells, self._notebooks.pages()
@@ -217,7 +216,6 @@ class Extension:
 def _log_fault(_kind: object, error: BaseException | None, _traceback: object) -> bool:
     if not isinstance(error, Exception):
         return False
-    import logging  # loading the extension needs none
 
     log_fault(logging.getLogger(__name__), "unloading did not end everything", error=error)
     return True

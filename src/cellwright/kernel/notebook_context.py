@@ -27,8 +27,7 @@ from cellwright.errors import ToolError
 from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.namespace.cell_log import is_hidden
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL, hidden_state, hidden_state_text
-from cellwright.kernel.namespace.namespace import NamespaceNews
-from cellwright.kernel.namespace.variable_summary import describe_all
+from cellwright.kernel.namespace.namespace import NamespaceNews, describe_all
 from cellwright.text import code_fence, counted, lazy_pattern
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks, cell_name
 
@@ -47,9 +46,6 @@ Describe = Callable[[Mapping[str, Any], Sequence[str]], str]
 SOURCE_CHARS = 1_200
 """Of one cell's source; two thirds from its beginning, the rest from its end."""
 
-HEAD_CHARS = 300
-"""The most characters a cell takes besides its source."""
-
 LINE_CHARS = 300
 NAMES_CHARS = 600
 
@@ -63,15 +59,6 @@ FULL_TOKENS = 20_000
 
 LINES: Mapping[How, int] = {"none": 0, "auto": 60, "code": 60, "cells": 0, "full": 500}
 """The most variables that are described: what the budget holds, and some more."""
-
-CELL_CHARS = 4_000
-"""Of one cell's source, where the whole notebook is told."""
-
-CELLS_SECONDS = 2.0
-"""A front end that takes longer to say what the notebook holds is not waited for: a prompt should be on its way."""
-
-HIDDEN_SECONDS = 0.25
-"""The same for reading the sources of a long notebook."""
 
 TITLES = {"auto": "The notebook since the last prompt", "cells": "The notebook's code", "full": "The whole notebook"}
 
@@ -275,8 +262,8 @@ def _cells(facts: ContextFacts, budget: Budget) -> tuple[str, int]:
     )
     texts: list[str] = []
     for index, (run, times) in enumerate(latest):
-        # of the newest cell at least a part is told
-        text = _cell(run, times, SOURCE_CHARS if index else min(SOURCE_CHARS, budget.chars - HEAD_CHARS))
+        # of the newest cell at least a part is told; a cell takes at most 300 characters besides its source
+        text = _cell(run, times, SOURCE_CHARS if index else min(SOURCE_CHARS, budget.chars - 300))
         if not budget.holds(f"{text}\n"):
             return "\n".join([title, *texts] if texts else []), len(latest) - index
         texts.append(text)
@@ -437,7 +424,8 @@ class NotebookContext:
             hidden = await self._hidden(cells, now.look)
             kept = _digest(whole) if how == "full" else mark.cells
             digest = mark.hidden if hidden is None else _digest(hidden)
-            new_mark = ContextMark(now.at, _plain_id(now.cell_id), digest, kept)
+            own_cell = now.cell_id if _ID.fullmatch(now.cell_id) else _digest(now.cell_id)
+            new_mark = ContextMark(now.at, own_cell, digest, kept)
         facts = self._facts(how, mark, now).with_notebook(
             cell_id=now.cell_id if new_mark.cell != mark.cell else "",
             cells=cells,
@@ -459,7 +447,9 @@ class NotebookContext:
         if own is None:
             return []
         try:
-            async with asyncio.timeout(CELLS_SECONDS):
+            # a front end that takes longer to say what the notebook holds is not waited for: a prompt should be on its
+            # way
+            async with asyncio.timeout(2.0):
                 return await own.cells(outputs=how == "full")
         except (ToolError, TimeoutError):
             return []
@@ -469,7 +459,8 @@ class NotebookContext:
         if not cells:
             return ""
         reading = asyncio.ensure_future(asyncio.to_thread(hidden_state, cells, self._log, look.names))
-        await asyncio.wait({reading}, timeout=HIDDEN_SECONDS)
+        # nor for the sources of a long notebook
+        await asyncio.wait({reading}, timeout=0.25)
         return hidden_state_text(reading.result()) if reading.done() else None
 
 
@@ -488,7 +479,8 @@ def _cell_text(cell: Cell) -> str:
     count = f", In[{cell.execution_count}]" if cell.execution_count else ""
     outputs = "\n".join(text for output in cell.outputs if (text := output_text(output)))
     shown = f"\noutput:\n{outputs}" if outputs else ""
-    source = middle_cut(cell.source, CELL_CHARS)
+    # of one cell's source, where the whole notebook is told
+    source = middle_cut(cell.source, 4_000)
     fence = code_fence(source)
     return f"{cell.position + 1}. {cell.id}, {cell.cell_type}{count}\n{fence}\n{source}\n{fence}{shown}"
 
@@ -500,10 +492,6 @@ def _is_news(run: RanCell) -> bool:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8] if text else ""
-
-
-def _plain_id(cell_id: str) -> str:
-    return cell_id if _ID.fullmatch(cell_id) else _digest(cell_id)
 
 
 def _harmless(text: str) -> str:

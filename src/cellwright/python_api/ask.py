@@ -71,10 +71,6 @@ async def stream_events(
         await jobs
 
 
-ROUNDS_UNTIL_CLOSED = 3
-"""One makes the task that closes an iterator, one begins it; one to spare."""
-
-
 class ScriptConversation(Struct, frozen=True):
     """The conversation of a process that is no kernel: nothing shows its runs, and nobody answers."""
 
@@ -232,7 +228,8 @@ async def stream_in(here: ProcessConversation, prompt: Prompt, options: Mapping[
     conversation = here.conversation
     request, _, can_use_tool = request_of(here, prompt, options)
     # Python closes the iterator of a run that was left in the loop's next rounds
-    await conversation.runs.until_stopping_ended(ROUNDS_UNTIL_CLOSED)
+    # one makes the task that closes an iterator, one begins it; one to spare
+    await conversation.runs.until_stopping_ended(3)
     async with contextlib.aclosing(stream_events(conversation, request, can_use_tool)) as events:
         async for event in events:
             yield event

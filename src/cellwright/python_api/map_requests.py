@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -32,24 +33,20 @@ from cellwright.model.message_batches import MAX_BYTES, MAX_REQUESTS, BatchResul
 from cellwright.model.models import cost_usd, limits, usage_of
 from cellwright.model.provider import Request
 from cellwright.python_api.ask_options import own_tools
-from cellwright.python_api.map_progress import Progress
 from cellwright.python_api.map_result import Answer, AnswerStore, Sending, SentBatch
 from cellwright.sessions.session import Session
+from cellwright.text import dollars
 
 SYSTEM = (
     "You answer one of many prompts that are asked unattended: nobody can answer a question of yours. "
     "Give the answer alone, without an introduction."
 )
 
-MAX_TOKENS = 4_000
-"""The most that an answer may take unless its user says so: each sets its worst case aside. What is cut off goes on."""
-
 REFUSALS = (ErrorCode.API_RATE_LIMITED, ErrorCode.API_OVERLOADED)
 
-CLOCK_SKEW_SECONDS = 300.0
-"""By how much the API's clock may be behind ours."""
-
 Keep = Callable[[AnswerStore, Answer], Awaitable[None]]
+
+BAR_CELLS = 24
 
 
 class MapOptions(Struct, frozen=True, kw_only=True):
@@ -66,7 +63,8 @@ class MapOptions(Struct, frozen=True, kw_only=True):
         return None if self.schema is None else answer_type(self.schema)
 
     def run_options(self) -> RunOptions:
-        given = {"max_tokens": MAX_TOKENS, **{name: value for name, value in self.run.items() if value is not None}}
+        # unless its user says more, for each answer sets its worst case aside; what is cut off goes on
+        given = {"max_tokens": 4_000, **{name: value for name, value in self.run.items() if value is not None}}
         return replace(
             options_of({**given, "on_denied": "skip", "system_prompt": self.system}),
             tools=own_tools(self.tools),
@@ -177,7 +175,8 @@ async def _confirm(batches: MessageBatches, store: AnswerStore) -> None:
     if (sending := store.unconfirmed) is None:
         return
     known = {batch.id for batch in store.batches}
-    found = await batches.find(len(sending.keys), sending.since - CLOCK_SKEW_SECONDS)
+    # by how much the API's clock may be behind ours
+    found = await batches.find(len(sending.keys), sending.since - 300.0)
     candidates = [batch for batch in found if batch.id not in known]
     if len(candidates) > 1:
         names = ", ".join(batch.id for batch in candidates)
@@ -273,3 +272,91 @@ def _chunks(bodies: Sequence[tuple[str, bytes]]) -> list[list[tuple[str, bytes]]
             size = len(key) + len(body) + 50
         chunks[-1].append((key, body))
     return chunks
+
+
+class Progress:
+    """Counts answers, and says on `stream` how many there are; None: nowhere.
+
+    `overwrites`: where it writes, a carriage return begins the line anew.
+    """
+
+    def __init__(
+        self, total: int, stream: TextIO | None, *, overwrites: bool, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.total = total
+        self.done = 0
+        self.failed = 0
+        self.cost_usd: float | None = 0.0
+        self.note = ""
+        self._stream = stream
+        self._overwrites = overwrites
+        self._now = now
+        self._began = now()
+        self._asked = 0
+        self._shown_at = float("-inf")
+        self._width = 0
+
+    def keep(self, answers: int) -> None:
+        """These were answered before."""
+        self.done += answers
+
+    def count(self, cost_usd: float | None, *, failed: bool) -> None:
+        """One more prompt has come to its end."""
+        self.done += 1
+        self._asked += 1
+        self.failed += failed
+        both = self.cost_usd is not None and cost_usd is not None
+        self.cost_usd = self.cost_usd + cost_usd if both else None  # type: ignore[operator]
+        self.show()
+
+    def show(self, *, at_once: bool = False) -> None:
+        """Write the line, unless that was done just now."""
+        # in a log, where a line cannot be written over
+        pause = 0.25 if self._overwrites else 10.0
+        if not at_once and self._now() - self._shown_at < pause:
+            return
+        self._shown_at = self._now()
+        line = self.line()
+        if self._overwrites:
+            self._write("\r" + line.ljust(self._width))
+            self._width = len(line)
+        else:
+            self._write(f"{line}\n")
+
+    def end(self) -> None:
+        """Write the line for the last time."""
+        self.show(at_once=True)
+        if self._overwrites:
+            self._write("\n")
+
+    def line(self) -> str:
+        """The progress so far, as far as it is known."""
+        filled = BAR_CELLS * self.done // self.total if self.total else BAR_CELLS
+        parts = [f"{'━' * filled}{'─' * (BAR_CELLS - filled)} {self.done:,} of {self.total:,}"]
+        if self.failed:
+            parts.append(f"{self.failed:,} failed")
+        if self.cost_usd:
+            parts.append(dollars(self.cost_usd))
+        if left := self._left():
+            parts.append(left)
+        if self.note:
+            parts.append(self.note)
+        return " · ".join(parts)
+
+    def _left(self) -> str:
+        remaining = self.total - self.done
+        if not (remaining and self._asked):
+            return ""
+        seconds = (self._now() - self._began) / self._asked * remaining
+        return f"about {seconds:.0f} s left" if seconds < 100 else f"about {seconds / 60:.0f} min left"
+
+    def _write(self, text: str) -> None:
+        if self._stream is not None:
+            self._stream.write(text)
+            self._stream.flush()
+
+
+def progress_for(total: int, *, shown: bool, in_notebook: bool) -> Progress:
+    """The progress of `total` prompts: in the cell, on the terminal, or line by line in a log."""
+    stream = sys.stdout if in_notebook else sys.stderr
+    return Progress(total, stream if shown else None, overwrites=in_notebook or stream.isatty())

@@ -32,24 +32,21 @@ from cellwright.model.models import BATCH_FACTOR, limits, worst_case_usd
 from cellwright.python_api.ask import process_conversation
 from cellwright.python_api.ask_option_types import PromptOptions
 from cellwright.python_api.ask_options import CONCURRENCY, MAP_DEFAULTS, OF_ALL_PROMPTS, checked_options, spelled_out
-from cellwright.python_api.map_progress import Progress, progress_for
-from cellwright.python_api.map_requests import SYSTEM, MapOptions, ask_in_worker, ask_one, map_agent
+from cellwright.python_api.map_requests import (
+    SYSTEM,
+    MapOptions,
+    Progress,
+    ask_in_batches,
+    ask_in_worker,
+    ask_one,
+    map_agent,
+    progress_for,
+)
 from cellwright.python_api.map_result import Answer, AnswerStore, MapResult, MapRow, default_store, error_of
 from cellwright.sessions.state_dir import state_folder
 
-BYTES_PER_TOKEN = 3
-"""No text takes fewer bytes a token: what is sent is counted at its dearest."""
-
-SECONDS_PER_DAY = 86_400
-
 USERS_TO_MEND = (ErrorCode.API_KEY_MISSING, ErrorCode.API_KEY_INVALID, ErrorCode.CONFIG_INVALID)
 """Errors that each further prompt would meet."""
-
-WORKER_TRIES = 3
-"""A prompt is given to an executor so often; what its last worker raises is its row's error."""
-
-MAX_FAILURES_IN_A_ROW = 10
-"""Prompts that fail one after another on the way to the model: no more are asked."""
 
 
 class Concurrency:
@@ -107,7 +104,8 @@ class MapBudget:
         return self._usd(prompt, self._max_tokens)
 
     def _usd(self, prompt: str, max_tokens: int) -> float:
-        tokens = (len(prompt.encode(errors="replace")) + self._fixed_bytes) // BYTES_PER_TOKEN + 1
+        # no text takes fewer bytes a token: what is sent is counted at its dearest
+        tokens = (len(prompt.encode(errors="replace")) + self._fixed_bytes) // 3 + 1
         usd = worst_case_usd(self._model, tokens, max_tokens)
         if usd is None:
             raise price_unknown(self._model)
@@ -335,7 +333,8 @@ class PromptMap:
         try:
             async with self.concurrency.place():
                 failed: _WorkerFailed | None = None
-                for attempt in range(WORKER_TRIES):
+                # a prompt is given to an executor so often; what its last worker raises is its row's error
+                for attempt in range(3):
                     if self.ended_by is not None:
                         return
                     try:
@@ -403,7 +402,8 @@ class PromptMap:
         if answer.error:
             of_the_way = answer.recoverable or answer.error_code.startswith("API_")
             self.failures_in_a_row = self.failures_in_a_row + 1 if of_the_way else 0
-            lost = self.failures_in_a_row >= max(MAX_FAILURES_IN_A_ROW, self.concurrency.most)
+            # prompts that fail one after another on the way to the model: no more are asked
+            lost = self.failures_in_a_row >= max(10, self.concurrency.most)
             if self.ended_by is None and (lost or answer.error_code in USERS_TO_MEND):
                 self.ended_by = error_of(answer.error_code, answer.error, recoverable=answer.recoverable)
         else:
@@ -412,8 +412,6 @@ class PromptMap:
         self.progress.count(answer.cost_usd, failed=bool(answer.error))
 
     async def _ask_in_batches(self, missing: Sequence[MapPrompt], store: AnswerStore) -> None:
-        from cellwright.python_api.map_requests import ask_in_batches
-
         sent = {key for batch in store.batches for key in batch.keys}
         self.budget.check_all([prompt.text for prompt in missing if prompt.key not in sent], BATCH_FACTOR)
         asked = [(prompt.key, prompt.text) for prompt in missing]
@@ -509,7 +507,7 @@ def _fingerprint(agent: AgentSetup, options: MapOptions) -> str:
 
 def _forget_old_stores(days: int) -> None:
     folder = state_folder() / "maps"
-    oldest = time.time() - days * SECONDS_PER_DAY
+    oldest = time.time() - days * 86_400
     with contextlib.suppress(OSError):
         for file in folder.iterdir():
             if file.stat().st_mtime < oldest:

@@ -10,7 +10,7 @@ import pytest
 from traitlets import TraitError
 
 from cellwright.config.settings.settings import load_settings
-from cellwright.kernel.magic.config import Claude
+from cellwright.kernel.magic.options import Claude
 
 
 @pytest.fixture

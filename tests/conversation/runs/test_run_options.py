@@ -20,9 +20,8 @@ from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.chat import prompts as panel
-from cellwright.kernel.magic.config import Claude
-from cellwright.kernel.magic.option_parser import OPTIONS, parse_line
-from cellwright.kernel.magic.options import MagicOptions
+from cellwright.kernel.magic.cell_prompt import MagicOptions
+from cellwright.kernel.magic.options import OPTIONS, Claude, parse_line
 from cellwright.kernel.run.cell_run import run_options as options_of_cell
 from cellwright.python_api.ask_options import ASK_DEFAULTS, checked_options
 from cellwright.python_api.ask_options import run_options as options_of_ask

@@ -19,7 +19,7 @@ from notebook_kernel import NotebookKernel
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.kernel.branches.bounds import BranchBounds, branch_bounds, branches_enforced, end_marked
-from cellwright.kernel.branches.forked.resets import LEAST_BYTES
+from cellwright.kernel.branches.resets import LEAST_BYTES
 from cellwright.sandbox import landlock
 from cellwright.sandbox.confined_process import marked_processes
 from cellwright.sandbox.private_folder import PrivateFolder
@@ -257,7 +257,7 @@ def test_everyday_work_is_done_in_it(tmp_path: Path, private: PrivateFolder) -> 
 
 HOLDER = """
 import os
-from cellwright.kernel.branches.forked.resets import overwrite_in_memory, secrets_of
+from cellwright.kernel.branches.resets import overwrite_in_memory, secrets_of
 
 key, token, short = os.environ["ANTHROPIC_API_KEY"], os.environ["HUB_TOKEN"], os.environ["DB_PASSWORD"]
 # as headers, settings and messages hold them

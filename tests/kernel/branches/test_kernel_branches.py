@@ -233,7 +233,7 @@ def test_without_the_moment_there_is_no_snapshot(kernel: NotebookKernel, by_valu
 def test_an_interrupt_while_the_main_thread_stands_still_reaches_its_cell(kernel: NotebookKernel) -> None:
     """It is sent from the middle of the park, on another thread, and ends the cell as it would without."""
     code = (
-        "import asyncio, os, signal\nfrom cellwright.kernel.branches.forker import Attempt\n"
+        "import asyncio, os, signal\nfrom cellwright.kernel.branches.snapshot import Attempt\n"
         "attempt = Attempt()\n"
         "def interrupt():\n    attempt._parked.wait(5); os.kill(os.getpid(), signal.SIGINT)\n"
         "    import time; time.sleep(0.05); attempt.give_up()\n"

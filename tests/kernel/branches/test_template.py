@@ -239,7 +239,7 @@ def test_a_secret_in_another_form_is_found_too(kernel: NotebookKernel) -> None:
 
 HOSTILE = """
 import json, os, resource, socket, threading, time
-import cellwright.kernel.branches.forked.snapshot_process as serving
+import cellwright.kernel.branches.forked as serving
 from cellwright.kernel.branches.messages import Ready, send
 target, victim = json.load(open('told.json'))
 try:

@@ -14,7 +14,7 @@ from notebook_kernel import Cell, NotebookKernel, Page
 
 from cellwright.commands.undo import STAYS
 from cellwright.kernel.branches.kernel_branches import unsupported
-from cellwright.kernel.branches.processes import memory, private_memory
+from cellwright.kernel.branches.memory import memory, private_memory
 from cellwright.testing import MessagesServer, say, turn, use
 from eventual import eventually
 

@@ -15,7 +15,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Event, UserPrompt
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.panel_state import Choices
-from cellwright.kernel.magic.config import Claude
+from cellwright.kernel.magic.options import Claude
 from cellwright.testing import Gate, hold, say, turn
 
 

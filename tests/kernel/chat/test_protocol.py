@@ -17,7 +17,7 @@ from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import LoggedRun
 from cellwright.kernel.chat.panel_state import Choices
 from cellwright.kernel.chat.prompts import read_prompt
-from cellwright.kernel.magic.config import Claude
+from cellwright.kernel.magic.options import Claude
 from cellwright.kernel.output.protocol import read_message
 from cellwright.kernel.pages.comm import PROTOCOL
 from row_tables import for_each_row

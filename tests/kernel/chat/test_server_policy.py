@@ -10,7 +10,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.panel_state import Choices
-from cellwright.kernel.magic.config import Claude
+from cellwright.kernel.magic.options import Claude
 
 
 @pytest.fixture

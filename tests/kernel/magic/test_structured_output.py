@@ -10,8 +10,8 @@ from notebook_kernel import NotebookKernel
 from cache_marks import without_cache_marks
 from cellwright.conversation.runs.run_options import Result
 from cellwright.errors import CellwrightError
-from cellwright.kernel.magic.option_parser import keep_result, named_type
-from cellwright.kernel.magic.options import MagicOptions
+from cellwright.kernel.magic.cell_prompt import MagicOptions
+from cellwright.kernel.magic.options import keep_result, named_type
 from cellwright.testing import MessagesServer, say, use
 
 CITY = '{"name": "Husum", "tide_m": 3.5}'

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.run.front_end import FrontEnd, this_notebook
+from cellwright.kernel.run.notebook import FrontEnd, this_notebook
 from cellwright.kernel.run.recorded_run import SavedAnswers
 from cellwright.kernel.run.replay_decision import PromptPositions, default_recording, found_in
 from cellwright.sessions.provenance import provenance

@@ -16,8 +16,8 @@ from IPython.core.getipython import get_ipython
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.thread import AgentThread
 from cellwright.kernel.branches.branch import BranchResult, Patience
-from cellwright.kernel.branches.forked.resets import RESETS
 from cellwright.kernel.branches.kernel_branches import CELL_RUNS, THREADS_COMPUTE, KernelBranches
+from cellwright.kernel.branches.resets import RESETS
 from cellwright.kernel.branches.snapshot import NoBranch
 
 shell = get_ipython()

@@ -176,7 +176,7 @@ export async function askWritten(panel: NotebookPanel, cell: Cell, { title, inst
   const kernel = panel.sessionContext.session?.kernel;
   if (!header || !kernel) return false;
   const options = header[2] ?? "";
-  // as `kernel/magic/page_prompt.py` reads it
+  // as `kernel/magic/cell_prompt.py` reads it
   const prompt = `${title}\n<cellwright-instructions>\n${instructions}\n</cellwright-instructions>`;
   await runInPlace(panel, cell, kernel, `%%claude${OPTIONS.test(options) ? options : ""}\n${prompt}`);
   return true;

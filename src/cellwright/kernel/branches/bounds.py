@@ -27,9 +27,6 @@ from cellwright.sandbox.profile import confined_environment
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of
 from cellwright.tools.process.environment import child_environment
 
-_ROUNDS = 100
-"""Processes that are being ended may start others meanwhile; with each round there are fewer."""
-
 
 class BranchBounds(Struct, frozen=True):
     """The bounds of one branch as they came out on this disk: made in the kernel, entered in the branch.
@@ -114,7 +111,8 @@ def end_marked(mark: int, but: int = 0) -> bool:
 
     Process `but` lives on.
     """
-    for _ in range(_ROUNDS):
+    # processes that are being ended may start others meanwhile; with each round there are fewer
+    for _ in range(100):
         running = [pid for pid in marked_processes(mark) if pid not in (os.getpid(), but) and not _has_ended(pid)]
         if not running:
             return True

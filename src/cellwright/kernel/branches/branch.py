@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.kernel.branches.bounds import end_marked
+from cellwright.kernel.branches.memory import Standstill, parent_of, private_memory, standstill
 from cellwright.kernel.branches.messages import (
     Answered,
     Cleared,
@@ -28,7 +29,6 @@ from cellwright.kernel.branches.messages import (
     send,
     sent,
 )
-from cellwright.kernel.branches.processes import Standstill, parent_of, private_memory, standstill
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken
 
 if TYPE_CHECKING:
@@ -36,18 +36,12 @@ if TYPE_CHECKING:
 
 Output = dict[str, Any]
 
-MOST_TEXT = 1_000_000
-"""Characters that are printed by one call."""
-MOST_DISPLAYED = 32_000_000
-"""Bytes of the displays of one call, pictures included."""
 MOST_DISPLAYS = 1_000
 
 Status = Literal["ok", "error", "interrupted", "timeout", "hung", "died", "too_much_output", "memory"]
 
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS, _MEMORY_SECONDS = 0.5, 1.0
-_END_SECONDS = 1.0
-"""The time in which what a killed branch has sent is still read."""
 
 HUNG = (
     "This branch hangs in a lock: a library was used in the kernel with threads that a branch does not have (usual: "
@@ -87,7 +81,8 @@ class BranchOutputs:
                 self._report({"output_type": "clear_output", "wait": wait})
             case _:
                 pass
-        return self._text <= MOST_TEXT and self._displayed <= MOST_DISPLAYED and self._displays <= MOST_DISPLAYS
+        # characters that one call prints, and bytes of its displays, pictures included
+        return self._text <= 1_000_000 and self._displayed <= 32_000_000 and self._displays <= MOST_DISPLAYS
 
     def finished(self) -> list[Output]:
         """The outputs as a notebook keeps them."""
@@ -299,7 +294,8 @@ class Branch:
                         self._kill("too_much_output")
                 self._check(deadline, looks)
                 # what it started may have its end of the channel, and lives on until it is found by its mark
-                if self._killed_at is not None and time.monotonic() - self._killed_at > _END_SECONDS:
+                # for a second what a killed branch has sent is still read
+                if self._killed_at is not None and time.monotonic() - self._killed_at > 1.0:
                     return None
         except ProtocolError:
             self._kill("died")

@@ -33,7 +33,7 @@ from cellwright.kernel.branches.taken_values import (
     read,
     written,
 )
-from cellwright.kernel.namespace.types.description import is_exactly, short_name
+from cellwright.kernel.namespace.description import is_exactly, short_name
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:

@@ -28,14 +28,21 @@ from cellwright.conversation.kernel_copies import NO_BRANCH_LEFT
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch, Patience
-from cellwright.kernel.branches.forked.branch_process import BranchOrder
-from cellwright.kernel.branches.forked.outlet import Outlet
-from cellwright.kernel.branches.forked.resets import RESETS, Forked, Reset, secrets_of
-from cellwright.kernel.branches.forked.shared_pages import PagesSince
-from cellwright.kernel.branches.forked.snapshot_process import run_snapshot
-from cellwright.kernel.branches.forker import FORK_SECONDS, Attempt, Forker, control_pair
-from cellwright.kernel.branches.processes import memory, open_gpu, resident_memory
-from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken, end_child
+from cellwright.kernel.branches.forked import BranchOrder, run_snapshot
+from cellwright.kernel.branches.memory import PagesSince, memory, open_gpu, resident_memory
+from cellwright.kernel.branches.messages import Outlet
+from cellwright.kernel.branches.resets import RESETS, Forked, Reset, secrets_of
+from cellwright.kernel.branches.snapshot import (
+    FORK_SECONDS,
+    Attempt,
+    Forker,
+    NoBranch,
+    Snapshot,
+    Taken,
+    control_pair,
+    end_child,
+)
+from cellwright.kernel.branches.taken_values import extent, take_from
 from cellwright.kernel.branches.template import Template, ValueBranch, modules_of, start_template
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
@@ -53,20 +60,11 @@ B = TypeVar("B", bound=Branch)
 OnMain = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs a function on the main thread while that stands still between two cells; cancelled before it began, it never does."""
 
-MOMENT_SECONDS = 2.0
-"""The time in which the moment to fork must come."""
 HANDSHAKE_SECONDS, HANDSHAKES = 3.0, 3
-_AGAIN_SECONDS = 0.03
 LEAST_LEFT = 256 << 20
 """Bytes of memory that must be left; below, the youngest branch is ended and no snapshot is taken."""
 
-TAKE_SECONDS = 10.0
-"""The time in which the kernel must be free for a variable that is taken."""
 TEMPLATE = "template"
-_TEMPLATES = 2
-"""Processes that wait for branches to which variables are given: one confined, and one that the user has allowed more."""
-_RESTING_PART = 4
-"""A branch that rests may hold so small a part of the memory that is left."""
 
 CELL_RUNS = "A cell of the user's is running, so there is no moment to copy the kernel."
 THREADS_COMPUTE = "Threads of the kernel compute without a pause, so there is no moment to copy it."
@@ -76,7 +74,6 @@ NOT_HERE = "Branches of the kernel need Linux with processes that can be forked.
 HANGS = "Code hung in a copy of the kernel."
 NOTHING_TAKEN = "There is no snapshot of the kernel."
 LET_GO = "The copy of the kernel from before Claude's code was ended, because memory became short."
-_WATCH_SECONDS = 2.0
 
 
 class Listed(Struct, frozen=True):
@@ -216,7 +213,7 @@ class KernelBranches:
     async def _watch(self) -> None:
         """Let what is kept go when memory runs short and no branch can go instead."""
         while self._kept is not None:
-            await asyncio.sleep(_WATCH_SECONDS)
+            await asyncio.sleep(2.0)
             if self._is_short() and not self._end_youngest():
                 async with self._lock:
                     if any(branch.alive for branch in self._branches.values()):  # made meanwhile: it goes first
@@ -265,7 +262,8 @@ class KernelBranches:
         """Fork in the first moment in which nothing computes."""
         if self._forker is None:
             self._forker = Forker()
-        deadline = time.monotonic() + MOMENT_SECONDS
+        # the time in which the moment to fork must come
+        deadline = time.monotonic() + 2.0
         reason = CELL_RUNS
         while (left := deadline - time.monotonic()) > 0:
             ours, theirs = control_pair()
@@ -303,7 +301,7 @@ class KernelBranches:
                 return self._forked_off(pid, ours, attempt)
             ours.close()
             reason = THREADS_COMPUTE
-            await asyncio.sleep(_AGAIN_SECONDS)
+            await asyncio.sleep(0.03)
         raise NoBranch(reason, by_value=True)
 
     def _before_fork(self) -> None:
@@ -398,7 +396,8 @@ class KernelBranches:
         if template is not None and template.is_alive():
             return template
         await self._end_template(confinement)  # one that has died makes room for this one, and no other has to go
-        for other in list(self._templates)[: 1 - _TEMPLATES]:
+        # two wait at most for branches to which variables are given: one confined, one that the user has allowed more
+        for other in list(self._templates)[:-1]:
             await self._end_template(other)
         if self._forker is None:
             self._forker = Forker()
@@ -530,7 +529,8 @@ class KernelBranches:
 
     async def _end_branches(self, resting: str = "") -> None:
         for owner, branch in list(self._branches.items()):
-            if owner == resting and branch.alive and branch.memory() < memory().left // _RESTING_PART:
+            # a branch that rests may hold so small a part of the memory that is left
+            if owner == resting and branch.alive and branch.memory() < memory().left // 4:
                 await branch.rest()
             else:
                 await self._end_branch(owner)
@@ -540,14 +540,13 @@ class KernelBranches:
 
         Raises CellwrightError EXECUTION_ERROR if it cannot, or the kernel has such a variable.
         """
-        from cellwright.kernel.branches.taken_values import extent  # most results are only looked at
-
         self._refuse_name(new_name)
         try:
             value = await self.value(owner, name)
             # a cell may have run meanwhile
             binding = self.bind({new_name: value}, before=lambda: self._refuse_name(new_name))
-            await asyncio.wait_for(binding, TAKE_SECONDS)
+            # the time in which the kernel must be free for a variable that is taken
+            await asyncio.wait_for(binding, 10.0)
         except NoBranch as error:
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, error.reason) from error
         except TimeoutError:
@@ -557,8 +556,6 @@ class KernelBranches:
 
     async def value(self, owner: str, name: str) -> Any:
         """The variable `name` of `owner`'s branch, made anew of data (`taken_values.py`). Raises `NoBranch`."""
-        from cellwright.kernel.branches.taken_values import take_from  # as above
-
         branch = self._branches.get(owner)
         if branch is None or not branch.alive:
             raise NoBranch(NO_BRANCH_LEFT)

@@ -1,8 +1,9 @@
-"""A variable of a branch as data: written there into memory, read in the kernel, where nothing of it is believed.
+"""The variables of a branch that the kernel may take: which the code has changed, and a value as data.
 
-Frames go as Arrow's stream, arrays as npy without pickles, plain values as JSON. A pickle would run what its writer wants,
-and so would Arrow's extension types; compressed buffers could be far larger than what was sent. All of these are refused,
-and so is what would come back as something else than it was.
+A value is written there into memory, and read in the kernel, where nothing of it is believed. Frames go as Arrow's stream,
+arrays as npy without pickles, plain values as JSON. A pickle would run what its writer wants, and so would Arrow's extension
+types; compressed buffers could be far larger than what was sent. All of these are refused, and so is what would come back as
+something else than it was.
 """
 
 from __future__ import annotations
@@ -22,19 +23,20 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.kernel.branches.snapshot import NoBranch
-from cellwright.kernel.namespace.types.arrays import shape_words
-from cellwright.kernel.namespace.types.description import is_exactly, is_of, short_name
-from cellwright.text import counted, lazy_pattern
+from cellwright.kernel.branches.undo_values import IPYTHONS, Value, difference, look_at, size_of
+from cellwright.kernel.namespace.arrays import shape_words
+from cellwright.kernel.namespace.description import is_exactly, is_of, short_name
+from cellwright.text import counted, lazy_pattern, visible_line
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.kernel.branches.branch import Branch
 
+
 MOST_BYTES = 2 << 30
 MOST_PLAIN_BYTES = 8 << 20
 MOST_NESTED = 50
-OFFER_SECONDS = 60.0
 
 _TRIED_ROWS = 1000
 """Rows of a pandas frame that are written and read once in the branch, to see that they come back as they are."""
@@ -51,6 +53,10 @@ _EXACT_DTYPES = lazy_pattern(
 Scalar = str | int | float | bool | None
 Label = Scalar | list[Scalar]
 """The name of a column or an index; a list is a tuple."""
+
+MOST_NAMES = 200
+
+_before: dict[str, Value] = {}
 
 
 class Offered(Struct, frozen=True):
@@ -260,9 +266,7 @@ async def take_from(branch: Branch, name: str) -> Any:
     """The variable `name` of `branch`, made anew here of data. Raises `NoBranch` with why it was not taken."""
     with _sealable_file() as file:
         try:
-            offered = msgspec.convert(
-                await branch.ask(f"{__name__}:offer", name, (file,), timeout=OFFER_SECONDS), Offered
-            )
+            offered = msgspec.convert(await branch.ask(f"{__name__}:offer", name, (file,), timeout=60.0), Offered)
         except msgspec.ValidationError as error:
             message = f"{name} was not taken: what the branch says of it cannot be read."
             raise NoBranch(message) from error
@@ -496,3 +500,76 @@ def extent(value: Any) -> str:
     if type(value) in (list, dict):
         return f"{type(value).__name__} with {counted(len(value), 'item')}"
     return short_name(type(value))
+
+
+# ---------------------------------------------------------------- the variables that the code has changed
+
+
+class ChangedVariable(Struct, frozen=True):
+    """A variable that the preview's code made, changed or deleted.
+
+    `text` says how, `why_not` why it is no data that can be taken ("": it is).
+    """
+
+    name: str
+    text: str
+    why_not: str = ""
+
+
+def remember_variables(shell: Any, folder: str, _descriptors: Sequence[int]) -> None:
+    """Work in `folder`, and remember the variables as they are. In the branch."""
+    os.chdir(folder)
+    _before.clear()
+    _before.update(look_at(shell.user_ns, _users_names(shell)))
+
+
+def report_changes(shell: Any, _arguments: object, _descriptors: Sequence[int]) -> object:
+    """Tell what has changed since. In the branch, beside code of Claude's: it is shown, and believed in nothing."""
+    now = look_at(shell.user_ns, _users_names(shell))
+    found = []
+    for name in sorted({*_before, *now}):
+        was, value = _before.get(name), now.get(name)
+        same = was is not None and value is not None and was.address == value.address
+        if was is not None and value is not None and (was.digest == value.digest if was.digest else same):
+            continue
+        if value is not None and value.kind == "module":
+            continue  # code that needs it imports it
+        problem = "only the code deletes it" if value is None else why_not(shell.user_ns[name])
+        found.append(ChangedVariable(name, change_text(name, was, value), problem))
+    return msgspec.to_builtins(found[:MOST_NAMES])
+
+
+def _users_names(shell: Any) -> list[str]:
+    hidden = shell.user_ns_hidden
+    return [name for name in shell.user_ns if not name.startswith("_") and name not in hidden and name not in IPYTHONS]
+
+
+def change_text(name: str, was: Value | None, now: Value | None) -> str:
+    """Say how a variable has changed.
+
+    >>> table = Value(1, "x", "DataFrame", rows=68846, columns=3)
+    >>> change_text("df", table, Value(2, "y", "DataFrame", rows=70112, columns=3))
+    '`df`: 68,846 rows → 70,112'
+    >>> change_text("model", None, Value(1, "y", "Ridge"))
+    '`model`: new, Ridge'
+    """
+    if now is None:
+        return f"`{name}`: deleted"
+    if was is None:
+        size = f" of {size_of(now)}" if size_of(now) else f" {now.text}" if now.text else ""
+        return f"`{name}`: new, {now.kind}{size}"
+    return f"`{name}`: {difference(was, now) or 'other contents'}"
+
+
+def reported(told: object) -> list[ChangedVariable]:
+    """The variables that `report_changes` has told, judged: names are names, texts one line. Raises `NoBranch`."""
+    try:
+        found = msgspec.convert(told, list[ChangedVariable])
+    except msgspec.ValidationError as error:
+        message = "What the copy of the kernel says of its variables cannot be read."
+        raise NoBranch(message) from error
+    return [
+        ChangedVariable(each.name, visible_line(each.text, 300), visible_line(each.why_not, 300))
+        for each in found[:MOST_NAMES]
+        if each.name.isidentifier() and not each.name.startswith("_")
+    ]

@@ -24,11 +24,11 @@ from msgspec.structs import replace
 from cellwright.kernel.branches import given_values
 from cellwright.kernel.branches.bounds import branch_bounds
 from cellwright.kernel.branches.branch import Branch, BranchResult
-from cellwright.kernel.branches.forked.resets import LEAST_BYTES
+from cellwright.kernel.branches.forked import TemplateOrder, run_template
 from cellwright.kernel.branches.given_values import CannotGive, Given, given, names_in
 from cellwright.kernel.branches.messages import send
+from cellwright.kernel.branches.resets import LEAST_BYTES
 from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken
-from cellwright.kernel.branches.template_process import TemplateOrder, main
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 from cellwright.tools.process.child_processes import MARK_NAME, child_processes
@@ -37,11 +37,6 @@ from cellwright.tools.process.environment import child_environment
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
 
-START_SECONDS = 60.0
-"""Imports of large libraries on a machine that does much else."""
-FREE_SECONDS = 0.3
-"""Variables are read between two cells if that moment comes so soon; else beside the cell that runs."""
-GIVE_SECONDS = 60.0
 _COMMON = ("numpy", "pandas", "pyarrow", "polars", "matplotlib.pyplot")
 """Modules that read what a branch is given and draw what it shows; of these, the ones that the kernel has."""
 
@@ -119,7 +114,8 @@ def start_template(
     )
     try:
         send(ours, order)
-        problem = template.handshake(START_SECONDS)
+        # imports of large libraries on a machine that does much else
+        problem = template.handshake(60.0)
     except (OSError, ValueError) as error:
         template.end()
         message = f"The process for branches did not start ({error})."
@@ -133,8 +129,10 @@ def start_template(
 
 def _started(theirs: socket.socket, environ: Mapping[str, str], cwd: str) -> subprocess.Popen[bytes]:
     """Start Python so that nothing of the folder in which the user works is imported before it is confined."""
-    packages = [*dict.fromkeys(_folder_of(name) for name in ("cellwright", "msgspec", "IPython", "traitlets"))]
-    code = f"import sys; sys.path += {packages!r}; from {main.__module__} import main; main({theirs.fileno()})"
+    files = [str(sys.modules[name].__file__) for name in ("cellwright", "msgspec", "IPython", "traitlets")]
+    packages = [*dict.fromkeys(str(Path(file).parents[1]) for file in files)]
+    run = f"from {run_template.__module__} import run_template; run_template({theirs.fileno()})"
+    code = f"import sys; sys.path += {packages!r}; {run}"
     return subprocess.Popen(
         [sys.executable, "-I", "-c", code],
         env=dict(environ),
@@ -145,10 +143,6 @@ def _started(theirs: socket.socket, environ: Mapping[str, str], cwd: str) -> sub
         pass_fds=(theirs.fileno(),),
         process_group=0,
     )
-
-
-def _folder_of(package: str) -> str:
-    return str(Path(str(sys.modules[package].__file__)).parents[1])
 
 
 class ValueBranch(Branch):
@@ -213,7 +207,7 @@ class ValueBranch(Branch):
         return said
 
     async def _ask(self, function: str, arguments: object, descriptors: Sequence[int] = ()) -> Any:
-        return await self.ask(f"{given_values.__name__}:{function}", arguments, descriptors, timeout=GIVE_SECONDS)
+        return await self.ask(f"{given_values.__name__}:{function}", arguments, descriptors, timeout=60.0)
 
     async def _read(self, name: str, file: int) -> tuple[Given, list[str]]:
         found: list[tuple[Given, list[str]] | Exception] = []
@@ -235,7 +229,8 @@ class ValueBranch(Branch):
                 done.set()
 
         try:
-            await asyncio.wait_for(self._on_main(write), FREE_SECONDS)
+            # variables are read between two cells if that moment comes so soon; else beside the cell that runs
+            await asyncio.wait_for(self._on_main(write), 0.3)
         except (TimeoutError, NoBranch):
             await asyncio.to_thread(write)  # a cell runs; what has begun after all is waited for
         finally:

@@ -17,9 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.conversation.kernel_copies import STAY, VariableChange, VariablesPlan
-from cellwright.kernel.branches.forked.shared_pages import PagesSince
-from cellwright.kernel.branches.forker import control_pair
-from cellwright.kernel.branches.snapshot import NoBranch
+from cellwright.kernel.branches.memory import PagesSince
+from cellwright.kernel.branches.snapshot import NoBranch, control_pair
 from cellwright.kernel.branches.undo_values import (
     CannotReturn,
     Look,
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
 
 HELPER_SECONDS = 60.0
 """The time that the copy may take for all values; gigabytes take seconds."""
-
-BUSY_SECONDS = 10.0
-"""The time in which the kernel must be free for the comparison, and for what comes back."""
 
 BUSY = "a cell is running. Try again when it has ended"
 STANDS_STILL = f"looking at them took longer than {HELPER_SECONDS:g} s"
@@ -214,7 +210,8 @@ class UndoneInKernel:
         with self._jobs.owned_by(_NoRun()):
             doing = asyncio.ensure_future(self._jobs.call(do))
             try:
-                await asyncio.wait({doing}, timeout=BUSY_SECONDS)
+                # the time in which the kernel must be free for the comparison, and for what comes back
+                await asyncio.wait({doing}, timeout=10.0)
                 if begun.is_set():
                     await asyncio.wait({doing}, timeout=HELPER_SECONDS)
                 if not doing.done():

@@ -25,22 +25,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cellwright.kernel.branches.forked.resets import end_with_parent
-from cellwright.kernel.branches.forked.shared_pages import Pages, address_of, part_of
+from cellwright.kernel.branches.memory import Pages, address_of, part_of
+from cellwright.kernel.branches.resets import end_with_parent
 from cellwright.kernel.branches.snapshot import end_child
-from cellwright.kernel.namespace.types.description import is_exactly, short_name
+from cellwright.kernel.namespace.description import is_exactly, short_name
 from cellwright.text import counted
-
-MOST_OBJECTS = 200_000
-"""Objects that are looked through to find which variables share parts; what lies beyond is not known to be shared."""
 
 LONGEST_TEXT = 24
 
 ByPages = Callable[[memoryview], Pages]
 """Says which pages of a large buffer are to be read; the others are known to hold what they held."""
-
-LARGE_BYTES = 1 << 20
-"""Buffers above are compared by their pages where that is possible: reading 2 GB takes more than a second."""
 
 _NO_PARTS = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.FrameType, types.CodeType)
 _PLAIN = (str, bytes, int, float, bool, complex, type(None))
@@ -172,7 +166,8 @@ class _Digests:
 
     def _add(self, buffer: pickle.PickleBuffer) -> None:
         with buffer.raw() as raw:
-            if raw.nbytes < LARGE_BYTES:
+            # buffers above are compared by their pages where that is possible: reading 2 GB takes more than a second
+            if raw.nbytes < 1 << 20:
                 self._summed.update(raw)
             elif self._by_pages is None:
                 self._summed.update(raw)
@@ -273,7 +268,8 @@ def _made_function(
 def sharing(namespace: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """The variables that share a part which can change with one of `names`, without these."""
     named = set(names)
-    left = [MOST_OBJECTS]
+    # objects that are looked through to find which variables share parts; what lies beyond is not known to be shared
+    left = [200_000]
     parts = {part for name in named & namespace.keys() for part in _parts(namespace[name], namespace, left)}
     others = [
         name for name in dict(namespace) if name not in named and not name.startswith("_") and name not in IPYTHONS

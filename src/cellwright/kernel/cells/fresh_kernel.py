@@ -15,6 +15,8 @@ from msgspec import Struct, field
 
 from cellwright.agent.calls.confinement import Confinement, also_writing, in_engine, without_hosts
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.resolve_options import policy_of
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.cells import fresh_kernel_main as fresh_kernel
 from cellwright.permissions.sandboxing import FindAbilities
@@ -52,9 +54,6 @@ def own_confinement(in_force: SettingsInForce, means: FindAbilities) -> Confinem
 
     `means` is what this machine can confine by. Raises ToolError if the container cannot be used.
     """
-    from cellwright.conversation.resolve_options import policy_of  # most fresh kernels are Claude's
-    from cellwright.conversation.runs.run_options import RunOptions
-
     try:
         decision = policy_of(
             RunOptions(), in_force.settings, in_force.cwd, in_force.environ, means

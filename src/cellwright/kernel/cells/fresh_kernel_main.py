@@ -22,9 +22,6 @@ from typing import Any, BinaryIO
 
 from cellwright.this_process.late_imports import importing
 
-MAX_BYTES = 30_000_000
-"""The outputs of one cell, as JSON."""
-
 
 def main() -> None:
     request = json.load(sys.stdin)
@@ -83,7 +80,8 @@ async def _run(request: dict[str, Any], stream: BinaryIO) -> None:
 
 def _outputs(cell: Any) -> str:
     text = json.dumps(cell.get("outputs", []))
-    return text if len(text) <= MAX_BYTES else "null"
+    # the outputs of one cell, as JSON
+    return text if len(text) <= 30_000_000 else "null"
 
 
 def _emit_ended(stream: BinaryIO, index: int, outputs: str, failed: bool, seconds: float) -> None:

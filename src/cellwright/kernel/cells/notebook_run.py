@@ -23,6 +23,7 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
+from cellwright.kernel.cells.run_cells import CellsRun
 from cellwright.kernel.execute.output_limits import HEAD_CHARS, TAIL_CHARS
 from cellwright.kernel.execute.python_tool import kernel_folder, run_code
 from cellwright.kernel.magic.input_rewrite import asks_claude
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from cellwright.kernel.namespace.cell_log import CellLog
 
 SECONDS = 120
-MAX_SECONDS = 3_600
 
 Which = Literal["below", "above", "all", "stale"]
 
@@ -76,7 +76,7 @@ class NotebookRunInput(ToolInput):
         int,
         Meta(
             ge=MIN_SECONDS,
-            le=MAX_SECONDS,
+            le=3_600,
             description=f"Seconds the cells may take together, {SECONDS} by default.",
         ),
     ] = SECONDS
@@ -215,8 +215,6 @@ class Runner(Struct):
         )
 
     async def run(self, input: NotebookRunInput, ctx: ToolContext) -> ToolResult:
-        from cellwright.kernel.cells.run_cells import CellsRun  # with the first call
-
         asked = self._choices.pop(astuple(input), None)
         choice = await self._choose(input, with_outputs=True)
         if asked is not None and asked.key != choice.key:

@@ -22,6 +22,8 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, Too
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.features.numbers.in_notebook import Finding, NotebookNumbers, finding_line, notebook_numbers
+from cellwright.kernel.cells.cell_outputs import Difference, bounded, difference
+from cellwright.kernel.cells.fresh_kernel import FreshCell, FreshResult, run_fresh
 from cellwright.kernel.magic.input_rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import hidden_state, hidden_state_text
 from cellwright.text import counted, lazy_pattern
@@ -35,8 +37,6 @@ from cellwright.tools.process.environment import child_environment
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.kernel.cells.compare_outputs import Difference
-    from cellwright.kernel.cells.fresh_kernel import FreshResult
     from cellwright.kernel.namespace.cell_log import CellLog
 
 LISTED = 10
@@ -220,8 +220,6 @@ def _wanted(withheld: Sequence[str], cells: Sequence[Cell], result: FreshResult)
 
 
 def _compared(cell: Cell, now: Sequence[Mapping[str, Any]] | None) -> Difference | None:
-    from cellwright.kernel.cells.compare_outputs import Difference, difference  # with the first call, as below
-
     if now is None:
         return Difference("the outputs are too large to be compared", "", "")
     return difference(cell.outputs, now)
@@ -229,14 +227,10 @@ def _compared(cell: Cell, now: Sequence[Mapping[str, Any]] | None) -> Difference
 
 def _new_error(result: FreshResult, index: int) -> Difference | None:
     """An error of a cell that the notebook says nothing about is a difference all the same."""
-    from cellwright.kernel.cells.compare_outputs import difference
-
     return difference((), result.outputs[index] or ()) if index in result.failed else None
 
 
 def _first(first: CellDifference) -> Iterator[str]:
-    from cellwright.kernel.cells.compare_outputs import bounded
-
     yield f"First difference: cell {_named(first.cell)}: {first.difference.what}."
     yield f"--- in the notebook\n{bounded(first.difference.was) or '(nothing)'}"
     yield f"--- from clean\n{bounded(first.difference.now) or '(nothing)'}\n---"
@@ -440,8 +434,6 @@ async def run_and_compare(
 
     Raises ToolError if there is no such kernel.
     """
-    from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh
-
     source_of = {cell.id: cell.source for cell in cells} if sources is None else sources
     result = await run_fresh(
         [FreshCell(source_of[cell.id], _may_fail(cell)) for cell in cells],

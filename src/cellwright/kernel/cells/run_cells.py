@@ -29,14 +29,6 @@ from cellwright.text import counted
 from cellwright.tools.notebook.notebook_page import pictures_of
 from cellwright.tools.notebook.open_notebook import Cell, CellConflict, DrawnOutput, OpenNotebook
 
-PUT_SECONDS = 0.1
-"""News are collected this long; large outputs longer, as long as it takes to send them again."""
-
-FILE_SECONDS = 2.0
-"""The same where nobody looks on."""
-
-BYTES_PER_SECOND = 2_000_000
-
 
 @dataclass
 class CellWriter:
@@ -102,7 +94,8 @@ class CellWriter:
 
     @property
     def _pause(self) -> float:
-        return (PUT_SECONDS if self.notebook.live else FILE_SECONDS) + self.outputs.size / BYTES_PER_SECOND
+        # news are collected, longer where nobody looks on; large outputs as long as it takes to send them again
+        return (0.1 if self.notebook.live else 2.0) + self.outputs.size / 2_000_000
 
     async def _put(
         self, unsent_changes: OutputChanges, execution_count: int | None = None, *, running: bool = False
@@ -135,17 +128,6 @@ class CellWriter:
         self.problem = error.message
         self.outputs.send_again()
 
-
-MIN_CHARS = 2_000
-"""The least number of characters that Claude gets of each cell's output."""
-
-WRITE_TIMEOUT_SECONDS = 30.0
-"""The time it may take to write what is left when a cell is at its end."""
-
-COMES_BACK_SECONDS = 10.0
-"""The longest time a page takes to be loaded again."""
-
-TICK_SECONDS = 0.25
 
 GOES_ON_TAG = "raises-exception"
 """Jupyter's own tag for a cell that may fail without ending the run of those below."""
@@ -197,9 +179,10 @@ class CellsRun:
 
     async def deliver(self) -> None:
         """Give a page that went away meanwhile a moment to come back for the outputs."""
-        deadline = asyncio.get_running_loop().time() + COMES_BACK_SECONDS
+        # the longest time a page takes to be loaded again
+        deadline = asyncio.get_running_loop().time() + 10.0
         while any(run.writer.may_arrive for run in self.runs) and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(TICK_SECONDS)
+            await asyncio.sleep(0.25)
             for run in self.runs:
                 if run.writer.may_arrive:
                     await run.writer.refresh()
@@ -230,7 +213,8 @@ class CellsRun:
         finally:
             run.seconds = time.perf_counter() - started
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(WRITE_TIMEOUT_SECONDS):
+                # the time it may take to write what is left when a cell is at its end
+                async with asyncio.timeout(30.0):
                     await run.writer.finish()
 
     @property
@@ -264,7 +248,8 @@ class CellsRun:
         return [*ran, *rest]
 
     def _pieces(self) -> list[str | Display]:
-        share = max(MIN_CHARS, (HEAD_CHARS + TAIL_CHARS) // max(1, len(self.runs)))
+        # the least number of characters that Claude gets of each cell's output
+        share = max(2_000, (HEAD_CHARS + TAIL_CHARS) // max(1, len(self.runs)))
         pieces: list[str | Display] = []
         for run in self.runs:
             if run.status != "changed":

@@ -15,8 +15,11 @@ from msgspec import Struct, to_builtins
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.config.settings.settings_files import start_folder
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.runs.sandbox_lookup import look_for_sandbox
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.features.numbers.in_notebook import NotebookNumbers, finding_line, notebook_numbers
+from cellwright.kernel.cells.fresh_kernel import own_confinement
 from cellwright.kernel.cells.notebook_verify import CELL_SECONDS, SECONDS, Verification, named_kernel, run_and_compare
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.text import lazy_pattern
@@ -130,10 +133,6 @@ def _confinement(notebook: Path) -> Confinement | None:
 
     Raises ToolError if they name a container that cannot be used.
     """
-    from cellwright.config.settings.settings_in_force import SettingsInForce  # for a run only
-    from cellwright.conversation.runs.sandbox_lookup import look_for_sandbox
-    from cellwright.kernel.cells.fresh_kernel import own_confinement
-
     here = start_folder(os.environ).resolve()
     in_force = SettingsInForce(here if notebook.is_relative_to(here) else notebook.parent, os.environ)
     if in_force.question() is not None:

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.steering import SteeringText
 from cellwright.agent.thread import AgentTask
+from cellwright.commands.command import OWN_COMMAND, CommandCall, command_name
 from cellwright.conversation.runs.kinds import CellAction, RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
@@ -40,13 +41,10 @@ from cellwright.text import lazy_pattern
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
-    from cellwright.commands.command import CommandCall, SlashCommand
+    from cellwright.commands.command import CommandPage
     from cellwright.kernel.chat.connections import PanelConnection
     from cellwright.kernel.conversation import NotebookConversation
-    from cellwright.kernel.magic.config import Claude
-
-PROMPTS_KEPT = 20
-"""With their attachments, to send them again."""
+    from cellwright.kernel.magic.options import Claude
 
 _NUMBERED = lazy_pattern(r"cell (\[\d+\])")
 
@@ -82,7 +80,8 @@ class PanelRuns:
         person = not panel.is_server or self._notebook.panels.is_watched
         run = self._start(prompt, origin, person=person)
         self._prompts[run] = prompt
-        while len(self._prompts) > PROMPTS_KEPT:
+        # with their attachments, to send them again
+        while len(self._prompts) > 20:
             self._prompts.popitem(last=False)
         return {"run": run}
 
@@ -141,8 +140,6 @@ class PanelRuns:
         )
 
     def _is_command(self, text: str, *, of_program: bool) -> bool:
-        from cellwright.commands.command import OWN_COMMAND, command_name
-
         name = command_name(text) if text.startswith(("/", "!")) else None
         if name is None or name == OWN_COMMAND:
             # what a program sends may be somebody else's words: it runs nothing unasked
@@ -154,8 +151,7 @@ class PanelRuns:
 
     def _command(self, prompt: PanelPrompt, origin: str) -> str:
         """Begin the slash command; its questions are asked in the panel."""
-        from cellwright.commands.command import CommandCall
-        from cellwright.commands.registry import command_of
+        from cellwright.commands.registry import answer_of, command_of
 
         command, text = command_of(prompt.text)
         notebook, conversation = self._notebook, self._notebook.conversation
@@ -178,16 +174,16 @@ class PanelRuns:
 
         call = CommandCall(conversation, RunOptions(), text, on_event, questions.can_use_tool)
         notebook.log.begin(run)
-        self._commands[run.id] = conversation.thread.submit(self._finish_command(run, command, call))
+        self._commands[run.id] = conversation.thread.submit(
+            self._finish_command(run, functools.partial(answer_of, command, call))
+        )
         return run.id
 
-    async def _finish_command(self, run: LoggedRun, command: SlashCommand, call: CommandCall) -> None:
-        from cellwright.commands.registry import answer_of
-
+    async def _finish_command(self, run: LoggedRun, answered: Callable[[], Awaitable[CommandPage]]) -> None:
         error: BaseException | None = None
         answer = ""
         try:
-            answer = (await answer_of(command, call)).markdown()
+            answer = (await answered()).markdown()
             run.emit_to_panels(TextDelta(answer))
         except asyncio.CancelledError:
             error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)

@@ -90,9 +90,6 @@ class LineLog:
         return len(self._lines)
 
 
-PROMPT_CHARS = 20_000
-"""Of a prompt's words; Claude gets all of them."""
-
 Kind = Literal["prompt", "command", "past"]
 
 
@@ -160,9 +157,10 @@ class LoggedRun:
 
     def describe(self) -> dict[str, Any]:
         """RUN of docs/protocol/chat.md."""
+        # of a prompt's words; Claude gets all of them
         return {
             "id": self.id,
-            "prompt": cut(self.prompt, PROMPT_CHARS),
+            "prompt": cut(self.prompt, 20_000),
             "place": self.origin,
             "kind": self.kind,
             "state": self.state,

@@ -33,7 +33,7 @@ from cellwright.tools.shell.background import background_tasks
 if TYPE_CHECKING:
     from cellwright.config.settings.settings import Settings
     from cellwright.kernel.conversation import NotebookConversation
-    from cellwright.kernel.magic.config import Claude
+    from cellwright.kernel.magic.options import Claude
 
 LINE_CHARS = 200
 MAX_ROWS = 20
@@ -245,8 +245,6 @@ def _problem(value: Callable[[], object]) -> str:
     return ""
 
 
-SECONDS_BETWEEN = 0.2
-
 LOSES_OUTPUT = (
     "This kernel's ipykernel (7.0 to 7.3) now and then loses output of a cell that runs while Claude works here. "
     "ipykernel 7.4 does not: pip install --upgrade ipykernel"
@@ -290,7 +288,7 @@ class ChatState:
             # before the run's first words: what is written beside them is said to this run, and the button says so
             self._send()
         elif self._timer is None:
-            wait = max(0.0, self._looked_at + SECONDS_BETWEEN - time.monotonic())
+            wait = max(0.0, self._looked_at + 0.2 - time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(wait, self._send)
 
     def message(self) -> Mapping[str, Any]:

@@ -58,9 +58,6 @@ logger = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 
-MAX_SESSIONS = 40
-"""The newest sessions of the folder among which this notebook's is looked for."""
-
 NO_VARIABLES = ("module", "function", "builtin_function_or_method", "type", "ABCMeta")
 """Types of names that nobody calls variables."""
 
@@ -217,7 +214,10 @@ def serve_start(chat: Chat) -> None:
     catalog = Catalog()
 
     async def start(_panel: PanelConnection, _params: Mapping[str, Any]) -> dict[str, Any]:
-        variables = _variables(chat)
+        shell = chat.shell
+        names = [name for name in list(shell.user_ns) if not name.startswith("_") and name not in shell.user_ns_hidden]
+        typed = [(name, type_name_of(shell.user_ns.get(name))) for name in names]
+        variables = [{"name": name, "type": kind} for name, kind in typed if kind not in NO_VARIABLES]
         # these look at files
         key = await asyncio.to_thread(_key, chat)
         earlier = await asyncio.to_thread(_earlier, chat, catalog)
@@ -251,19 +251,13 @@ def _key(chat: Chat) -> dict[str, Any]:
     }
 
 
-def _variables(chat: Chat) -> list[dict[str, str]]:
-    shell = chat.shell
-    names = [name for name in list(shell.user_ns) if not name.startswith("_") and name not in shell.user_ns_hidden]
-    typed = [(name, type_name_of(shell.user_ns.get(name))) for name in names]
-    return [{"name": name, "type": kind} for name, kind in typed if kind not in NO_VARIABLES]
-
-
 def _earlier(chat: Chat, catalog: Catalog) -> CatalogEntry | None:
     """The conversation that this notebook had last, in another kernel or before a restart."""
     own = chat.notebooks.own()
     if own is None or (current := chat.conversation.sessions.current).encoded:
         return None
-    for entry in catalog.entries(chat.conversation.cwd, limit=MAX_SESSIONS):
+    # the newest sessions of the folder among which this notebook's is looked for
+    for entry in catalog.entries(chat.conversation.cwd, limit=40):
         is_other = entry.id != current.id and not entry.in_use and not entry.damaged and entry.turns > 0
         if is_other and read_about(entry.path).notebook == own.path.name:
             return entry

@@ -53,9 +53,6 @@ if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.chat.connections import PanelConnection
 
-MAX_AGENTS = 16
-"""The agents whose memory is kept; the one that called least lately is forgotten for another."""
-
 logger = logging.getLogger(__name__)
 
 _called_for: ContextVar[CalledFor | None] = ContextVar("_called_for", default=None)
@@ -187,7 +184,8 @@ class AgentCalls:
                 options = await asyncio.to_thread(_options, raw)
                 # it reads settings and imports tools
                 agent = self._agents[name] = await asyncio.to_thread(_Agent, self._chat, options)
-                if len(self._agents) > MAX_AGENTS:
+                # the agents whose memory is kept; the one that called least lately is forgotten for another
+                if len(self._agents) > 16:
                     await self._agents.popitem(last=False)[1].close()
             self._agents.move_to_end(name)
             return agent

@@ -71,7 +71,6 @@ _DROPPED = frozenset(
 """Elements that are left out with all that is in them."""
 
 SECONDS = 300
-MAX_SECONDS = 3_600
 
 DESCRIPTION = """\
 Run Python code in a copy of the user's kernel: every variable and import is there, nothing in the kernel changes, and \
@@ -175,7 +174,7 @@ class BranchInput(ToolInput):
 
     code: Annotated[str, Meta(description="The Python code to run.")]
     timeout_seconds: Annotated[
-        int, Meta(ge=1, le=MAX_SECONDS, description=f"Interrupt the code after so many seconds ({SECONDS}).")
+        int, Meta(ge=1, le=3_600, description=f"Interrupt the code after so many seconds ({SECONDS}).")
     ] = SECONDS
 
 

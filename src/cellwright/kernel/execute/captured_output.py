@@ -44,8 +44,6 @@ MAX_TEXT = 12_000
 """Characters of JSON."""
 
 MAX_OF_CHART = 2_000
-MAX_SVG = 400_000
-MAX_SCRIPT = 10_000_000
 
 CHARTS = {
     "application/vnd.vegalite": "Vega-Lite",
@@ -91,7 +89,7 @@ def bundle_texts(data: Mapping[str, Any]) -> dict[str, str]:
     if "application/json" in data:
         found["application/json"] = json.dumps(data["application/json"], ensure_ascii=False, default=str)[:MAX_TEXT]
     if "image/svg+xml" in data:
-        found["image/svg+xml"] = str(data["image/svg+xml"])[:MAX_SVG]
+        found["image/svg+xml"] = str(data["image/svg+xml"])[:400_000]
     if chart := _chart(data):
         found["chart"] = chart
     if WIDGET in data:
@@ -104,7 +102,7 @@ def _chart(data: Mapping[str, Any]) -> str:
     for start, name in CHARTS.items():
         if any(mime.startswith(start) for mime in data):
             return name
-    script = str(data.get("text/html", ""))[:MAX_SCRIPT]
+    script = str(data.get("text/html", ""))[:10_000_000]
     return next((name for call, name in CHART_SCRIPTS.items() if call in script), "") if "<script" in script else ""
 
 
@@ -131,8 +129,6 @@ def text_of(texts: Mapping[str, str]) -> str:
     return plain
 
 
-MAX_HTML = 400_000
-
 _SPACES = lazy_pattern(r"[ \t]+")
 _BLANK_LINES = lazy_pattern(r"\n\s*\n+")
 
@@ -140,7 +136,7 @@ _BLANK_LINES = lazy_pattern(r"\n\s*\n+")
 def html_text(source: str) -> str:
     """The words of HTML, a line for each row of a table and each block, without scripts and styles."""
     reader = _Words()
-    reader.feed(source[:MAX_HTML])
+    reader.feed(source[:400_000])
     text = _SPACES.sub(" ", "".join(reader.words))
     text = _BLANK_LINES.sub("\n", "\n".join(line.strip(" |") for line in text.split("\n"))).strip()
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[… more of the HTML is left out]"

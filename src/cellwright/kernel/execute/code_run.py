@@ -257,7 +257,7 @@ class CodeRun:
         self.interrupted = self._interrupt_handled = True
         if not self._in_code:
             return
-        if self._task is None or _current_task() is self._task:
+        if self._task is None or (asyncio.current_task() if _loop_is_running() else None) is self._task:
             raise KeyboardInterrupt
         self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
@@ -290,7 +290,3 @@ def _loop_is_running() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _current_task() -> asyncio.Task[Any] | None:
-    return asyncio.current_task() if _loop_is_running() else None

@@ -17,9 +17,9 @@ from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext, ToolRe
 from cellwright.conversation.kernel_copies import UsedBranch
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.branches.bounds import branches_enforced
-from cellwright.kernel.branches.changed_variables import ChangedVariable, reported
 from cellwright.kernel.branches.kernel_branches import KernelBranches, unsupported
 from cellwright.kernel.branches.snapshot import NoBranch
+from cellwright.kernel.branches.taken_values import ChangedVariable, reported
 from cellwright.kernel.cells.notebook_run import Runner, chosen_cells, notebook_run_tool
 from cellwright.kernel.execute.branch_tool import branch_tool, passive_outputs
 from cellwright.kernel.namespace.variables_tool import variables_tool
@@ -142,7 +142,7 @@ class KernelOfPreview:
             if self._began:
                 words, self.codes[:] = BEGAN_ANEW, []
             self._branch, self._began = branch, True
-            await branch.ask(f"{reported.__module__}:begin", str(self._folder()), timeout=SECONDS)
+            await branch.ask(f"{reported.__module__}:remember_variables", str(self._folder()), timeout=SECONDS)
         return branch, words
 
     def _folder(self) -> Path:
@@ -260,7 +260,7 @@ class KernelOfPreview:
             if self._branch is None:
                 return ()
             try:
-                return reported(await self._branch.ask(f"{reported.__module__}:report", None, timeout=SECONDS))
+                return reported(await self._branch.ask(f"{reported.__module__}:report_changes", None, timeout=SECONDS))
             except NoBranch as error:
                 self.problem = f"Its variables are lost: {error}"
                 return ()

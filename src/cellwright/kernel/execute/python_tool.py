@@ -43,10 +43,6 @@ INTERRUPTED = (
     "Do not run it again as it is: do less at a time, or ask."
 )
 
-SECONDS_BETWEEN_SIGNALS = 0.1
-STUCK_SECONDS = 1.0
-"""Code that still runs so long after an interrupt does not react to it."""
-
 
 async def run_code(
     shell: InteractiveShell,
@@ -108,7 +104,7 @@ class _StuckWatch:
     def interrupted(self) -> None:
         """A SIGINT is on its way to the code, or has come."""
         if self._again is None:
-            self._again = self.loop.call_later(SECONDS_BETWEEN_SIGNALS, self._signal_again)
+            self._again = self.loop.call_later(0.1, self._signal_again)
 
     def signalled(self, numbers: bytes) -> None:
         """Signals have come to the process."""
@@ -116,7 +112,8 @@ class _StuckWatch:
             return
         self.interrupted()
         if self._stuck is None and self._on_stuck is not None:
-            self._stuck = self.loop.call_later(STUCK_SECONDS, self._on_stuck)
+            # code that still runs so long after an interrupt does not react to it
+            self._stuck = self.loop.call_later(1.0, self._on_stuck)
 
     def end(self) -> None:
         for timer in (self._stuck, self._again):
@@ -152,7 +149,6 @@ def _stuck_watch(on_stuck: Callable[[], None] | None) -> Iterator[_StuckWatch]:
 
 
 TITLE_CHARS = 80
-MAX_SECONDS = 86_400
 
 DESCRIPTION = """\
 Run Python code in the user's live IPython namespace: their variables, data and imports are there under their \
@@ -199,7 +195,7 @@ class PythonInput(ToolInput):
             int,
             Meta(
                 ge=1,
-                le=MAX_SECONDS,
+                le=86_400,
                 description="Interrupt the code after so many seconds. Without it the code may take its time.",
             ),
         ]

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 STANDARD = (1, 2)
-READ_BYTES = 65_536
-READS_AT_ONCE = 64
-"""A child that never stops writing must not hold up the end of the call."""
 
 
 @contextlib.contextmanager
@@ -96,9 +93,10 @@ class _Pipe:
                 os.close(self._later)
 
     def _pump(self) -> None:
-        for _ in range(READS_AT_ONCE):
+        # a child that never stops writing must not hold up the end of the call
+        for _ in range(64):
             try:
-                data = os.read(self._read_end, READ_BYTES)
+                data = os.read(self._read_end, 65_536)
             except BlockingIOError:
                 return
             if not data:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.kernel.namespace.cell_names import cell_of_file
-from cellwright.kernel.namespace.types.description import classes, own_vars
+from cellwright.kernel.namespace.description import classes, own_vars
 from cellwright.text import counted
 
 if TYPE_CHECKING:
@@ -95,7 +95,6 @@ def _is_machinery(filename: str) -> bool:
     return filename.startswith(OUR_FOLDER) or "IPython" in Path(filename).parts
 
 
-MESSAGE_CHARS = 1_000
 LINE_CHARS = 200
 FRAMES_KEPT = 6
 MORE_KEPT = 8
@@ -143,7 +142,7 @@ def describe_error(error: BaseException, shell: InteractiveShell, source: str) -
     if len(frames) > FRAMES_KEPT:
         frames = [*frames[:2], *frames[2 - FRAMES_KEPT :]]
     more = (line[:LINE_CHARS] for line in itertools.islice(_more(error), MORE_KEPT))
-    return CellFailure(_class_name(error), _message(error)[:MESSAGE_CHARS], tuple(frames), tuple(more))
+    return CellFailure(_class_name(error), _message(error)[:1_000], tuple(frames), tuple(more))
 
 
 def _class_name(error: BaseException) -> str:
@@ -157,7 +156,8 @@ def _message(error: BaseException) -> str:
         args = args[:1]
     elif BaseExceptionGroup in classes(error):
         args = (f"{_plainly(args[0])} ({counted(len(_of(BaseExceptionGroup, 'exceptions', error)), 'error')})",)
-    message = ", ".join(map(repr if type(error) is KeyError and _all_plain(args) else _plainly, args))
+    whole = type(error) is KeyError and all(type(value) in PLAIN for value in args)
+    message = ", ".join(map(repr if whole else _plainly, args))
     if OSError in classes(error) and type(file := _of(OSError, "filename", error)) is str:
         message += f": {file!r}"
     return message
@@ -220,10 +220,6 @@ def _is_in_cell(traceback: TracebackType | None, shell: InteractiveShell) -> boo
             return True
         traceback = traceback.tb_next
     return False
-
-
-def _all_plain(values: tuple[object, ...]) -> bool:
-    return all(type(value) in PLAIN for value in values)
 
 
 def _plainly(value: object) -> str:

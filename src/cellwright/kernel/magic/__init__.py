@@ -1,6 +1,6 @@
 """`%%claude` and `%claude`: the line and its options, and what a cell is rewritten to.
 
-Start with `magics.py`; `option_parser.py` has every option.
+Start with `magics.py`; `options.py` has every option.
 
 Not here: running (`run`).
 """

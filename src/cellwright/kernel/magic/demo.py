@@ -11,7 +11,7 @@ from IPython.display import display
 
 from cellwright.config.credentials.key_source import NO_KEY, key_source
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.magic.options import MagicOptions
+from cellwright.kernel.magic.cell_prompt import MagicOptions
 from cellwright.kernel.magic.sign_in import lacks_key
 from cellwright.model.credentials import is_scripted
 from cellwright.terminal.demo.demo_project import NOTEBOOK, is_demo, project_in

@@ -21,7 +21,7 @@ from cellwright.kernel.execute.traceback import CellFailure, Frame, describe_err
 from cellwright.kernel.namespace.cell_log import CellLog, RanCell, sha256_of, type_name_of
 from cellwright.kernel.namespace.cell_names import cell_names, cell_of_file
 from cellwright.kernel.notebook_context import Describe, describe_lines
-from cellwright.kernel.run.front_end import front_end_of
+from cellwright.kernel.run.notebook import front_end_of
 from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 
@@ -29,15 +29,12 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 SOURCE_CHARS = 8_000
-MAX_NAMES = 8
-VARIABLES_CHARS = 4_000
 NOT_DESCRIBED = ("module", "function", "builtin_function_or_method", "type")
 """Types of values whose name says it all."""
 
 _CELL = lazy_pattern(r"@cell:(?:(?:In)?\[(?P<count>\d+)\]|(?P<cell>[\w.-]*\w))(?:\s+|$)")
 _WORD = lazy_pattern(r"(?P<cell>[\w-]+)(?:\s+|$)")
 
-ERROR_CHARS = 60
 REMEMBERED = "The last error that this kernel remembers. It is this cell's if the source is the same."
 
 NOTHING_FAILED = "Nothing has failed in this kernel, so there is nothing to fix. Nothing was sent."
@@ -143,10 +140,10 @@ class FixContext(Struct, frozen=True):
     def _variables(self, run: RanCell, error: CellFailure) -> str:
         namespace = self.shell.user_ns
         named = [name for name in _names_at(run.source or "", error.frames) if name in namespace]
-        described = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:MAX_NAMES]
+        described = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:8]
         if not described:
             return ""
-        return _quoted("variables", self.describe(namespace, described)[:VARIABLES_CHARS])
+        return _quoted("variables", self.describe(namespace, described)[:4_000])
 
     def _closing(self, cell_id: str | None) -> str:
         if not self.can_edit:
@@ -173,7 +170,7 @@ def fix_title(error: str, label: str, words: str) -> str:
 
     Only a name is taken for `error`: the title is the user's words to Claude, and an output may say anything.
     """
-    named = error if error.isidentifier() and len(error) <= ERROR_CHARS else "error"
+    named = error if error.isidentifier() and len(error) <= 60 else "error"
     return f"Fix the {named} in {label}{': ' if words else ''}{words}"
 
 

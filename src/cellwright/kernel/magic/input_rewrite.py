@@ -30,6 +30,9 @@ from IPython.core.inputtransformer2 import (
     leading_indent,
 )
 
+from cellwright.errors import CellwrightError
+from cellwright.kernel.magic.options import parse_line
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -195,9 +198,7 @@ def _is_code(text: str) -> bool:
 
 def _has_no_prompt(line: str) -> bool:
     """Return whether the rest of a line is options alone, or nothing."""
-    from cellwright.errors import CellwrightError  # loading the extension needs none
-    from cellwright.kernel.magic.option_parser import parse_line
-    from cellwright.kernel.magic.options import MagicOptions
+    from cellwright.kernel.magic.cell_prompt import MagicOptions  # loading the extension needs none
 
     try:
         return not parse_line(line, MagicOptions())[1]

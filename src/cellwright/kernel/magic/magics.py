@@ -8,19 +8,18 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.magic.config import Claude
-from cellwright.kernel.magic.displayed_errors import is_told
-from cellwright.kernel.magic.option_parser import help_text, parse_line
+from cellwright.kernel.magic.options import Claude, help_text, parse_line
 
 if TYPE_CHECKING:
-    from cellwright.kernel.conversation import NotebookConversation
+    from cellwright.kernel.magic.cell_prompt import MagicOptions, PagePrompt
     from cellwright.kernel.magic.fix import Fix
-    from cellwright.kernel.magic.options import MagicOptions
-    from cellwright.kernel.magic.page_prompt import PagePrompt
 
 
 _FIX = r"fix(?:\s|$)"
 """A line that asks for what failed to be fixed; the prompt of a whole cell is the user's own words."""
+
+_TOLD = "_cellwright_told"
+"""An attribute of an error, true if the cell's output has told it: the cell fails all the same, and Run All stops there."""
 
 
 class CellError(CellwrightError):
@@ -58,21 +57,41 @@ def show_nothing(shell: Any, *_error: object, **_more: object) -> list[str]:
 
 
 @contextlib.contextmanager
+def telling_once(is_told_by_output: Callable[[], bool]) -> Iterator[None]:
+    """Mark what is raised in the block where the output has said it."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        setattr(error, _TOLD, is_told_by_output())
+        raise
+
+
+@contextlib.contextmanager
 def errors_for_the_user() -> Iterator[None]:
     """Raise what the user can act on without our traceback; bugs of ours keep theirs."""
     try:
         yield
     except CellwrightError as error:
-        raised = ToldError if is_told(error) else CellError
+        raised = ToldError if getattr(error, _TOLD, False) else CellError
         raise raised(error.code, error.message, details=error.details, recoverable=error.recoverable) from None
     except KeyboardInterrupt as interrupt:
-        raise (ToldInterrupt if is_told(interrupt) else CellInterrupt)(*interrupt.args) from None
+        raise (ToldInterrupt if getattr(interrupt, _TOLD, False) else CellInterrupt)(*interrupt.args) from None
+
+
+class CellConversation(Protocol):
+    """The kernel's conversation, as far as a cell begins something in it (`kernel/conversation.py`)."""
+
+    async def run_awaited(self, prompt: str, options: MagicOptions, fix: Fix | PagePrompt | None = None) -> None: ...
+    def run_blocking(self, prompt: str, options: MagicOptions, fix: Fix | PagePrompt | None = None) -> None: ...
+    def fix(self, line: str) -> Fix | None: ...
+    def enter_key(self) -> None: ...
+    def start_demo(self) -> None: ...
 
 
 class HasConversation(Protocol):
     """Whoever has the kernel's conversation, and makes it when it is first asked for."""
 
-    def conversation(self) -> NotebookConversation: ...
+    def conversation(self) -> CellConversation: ...
 
 
 class ClaudeMagic:
@@ -81,7 +100,7 @@ class ClaudeMagic:
     def __init__(self, extension: HasConversation, config: Claude) -> None:
         self.extension = extension
         self._config = config
-        self._beginnings: dict[str, Callable[[NotebookConversation], None]] = {
+        self._beginnings: dict[str, Callable[[CellConversation], None]] = {
             "login": lambda conversation: conversation.enter_key(),
             "demo": lambda conversation: conversation.start_demo(),
         }
@@ -127,7 +146,7 @@ class ClaudeMagic:
             fix = self.extension.conversation().fix(prompt)
             return None if fix is None else (fix.prompt.title, options, fix)
         if "<cellwright-instructions>" in prompt:
-            from cellwright.kernel.magic.page_prompt import page_prompt  # few prompts come from a button
+            from cellwright.kernel.magic.cell_prompt import page_prompt  # few prompts come from a button
 
             if (written := page_prompt(prompt)) is not None:
                 return written.prompt.title, options, written

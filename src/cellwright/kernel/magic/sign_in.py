@@ -8,20 +8,22 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from IPython.core.getipython import get_ipython
+from IPython.display import clear_output, display
+
 from cellwright.config.credentials.entered_key import KEYS_PAGE, KeptKey, try_and_keep
 from cellwright.config.credentials.key_source import NO_KEY, key_source
 from cellwright.config.credentials.stored_key import address_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
-from cellwright.kernel.magic.displayed_errors import telling_once
-from cellwright.kernel.magic.options import MagicOptions
+from cellwright.kernel.magic.cell_prompt import MagicOptions
+from cellwright.kernel.magic.magics import telling_once
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION
 from cellwright.kernel.pages.pages import Pages
-from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interruptible, wait_for_person
+from cellwright.kernel.run.notebook import FrontEnd
 from cellwright.model.models import ProviderName
 from cellwright.text import visible_line
-from cellwright.this_process.late_imports import importing
 
 CARD = f"""\
 **Claude needs a key.** Three ways to continue:
@@ -138,10 +140,6 @@ def _shown_card(is_settled: Callable[[], bool], code: str, message: str) -> Iter
 
     Where no key came of it the card stays, and the cell ends with an error that it has told.
     """
-    with importing:
-        from IPython.core.getipython import get_ipython
-        from IPython.display import clear_output, display
-
     said: list[str] = []
     handle = display(_bundle(CARD % IN_THE_FIELD, code, message), raw=True, display_id=True)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from IPython.display import display
 from msgspec import Struct
 
 from cellwright.agent.thread import AgentTask
 from cellwright.commands.command import CommandCall, CommandPage, SlashCommand
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.features.conversation import Conversation
-from cellwright.kernel.magic.options import MagicOptions
+from cellwright.kernel.magic.cell_prompt import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput
 from cellwright.kernel.run.cell_run import CellSurface, run_options
 from cellwright.terminal.views.plain_view import Unseen
-from cellwright.this_process.late_imports import importing
 
 
 class CellCommand(Struct, frozen=True):
@@ -34,9 +34,6 @@ class CellCommand(Struct, frozen=True):
 
     def show(self, page: CommandPage) -> None:
         """Show the page in the cell, unless it stands there already, where the question was."""
-        with importing:
-            from IPython.display import display
-
         if self.options.format != "text":
             print(json.dumps({self.prompt.strip().removeprefix("/"): page.markdown()}))
         elif not isinstance(self.output, SavedOutput):

@@ -33,9 +33,6 @@ SOURCES_CHARS = 2_000_000
 SOURCES_READ = 150
 """Of the sources that ran since somebody asked last, the newest are read for the names they bind: who asks waits for it."""
 
-WHOLE_NAMESPACE = 3_000
-"""The most names that are all looked at around each cell. Of more: those in the cell's source, new ones, a sample."""
-
 SAMPLE = 500
 _WORD = r"[^\W\d]\w*"
 
@@ -296,7 +293,8 @@ class CellLog:
 
         `source` is what ran meanwhile; "" for what nobody knows, and then a large namespace is sampled.
         """
-        changes = self._changes_in_part(source) if len(self._shell.user_ns) > WHOLE_NAMESPACE else None
+        # of more names, those in the cell's source are looked at, new ones, and a sample
+        changes = self._changes_in_part(source) if len(self._shell.user_ns) > 3_000 else None
         new, rebound, deleted = self._changes() if changes is None else changes
         if (new or rebound or deleted) and order is None:
             self._order += 1

@@ -23,9 +23,8 @@ from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.thread import CallerJobs, agent_code_running
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.kernel.namespace.namespace import is_code, user_variables
-from cellwright.kernel.namespace.types.description import MISSING, classes, is_of, own_vars, short_name, static
-from cellwright.kernel.namespace.variable_summary import SECONDS_ALL, describe, describe_all, line
+from cellwright.kernel.namespace.description import MISSING, classes, is_of, own_vars, short_name, static
+from cellwright.kernel.namespace.namespace import SECONDS_ALL, describe, describe_all, is_code, line, user_variables
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.conversation.kernel_copies import UsedBranch
-
-BUSY_SECONDS = 10.0
 
 CHARS_ALL = 40_000
 
@@ -106,7 +103,7 @@ def variables_tool(
     jobs: CallerJobs,
     *,
     redacts: bool = True,
-    busy_seconds: float = BUSY_SECONDS,
+    busy_seconds: float = 10.0,
     branches: OwnBranches | None = None,
     in_preview: bool = False,
 ) -> Tool:
@@ -207,7 +204,7 @@ class _Request(Struct, frozen=True):
 
     def answer(self) -> ToolResult:
         """Return what the tool gives back. Raises ToolError."""
-        from cellwright.kernel.namespace.types.describe import shows_secrets  # most runs look at no variable
+        from cellwright.kernel.namespace.describe import shows_secrets  # most runs look at no variable
 
         running, shown = agent_code_running.set(True), shows_secrets.set(not self.redacts)
         try:

@@ -55,8 +55,8 @@ from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript
 from cellwright.kernel.output.saved_ops import TRANSCRIPT, VERSION, CleanEach, cleaned, saved_transcripts
 from cellwright.kernel.output.transcript_ops import QUIET_OPS
 from cellwright.kernel.pages.comm import knows_secret
-from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interrupt_main_thread, needs_pump
+from cellwright.kernel.run.notebook import FrontEnd
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, Questions
 from cellwright.sessions.provenance import FIELD, NUMBERS
 

@@ -24,11 +24,6 @@ PICTURE_BYTES = 150_000
 PICTURES_BYTES = 1_000_000
 """Of all pictures of a run."""
 
-OTHERS_BYTES = 5_000_000
-"""Of all its other displays: a chart that brings its library along has four megabytes."""
-
-CLEANED_CHARS = 400_000
-
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
 _SIDES = (1_600, 1_100, 800)
 _MAX_PIXELS = 4_000_000
@@ -92,7 +87,8 @@ def kept_displays(displays: Sequence[Mapping[str, Any]], clean: Callable[[str], 
 
     `clean` takes secrets out of a text.
     """
-    room = {True: PICTURES_BYTES, False: OTHERS_BYTES}
+    # of all its other displays: a chart that brings its library along has four megabytes
+    room = {True: PICTURES_BYTES, False: 5_000_000}
     kept: list[dict[str, Any]] = []
     for bundle in displays:
         is_picture = any(kind.startswith("image/") for kind in bundle)
@@ -109,7 +105,7 @@ def kept_displays(displays: Sequence[Mapping[str, Any]], clean: Callable[[str], 
 
 def _cleaned(kind: str, data: Any, clean: Callable[[str], str]) -> Any:
     # what is longer is a library that came along
-    return clean(data) if kind.startswith("text/") and isinstance(data, str) and len(data) <= CLEANED_CHARS else data
+    return clean(data) if kind.startswith("text/") and isinstance(data, str) and len(data) <= 400_000 else data
 
 
 def _size(data: Any) -> int:

@@ -117,10 +117,6 @@ BrowserMessage = (
 )
 
 
-STEER_CHARS = 1_000_000
-"""More than a person types: a larger text belongs into a file."""
-
-
 def read_message(content: object) -> BrowserMessage | None:  # noqa: C901  one arm for each message
     """Read what the browser said; None for what is no message of the protocol."""
     if not isinstance(content, Mapping):
@@ -153,7 +149,8 @@ def _read_steer(content: Mapping[str, Any]) -> Steer | None:
     words_id, text, how = content.get("id"), content.get("text"), content.get("how")
     if not isinstance(words_id, str) or not isinstance(text, str) or how not in get_args(SteerHow):
         return None
-    return Steer(words_id, text, cast("SteerHow", how)) if text.strip() and len(text) <= STEER_CHARS else None
+    # more than a person types: a larger text belongs into a file
+    return Steer(words_id, text, cast("SteerHow", how)) if text.strip() and len(text) <= 1_000_000 else None
 
 
 def _read_answer(content: Mapping[str, Any]) -> AnswerMessage | None:

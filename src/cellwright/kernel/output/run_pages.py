@@ -30,23 +30,11 @@ if TYPE_CHECKING:
 
 Send = Callable[[OpsMessage], None]
 
-CHARS_BEFORE_FIRST_PAGE = 8_000
-"""The first words, which do not wait for a page; they may be sent twice."""
-
 SECONDS_FOR_FIRST_PAGE = 0.5
 """For the cell's page to say that it is there; one that cannot while its cell runs is not kept waiting for long."""
 
-SECONDS_FOR_SENDING = 0.0001
-"""Left to ipykernel's thread that sends: while this one works on, it would wait 5 ms (`sys.getswitchinterval`)."""
-
 RENEW_SECONDS = 1.0
 """The time between two renewals."""
-
-RETURN_SECONDS = 1.0
-"""A page that only lost its connection is back by then."""
-
-WRITE_SECONDS = 10.0
-"""So long a page may take to write what it is to write; then another is asked."""
 
 
 class OpSender(OpReader):
@@ -128,7 +116,8 @@ class OpSender(OpReader):
     def _first_words(self, new: list[Op]) -> list[Op]:
         for at, op in enumerate(new):
             self._chars_before_page += chars_of(op)
-            if self._chars_before_page > CHARS_BEFORE_FIRST_PAGE:
+            # the first words, which do not wait for a page; they may be sent twice
+            if self._chars_before_page > 8_000:
                 return new[:at]
         return new
 
@@ -145,7 +134,8 @@ class OpSender(OpReader):
     def _deliver(self, send: Send, first: int, ops: list[Op]) -> None:
         message: OpsMessage = {"type": "ops", "first": first, "now": time.time(), "ops": ops}
         self._context.copy().run(send, message)
-        time.sleep(SECONDS_FOR_SENDING)
+        # left to ipykernel's thread that sends: while this one works on, it would wait 5 ms (`sys.getswitchinterval`)
+        time.sleep(0.0001)
 
 
 class RedrawThrottle:
@@ -316,7 +306,8 @@ class LaterPages:
         # what it answers comes after what it was sent before: it has the output by then
         if await self._pages.answers(self._first):
             return True
-        await asyncio.sleep(RETURN_SECONDS)
+        # a page that only lost its connection is back by then
+        await asyncio.sleep(1.0)
         return await self._pages.answers(self._first)
 
     async def _another_writes(self, widget: TranscriptWidget) -> bool:
@@ -328,7 +319,8 @@ class LaterPages:
                 self._writer = writer
                 self._send(widget)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._written, WRITE_SECONDS)
+                # so long a page may take to write what it is to write; then another is asked
+                await asyncio.wait_for(self._written, 10.0)
                 return True
         return False
 

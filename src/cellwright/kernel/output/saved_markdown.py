@@ -56,9 +56,6 @@ from cellwright.tools.planning.todos import MARKS, describe_progress, keeps_the_
 ACCEPT = "AcceptPreview"
 """The call that asks which changes of a preview are accepted (`features/preview`): the steps changed copies alone."""
 
-REMARK_CHARS = 300
-"""A longer text is more than a remark between steps: somebody may want to read it."""
-
 _HAS_BLOCKS = lazy_pattern(
     r"^ {0,3}(?:#{1,6} |```|~~~|\||[-*+] |\d+[.)] |>)|\S\n[ \t]*\n\s*\S", re.MULTILINE
 )  # a table, a heading, a list, code: an answer
@@ -71,7 +68,8 @@ Part = TypeVar("Part")
 def is_remark(text: str) -> bool:
     """Return whether a text is a word between steps, and no answer."""
     said = text.strip()
-    return len(said) <= REMARK_CHARS and _HAS_BLOCKS.search(said) is None
+    # a longer text is more than a remark between steps: somebody may want to read it
+    return len(said) <= 300 and _HAS_BLOCKS.search(said) is None
 
 
 def stretches(

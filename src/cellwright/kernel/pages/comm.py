@@ -19,9 +19,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
+from cellwright.errors import CellwrightError, log_fault
 from cellwright.kernel.pages.kernel_comms import comm_manager, isolate_from_shell
-
-MIN_SECRET_CHARS = 16
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ PROTOCOL = 1
 def secret_in(message: object) -> str:
     """The secret that `message` says; empty where it says none, or one that could be guessed."""
     secret = message.get("secret") if isinstance(message, Mapping) else None
-    return secret if isinstance(secret, str) and len(secret) >= MIN_SECRET_CHARS else ""
+    return secret if isinstance(secret, str) and len(secret) >= 16 else ""
 
 
 def knows_secret(message: object, secret: str) -> bool:
@@ -87,6 +86,11 @@ class CommLink:
         """Send one piece of a message, or a small one as it is."""
         self._context.copy().run(self._comm.send, piece.message)
 
+    def refuse(self, message: Mapping[str, Any]) -> None:
+        """Send `message`, which is small, and close the comm."""
+        self.put(Piece(message, 0.0))
+        self.close()
+
     def close(self) -> None:
         """Close the comm, telling the other end."""
         self._comm.close()
@@ -101,8 +105,6 @@ class CommLink:
 
 async def reply_to(method: str, serve: Callable[[], Awaitable[Any]] | None) -> dict[str, Any]:
     """Answer a request: `{"result"}` or `{"error": {"code", "message", "details"}}`; `serve` does it, if anybody."""
-    from cellwright.errors import CellwrightError, log_fault  # loading the extension needs none
-
     try:
         if serve is None:
             raise PageError("unknown_method", f"This version of Cellwright does not know {method!r}.")

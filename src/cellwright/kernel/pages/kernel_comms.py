@@ -17,27 +17,27 @@ def uses_comm_package() -> bool:
     """Return whether what is done with the package `comm` reaches this kernel's front ends."""
     if importlib.util.find_spec("comm") is None:
         return False
-    import comm
-
     manager = _manager_of_kernel()
-    return manager is None or manager is comm.get_comm_manager()
+    return manager is None or manager is _package().get_comm_manager()
+
+
+def _package() -> Any:
+    import comm  # older than the package, ipykernel does without it
+
+    return comm
 
 
 def comm_manager() -> Any:
     """The manager of the kernel's comms: `register_target`, `unregister_comm` and so on."""
     if (manager := _manager_of_kernel()) is not None:
         return manager
-    import comm
-
-    return comm.get_comm_manager()
+    return _package().get_comm_manager()
 
 
 def create_comm(target_name: str, **options: Any) -> Any:
     """Open a comm to each page that knows `target_name`; `options` are `data`, `metadata` and the like."""
     if uses_comm_package():
-        import comm
-
-        return comm.create_comm(target_name=target_name, **options)
+        return _package().create_comm(target_name=target_name, **options)
     from ipykernel.comm import Comm
 
     return Comm(target_name=target_name, **options)

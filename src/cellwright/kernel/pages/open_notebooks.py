@@ -19,8 +19,7 @@ from msgspec import Struct
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.pages import SERVER, PageConnection, PageGone, PageNotebook, Pages
-from cellwright.kernel.run.front_end import FrontEnd
-from cellwright.kernel.run.notebook_trust import read_notebook
+from cellwright.kernel.run.notebook import FrontEnd, read_notebook
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import (
     Cell,
@@ -43,11 +42,6 @@ from cellwright.tools.notebook.open_notebook import (
 )
 from cellwright.tools.paths import real_path
 
-PICTURES_SECONDS = 30.0
-"""A page takes 15 seconds at most for the user's consent, which it asks for once, and ten to draw."""
-
-MAX_PICTURE_CHARS = 4_000_000
-
 MEDIA_TYPES = ("image/png", "image/jpeg")
 
 NOT_SHOWN = DrawnOutput(problem="no page of the user's shows it")
@@ -68,17 +62,11 @@ PROBLEMS: Mapping[str, str] = {
     "empty": "",
 }
 
-SOURCE_CHARS = 100_000
-"""A longer source is read again before it is compared."""
-
 CONNECT_SECONDS = 6.0
 """The time after loading that a page may take to connect before it counts as none."""
 
 RELOAD_SECONDS = 12.0
 """So long a page may take to be back: what is written to the file meanwhile, it may have read before."""
-
-COMES_BACK_SECONDS = 600.0
-"""So long the file stays as it is for a page with unsaved changes that has fallen silent."""
 
 TICK_SECONDS = 0.02
 
@@ -86,7 +74,8 @@ TICK_SECONDS = 0.02
 async def drawn_outputs(pages: Pages, page: PageConnection, params: Mapping[str, Any], count: int) -> list[DrawnOutput]:
     """Ask `page` for pictures of the `count` outputs that `params` name: one each, or the reason why there is none."""
     try:
-        answer = await pages.request(page, "pictures", params, PICTURES_SECONDS)
+        # a page takes 15 seconds at most for the user's consent, which it asks for once, and ten to draw
+        answer = await pages.request(page, "pictures", params, 30.0)
     except PageGone:
         return [GONE] * count
     except PageError as error:
@@ -101,7 +90,7 @@ async def drawn_outputs(pages: Pages, page: PageConnection, params: Mapping[str,
 def _drawn(value: object) -> DrawnOutput:
     match value:
         case {"data": str(data), "media_type": str(kind), **more} if kind in MEDIA_TYPES:
-            if len(data) > MAX_PICTURE_CHARS:
+            if len(data) > 4_000_000:
                 return DrawnOutput(problem=PROBLEMS["too_large"])
             note = "[its lower part is cut off]" if more.get("cut") is True else ""
             return DrawnOutput(data=data, media_type=kind, note=note)
@@ -118,7 +107,8 @@ class SeenSources:
         self._sources: OrderedDict[str, str] = OrderedDict()
 
     def add(self, source: str) -> None:
-        if len(source) > SOURCE_CHARS:
+        # a longer source is read again before it is compared
+        if len(source) > 100_000:
             return
         with self._lock:
             self._sources[source_sha256(source)] = source
@@ -419,7 +409,6 @@ class KernelNotebooks:
         path = self._named or self._last_known
         if path is None or not path.is_file():
             return None
-        from cellwright.tools.notebook.file_notebook import FileNotebook  # few notebooks are worked on closed
 
         return FileNotebook(path)
 
@@ -437,7 +426,8 @@ class KernelNotebooks:
 
     def refusal(self, path: Path) -> str:
         real = real_path(path)
-        if self._pages.may_come_back(real, COMES_BACK_SECONDS):
+        # so long the file stays as it is for a page with unsaved changes that has fallen silent
+        if self._pages.may_come_back(real, 600.0):
             return (
                 f"{path.name} was open with unsaved changes in a page that does not answer (closed by force, or on a "
                 "computer that sleeps). Nothing was changed: the page may come back. Ask the user."

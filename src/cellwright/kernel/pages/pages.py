@@ -47,14 +47,10 @@ def served_folder(root: str, paths: Sequence[str]) -> Path:
 
 
 PROTOCOL = 1
-MAX_NOTEBOOKS = 200
 SERVER = "Jupyter Server"
 """The front end that is none: the server itself."""
 ROUTES = ("page", "shared", "contents")
-REQUEST_SECONDS = 15.0
 PING_SECONDS = 4.0
-RECENTLY_SEEN_SECONDS = 2.0
-"""A page that was heard from so lately need not be asked whether it is there."""
 
 
 class PageGone(Exception):
@@ -76,13 +72,6 @@ class PageNotebook(NamedTuple):
     """The user's page, or at the server: the document that pages share ("shared"), what it has as a file ("contents")."""
     shared: bool = False
     """The page edits it together with others (jupyter-collaboration): what one of them writes, all have."""
-
-
-RECONNECT_SECONDS = 1.0
-"""A page that only lost its connection is back by then, with the session that it had."""
-
-MOST_CLOSED = 200
-"""Sessions of closed pages that are remembered."""
 
 
 class PageConnection:
@@ -221,7 +210,8 @@ class Pages:
         return None
 
     async def _is_there(self, page: PageConnection) -> bool:
-        if self._clock() - page.last_seen < RECENTLY_SEEN_SECONDS:
+        # a page that was heard from so lately need not be asked whether it is there
+        if self._clock() - page.last_seen < 2.0:
             return True
         try:
             await self.request(page, "ping", {}, PING_SECONDS)
@@ -241,7 +231,8 @@ class Pages:
             closed = self._closed.get(session)
             if closed is None or any(page.sent(session) for page in self._pages):
                 return False
-        return self._clock() - closed >= RECONNECT_SECONDS
+        # a page that only lost its connection is back by then, with the session that it had
+        return self._clock() - closed >= 1.0
 
     def shared_notebook(self, session: str) -> Path | None:
         """The notebook of the kernel connection with this `session`, where its page edits it together with others."""
@@ -278,9 +269,7 @@ class Pages:
                 for page in self._pages
             )
 
-    async def request(
-        self, page: PageConnection, method: str, params: Mapping[str, Any], timeout: float = REQUEST_SECONDS
-    ) -> Any:
+    async def request(self, page: PageConnection, method: str, params: Mapping[str, Any], timeout: float = 15.0) -> Any:
         """Ask `page` for something; its result. Raises PageError where it says no, PageGone after `timeout` seconds."""
         with self._lock:
             if page not in self._pages:
@@ -354,7 +343,7 @@ class Pages:
         page.id = str(hello.get("page", ""))
         page.front_end = front_end[:100] if isinstance(front_end, str) else ""
         page.draws_key_card = hello.get("draws_key_card") is True
-        notebooks = [each for each in shown[:MAX_NOTEBOOKS] if _has_path(each)] if isinstance(shown, list) else []
+        notebooks = [each for each in shown[:200] if _has_path(each)] if isinstance(shown, list) else []
         own_first = sorted(notebooks, key=lambda each: each.get("own") is not True)
         folder = served_folder(page.root, [each["path"] for each in own_first])
         page.notebooks = tuple(_notebook(folder, each) for each in notebooks)
@@ -391,7 +380,8 @@ class Pages:
                 self._pages.remove(page)
             for session in filter(None, page.sessions):
                 self._closed[session] = self._clock()
-            while len(self._closed) > MOST_CLOSED:
+            # sessions of closed pages that are remembered
+            while len(self._closed) > 200:
                 del self._closed[next(iter(self._closed))]
         for of_page, answer in list(self._waiting.values()):
             if of_page is page:

@@ -24,22 +24,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.thread import Awaited
-from cellwright.conversation.runs.kinds import RunRequest
+from cellwright.conversation.runs.kinds import DryRun, RunRequest, shown, unsaved_copy
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.conversation.runs.run_options import RunError, RunOptions, options_of, result_of
 from cellwright.errors import CellwrightError, ErrorCode, log_fault
 from cellwright.events import Notice, RunEnd
 from cellwright.features.conversation import Conversation
-from cellwright.kernel.magic.options import MagicOptions
+from cellwright.kernel.magic.cell_prompt import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, RenewedOutput, SavedOutput, ViewOutput, WidgetOutput
 from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.output.run_pages import RunPages
-from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts, needs_pump, pump
 from cellwright.kernel.run.kernel_requests import loses_output
+from cellwright.kernel.run.notebook import FrontEnd
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, QuestionMirror, Questions
 from cellwright.kernel.widgets.bundle import why_no_widget
-from cellwright.terminal.views.terminal_text import Look, look_of
+from cellwright.terminal.views.terminal_text import Look, columns_of, draws, look_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -48,16 +48,10 @@ if TYPE_CHECKING:
     from cellwright.agent.structured_output import AnswerType
     from cellwright.terminal.views.plain_view import View
 
-BACKGROUND_SECONDS_TO_GET_READY = 30.0
-"""Nobody waits for a run in the background, and no `input()` can ask in its place."""
-
 logger = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 0.03
 """The time that the output waits for the request to leave; nobody sees a wait as short as that."""
-
-COLD_REQUEST_SECONDS = 0.5
-"""The same where the widgets' libraries are not imported yet: that takes the time of the request, in its way."""
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -89,6 +83,7 @@ def cell_surface(
     in_notebook, widget = widget, widget and not notice
     look = look_of(conversation.in_force.settings, os.environ)
     # a question on stdout would end up among the JSON
+    # nobody waits for a run in the background, and no `input()` can ask in its place
     questions = Questions(
         conversation.jobs,
         front_end.allows_input and for_people and not options.background,
@@ -99,7 +94,7 @@ def cell_surface(
         is_watched=is_watched,
         was_closed=lambda: pages.was_closed(front_end.page),
         look=look,
-        seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else READY_TIMEOUT_SECONDS,
+        seconds_to_get_ready=30.0 if options.background else READY_TIMEOUT_SECONDS,
     )
 
     def clean_each(texts: Iterable[str]) -> Mapping[str, str]:
@@ -133,7 +128,6 @@ def cell_surface(
 def _view(options: MagicOptions, look: Look, *, in_terminal: bool) -> View:
     # most cells show a widget
     from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, JsonView, PlainView
-    from cellwright.terminal.views.terminal_text import columns_of, draws
 
     if options.format == "json-lines":
         return JsonLinesView(sys.stdout)
@@ -247,7 +241,8 @@ class CellWait:
             is_cold = "ipywidgets" not in sys.modules
             if not is_cold:
                 task.when_sent = functools.partial(contextvars.copy_context().run, self._open_ahead)
-            task.request_sent.wait(COLD_REQUEST_SECONDS if is_cold else self._seconds_for_request)
+            # where the widgets' libraries are not imported yet, that takes the time of the request, in its way
+            task.request_sent.wait(0.5 if is_cold else self._seconds_for_request)
         self._open()
 
     def _open_ahead(self) -> None:
@@ -389,7 +384,6 @@ def dry_run(
 ) -> PreparedRun:
     """A run that shows what `prompt` would send and sends nothing."""
     # not what most runs need
-    from cellwright.conversation.runs.kinds import DryRun, shown, unsaved_copy
     from cellwright.terminal.views.plain_view import Unseen
 
     kind = DryRun()

@@ -14,7 +14,7 @@ from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.runs import kinds
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd, TurnChanged, UserPrompt
-from cellwright.kernel.run.notebook_trust import LARGEST_NOTEBOOK, join_output
+from cellwright.kernel.run.notebook import LARGEST_NOTEBOOK, join_output
 from cellwright.sessions.provenance import PROMPT, provenance, provenance_of
 from cellwright.text import visible_line
 

@@ -19,9 +19,9 @@ from cellwright.agent.recording.replay_modes import REPLAY_MODES, process_replay
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import TurnCount
-from cellwright.kernel.magic.option_parser import DEFAULT_FILE
-from cellwright.kernel.magic.options import MagicOptions
-from cellwright.kernel.run.notebook_trust import NotebookTrust, notebook_of
+from cellwright.kernel.magic.cell_prompt import MagicOptions
+from cellwright.kernel.magic.options import DEFAULT_FILE
+from cellwright.kernel.run.notebook import NotebookTrust, notebook_of
 from cellwright.kernel.run.recorded_run import (
     FILE,
     AnswerQuestion,

@@ -24,9 +24,6 @@ from cellwright.kernel.widgets.bundle import LOADER, RENDERER, is_built
 
 logger = logging.getLogger(__name__)
 
-ENDED_WIDGETS = 8
-"""The number of ended runs that a page saved while they went on can still find when it comes back."""
-
 _creating_code = threading.Lock()
 _ended: deque[TranscriptWidget] = deque()
 
@@ -122,7 +119,8 @@ class TranscriptWidget(_OwnState, anywidget.AnyWidget):
     def keep_for_later_pages(self) -> None:
         """Let the widget be found until the extension is unloaded or enough others have ended."""
         _ended.append(self)
-        while len(_ended) > ENDED_WIDGETS:
+        # the number of ended runs that a page saved while they went on can still find when it comes back
+        while len(_ended) > 8:
             _ended.popleft().close()
 
     def close(self) -> None:

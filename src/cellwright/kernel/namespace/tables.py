@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.kernel.namespace.types.describe import attribute_lines, brief, is_secret, named
-from cellwright.kernel.namespace.types.description import (
+from cellwright.kernel.namespace.describe import attribute_lines, brief, is_secret, named
+from cellwright.kernel.namespace.description import (
     Description,
     classes,
     in_columns,
@@ -31,14 +31,8 @@ from cellwright.kernel.namespace.types.description import (
 MAX_COLUMNS = 60
 SAMPLE_ROWS = 3
 NAME_CHARS = 40
-CELL_CHARS = 40
-
-EXACT_CELLS = 2_000_000
-"""Up to as many cells nulls are counted; of more, in rows at equal distances."""
 
 SAMPLED_ROWS = 10_000
-MAX_MEASURED = 500
-"""Columns; the memory of a wider table is not added up."""
 
 
 class Column(Struct, frozen=True):
@@ -75,7 +69,7 @@ def sample_of(column: Column) -> str:
     if any(is_secret(column.name, value) for value in column.sample):
         return f"[secret removed: {column.name}]"
     values = itertools.zip_longest(column.labels, column.sample)
-    return " | ".join(named(label, value, CELL_CHARS, 2) for label, value in values)
+    return " | ".join(named(label, value, 40, 2) for label, value in values)
 
 
 def names_of(names: Iterable[object], total: int) -> str:
@@ -112,11 +106,12 @@ def _frame(value: Any) -> Description:
     frame = _plain(value, "DataFrame")
     rows, columns = frame.shape
     names = names_of(itertools.islice(frame.columns, MAX_COLUMNS), columns)
+    # columns; the memory of a wider table is not added up
     return Description(
         type_name(type(value)),
         f"{rows:,} × {columns:,}",
         names,
-        memory=int(frame.memory_usage(index=True, deep=False).sum()) if columns <= MAX_MEASURED else None,
+        memory=int(frame.memory_usage(index=True, deep=False).sum()) if columns <= 500 else None,
         more=lambda: _frame_lines(frame),
     )
 
@@ -133,7 +128,8 @@ def _frame_lines(frame: Any) -> Iterator[str]:
 
 
 def _step(rows: int, columns: int) -> int:
-    return 1 if rows * columns <= EXACT_CELLS else max(1, rows // SAMPLED_ROWS)
+    # up to as many cells nulls are counted; of more, in rows at equal distances
+    return 1 if rows * columns <= 2_000_000 else max(1, rows // SAMPLED_ROWS)
 
 
 def _column(series: Any, name: object, step: int) -> Column:

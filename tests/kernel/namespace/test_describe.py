@@ -23,9 +23,16 @@ from traitlets.config import Config
 from cellwright.agent.thread import AgentThread, CallerJobs, agent_code_running
 from cellwright.agent.tool import ToolContext
 from cellwright.errors import ToolError
-from cellwright.kernel.namespace.namespace import fingerprint, user_variables
-from cellwright.kernel.namespace.types.describe import MAX_BITS
-from cellwright.kernel.namespace.variable_summary import CHARS_EACH, LINE_CHARS, SECONDS_EACH, describe_all, line
+from cellwright.kernel.namespace.describe import MAX_BITS
+from cellwright.kernel.namespace.namespace import (
+    CHARS_EACH,
+    LINE_CHARS,
+    SECONDS_EACH,
+    describe_all,
+    fingerprint,
+    line,
+    user_variables,
+)
 from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.permissions.policy import PermissionPolicy
 from eventual import paces
@@ -469,7 +476,7 @@ def test_tensors_and_modules() -> None:
 
 def test_no_library_is_imported() -> None:
     code = (
-        "import sys\nfrom cellwright.kernel.namespace.variable_summary import describe_all\n"
+        "import sys\nfrom cellwright.kernel.namespace.namespace import describe_all\n"
         "values = {'a': 1, 'b': [object()], 'c': type('C', (), {'__module__': 'pandas'})()}\n"
         "print(len(list(describe_all(values))), sorted({'numpy', 'pandas', 'polars', 'torch'} & set(sys.modules)))"
     )

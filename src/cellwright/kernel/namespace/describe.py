@@ -27,7 +27,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from cellwright.kernel.namespace.cell_names import cell_of_file
-from cellwright.kernel.namespace.types.description import (
+from cellwright.kernel.namespace.description import (
     MISSING,
     Description,
     class_vars,
@@ -82,17 +82,11 @@ LIBRARIES = {
     "duckdb": "tables:describe_database",
     "_duckdb": "tables:describe_database",
     "sqlalchemy": "tables:describe_database",
-    "sklearn": "sklearn_matplotlib_scipy:describe",
-    "matplotlib": "sklearn_matplotlib_scipy:describe",
-    "scipy": "sklearn_matplotlib_scipy:describe",
+    "sklearn": "arrays:describe_plots_and_models",
+    "matplotlib": "arrays:describe_plots_and_models",
+    "scipy": "arrays:describe_plots_and_models",
 }
 """`module:function` that describes values of a library's classes: `(value) -> Description | None`."""
-
-WORTH_MEASURING = 1_000
-"""Characters or items."""
-
-MAX_CHARS = 2_000
-"""Of a text or container, when it is described by itself."""
 
 
 def is_secret_name(name: object) -> bool:
@@ -473,7 +467,7 @@ def _describers(value: object) -> Iterator[Describer]:
     for name in dict.fromkeys(module_name(cls).partition(".")[0] for cls in classes(value)):
         if (place := LIBRARIES.get(name)) and name in sys.modules:
             module, _, function = place.partition(":")
-            yield getattr(importlib.import_module(f"cellwright.kernel.namespace.types.{module}"), function)
+            yield getattr(importlib.import_module(f"cellwright.kernel.namespace.{module}"), function)
     yield describe_code
     yield _describe_plain
 
@@ -494,7 +488,8 @@ def _describe_plain(value: object) -> Description | None:
 
 def _shallow_size(value: object, length: int | None) -> int | None:
     """Measure a large text or container without its items; the `__sizeof__` of another class is its own code."""
-    if length is None or length < WORTH_MEASURING or module_name(type(value)) != "builtins":
+    # characters or items
+    if length is None or length < 1_000 or module_name(type(value)) != "builtins":
         return None
     return sys.getsizeof(value)
 
@@ -502,6 +497,7 @@ def _shallow_size(value: object, length: int | None) -> int | None:
 def _whole(value: Any, length: int | None) -> Iterator[str]:
     """More of a text or container than the summary has."""
     if length:
-        text = brief(value, MAX_CHARS, 4)
+        # of a text or container, when it is described by itself
+        text = brief(value, 2_000, 4)
         if text != brief(value):
             yield text

@@ -13,7 +13,7 @@ from jupyter_server.services.contents.largefilemanager import LargeFileManager
 from nbformat.sign import NotebookNotary
 
 from cellwright.errors import CellwrightError
-from cellwright.kernel.run.notebook_trust import (
+from cellwright.kernel.run.notebook import (
     NotebookTrust,
     foreign_notebook,
     notebook_of,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.kernel.pages.open_documents import FORGOTTEN_SECONDS, OpenDocuments
+from cellwright.kernel.pages.comm_targets import FORGOTTEN_SECONDS, OpenDocuments
 from row_tables import for_each_row
 
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux" or unsupported() is not 
 
 BEGUN = """
 import mmap, os, signal, time
-from cellwright.kernel.branches.forked.shared_pages import PAGE, PagesSince, forks
+from cellwright.kernel.branches.memory import PAGE, PagesSince, forks
 SIZE = 4 << 20
 def filled(byte=b"x"):
     made = mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

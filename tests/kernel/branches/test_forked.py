@@ -9,8 +9,8 @@ import pytest
 
 FAILS_ONCE = """
 import os, socket
-from cellwright.kernel.branches.forked.resets import Reset
-from cellwright.kernel.branches.forked.snapshot_process import _Serving
+from cellwright.kernel.branches.resets import Reset
+from cellwright.kernel.branches.forked import _Serving
 
 tried = []
 

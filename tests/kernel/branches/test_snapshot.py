@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from notebook_kernel import NotebookKernel
 
-from cellwright.kernel.branches.forker import Forker
+from cellwright.kernel.branches.snapshot import Forker
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
@@ -46,11 +46,11 @@ def test_a_fork_that_nobody_waits_for_any_more_leaves_the_thread_at_work() -> No
 
 HANDLER_THAT_WAITS = """
 import os, threading
-from cellwright.kernel.branches import forker, kernel_branches
+from cellwright.kernel.branches import kernel_branches, snapshot
 goes_on = threading.Event()
 os.register_at_fork(before=goes_on.wait)
-limit = forker.FORK_SECONDS
-forker.FORK_SECONDS = kernel_branches.FORK_SECONDS = 3
+limit = snapshot.FORK_SECONDS
+snapshot.FORK_SECONDS = kernel_branches.FORK_SECONDS = 3
 """
 
 
@@ -58,7 +58,7 @@ def test_a_fork_that_does_not_end_keeps_the_kernel_no_longer_than_its_time(branc
     assert branching.run(HANDLER_THAT_WAITS).status == "ok"
     assert branching.run("first, second = await taken(), await taken()").status == "ok"
     assert branching.value("first == second == kernel_branches.DOES_NOT_FORK") == "True"
-    assert branching.run("goes_on.set(); forker.FORK_SECONDS = kernel_branches.FORK_SECONDS = limit").status == "ok"
+    assert branching.run("goes_on.set(); snapshot.FORK_SECONDS = kernel_branches.FORK_SECONDS = limit").status == "ok"
     assert branching.run("branches = await renewed()\nshown = await said('print(6 * 7)')").status == "ok"
     assert branching.value("shown") == "'42\\n'"
 

@@ -1,8 +1,12 @@
-"""The user's trust in the notebook of this kernel, by Jupyter's signatures; a foreign one asks before it prompts.
+"""The front end and the notebook of the running cell: what they can do, which file it is, whether its user trusts it.
 
-Jupyter signs a notebook when its user saves it with outputs that were made here (`nbformat.sign`): the HMAC-SHA256 of
-the content with the user's secret stands in an SQLite database. Both are read here directly, since `nbformat` takes
-0.1 s to import and the first cell waits for this. docs/decisions/trust.md says what Jupyter signs when.
+A front end shows widgets, answers `input()`, or can do nothing at all. The notebook is known as far as somebody tells;
+sessions are named after it, so that it finds its earlier conversation again.
+
+A foreign notebook asks before it prompts. Jupyter signs one when its user saves it with outputs that were made here
+(`nbformat.sign`): the HMAC-SHA256 of the content with the user's secret stands in an SQLite database. Both are read here
+directly, since `nbformat` takes 0.1 s to import and the first cell waits for this. docs/decisions/trust.md says what
+Jupyter signs when.
 """
 
 from __future__ import annotations
@@ -11,23 +15,87 @@ import contextlib
 import hashlib
 import hmac
 import json
+import logging
+import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.config.trust.trust_store import is_known_notebook, remember_notebook
+from cellwright.errors import CellwrightError
+from cellwright.events import Event, RunEnd
+from cellwright.sessions.catalog.metadata import first_words, read_about, write_notebook
+from cellwright.sessions.session import Session
 from cellwright.text import counted, visible
 
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
 ALGORITHM = "sha256"
-SHOWN_CHARS = 200_000
-"""Of all prompts; who asks more has to be read in the notebook itself, which the question says."""
 
 LARGEST_NOTEBOOK = 200_000_000
 _WORDS = ("claude", "cellwright")
 """A notebook without these words in a code cell holds no prompt of anybody's."""
+
+logger = logging.getLogger(__name__)
+
+
+class FrontEnd(NamedTuple):
+    """The front end of one cell. `kernel` is None in a terminal; `page` names the client that sent the cell.
+
+    `request` names the request that runs the cell: each run has its own.
+    """
+
+    kernel: Any
+    allows_input: bool
+    cell_id: str | None
+    page: str
+    request: str = ""
+
+    @property
+    def headless(self) -> bool:
+        """True when nobody looks: nbclient and papermill allow no stdin, name no cell; a script has no terminal."""
+        return not self.allows_input and self.cell_id is None
+
+    @property
+    def is_vscode(self) -> bool:
+        """True in Visual Studio Code, which names a cell by the address of its document, in notebooks and elsewhere."""
+        return self.cell_id is not None and self.cell_id.startswith("vscode-")
+
+
+def front_end_of(shell: InteractiveShell) -> FrontEnd:
+    """The front end that sent the request that is running now."""
+    kernel = getattr(shell, "kernel", None)
+    if kernel is None:
+        return FrontEnd(None, sys.stdin is not None and sys.stdin.isatty(), None, "", str(shell.execution_count))
+    request = kernel.get_parent("shell")
+    content, metadata = request.get("content", {}), request.get("metadata", {})
+    header = request.get("header", {})
+    allows_input = bool(content.get("allow_stdin", False))
+    return FrontEnd(
+        kernel, allows_input, metadata.get("cellId"), header.get("session", ""), str(header.get("msg_id", ""))
+    )
+
+
+TOLD_IN_NAMESPACE = ("PAPERMILL_INPUT_PATH", "__vsc_ipynb_file__")
+"""The names that papermill (`--inject-input-path`) and VS Code put into the namespace."""
+
+
+def this_notebook(front_end: FrontEnd, namespace: Mapping[str, Any], environ: Mapping[str, str]) -> Path | None:
+    """The notebook's file; None where nothing tells.
+
+    What Jupyter Server says with JPY_SESSION_NAME counts only where a front end runs the cell: nbclient and papermill,
+    started from a notebook, hand on the variable of that one.
+    """
+    for name in TOLD_IN_NAMESPACE:
+        value = namespace.get(name)
+        if isinstance(value, str) and value.endswith(".ipynb") and (path := Path(value).absolute()).is_file():
+            return path
+    return None if front_end.headless else notebook_of(environ)
 
 
 class UntrustedNotebook(NamedTuple):
@@ -165,7 +233,8 @@ def _prompts(content: Mapping[str, Any]) -> Iterator[str]:
         for cell in content["cells"]
         if cell["cell_type"] == "code" and any(word in cell["source"].lower() for word in _WORDS)
     ]
-    left = SHOWN_CHARS
+    # of all prompts; who asks more has to be read in the notebook itself, which the question says
+    left = 200_000
     for number, source in enumerate(found):
         text = visible(source.strip()).replace("\n", " ⏎ ")
         if len(text) > left:
@@ -210,3 +279,38 @@ def _everything(value: Any) -> Iterator[bytes]:
             yield from _everything(element)
     else:
         yield str(value).encode()
+
+
+class NotebookSessions:
+    """Notes the notebook of each session when its first run has ended. An observer of the conversation.
+
+    `session` gives the session that is used, `notebook` the file of this kernel's notebook where it is known.
+    """
+
+    def __init__(self, session: Callable[[], Session | None], notebook: Callable[[], Path | None]) -> None:
+        self._session = session
+        self._notebook = notebook
+        self._noted = ""
+
+    def run_added(self, _run: object) -> None:
+        """A run that has been asked for has said nothing yet."""
+
+    def on_event(self, _run: object, event: Event) -> None:
+        session = self._session()
+        if not isinstance(event, RunEnd) or session is None or event.session_id != session.id or not session.encoded:
+            return
+        if session.path is None or self._noted == session.id or (notebook := self._notebook()) is None:
+            return
+
+        self._noted = session.id
+        try:
+            if read_about(session.path).notebook != notebook.name:
+                write_notebook(session.path, notebook, first_words(session))
+        except CellwrightError as error:  # the conversation is worth more than its name
+            logger.warning("the session %s was not named: %s", session.id, error)
+
+    def run_ended(self, _run: object) -> None:
+        """Its last event was heard."""
+
+    def session_changed(self, _session: Session) -> None:
+        """Another one is noted when something is said in it."""

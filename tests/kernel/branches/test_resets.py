@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 from notebook_kernel import NotebookKernel
 
-from cellwright.kernel.branches.forked.resets import RESETS
+from cellwright.kernel.branches.resets import RESETS
 
 pytestmark = pytest.mark.kernel
 

@@ -12,7 +12,7 @@ from cellwright.agent.prompt import TitledPrompt
 from cellwright.conversation.runs.kinds import CellAction, CellActionName
 from cellwright.features.numbers.answers import TracedAnswers
 from cellwright.kernel.chat.prompts import titled_prompt
-from cellwright.kernel.magic.page_prompt import page_prompt
+from cellwright.kernel.magic.cell_prompt import page_prompt
 from cellwright.testing import MessagesServer, say, turn
 
 pytestmark = pytest.mark.kernel
