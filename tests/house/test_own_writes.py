@@ -36,7 +36,7 @@ sandbox/staging.py
 
 OUR_STATE = """
 agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journal.py
-codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/doctor.py
+codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/installation.py
 config/credentials/stored_key.py config/plugins/install.py config/plugins/plugin.py
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
 config/trust/trust_store.py features/agents/subagents.py server/proxy/spending_ledger.py

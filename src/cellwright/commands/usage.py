@@ -22,7 +22,7 @@ from cellwright.agent.context.context_usage import (
 from cellwright.agent.spending.spending_file import completion_spending
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.commands.index import index_row
+from cellwright.commands.project import index_row
 from cellwright.commands.settings_pages import or_problem
 from cellwright.config.credentials.key_source import key_source
 from cellwright.conversation.resolve_options import compaction_settings, model_of

@@ -13,7 +13,7 @@ from msgspec import structs
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
-from cellwright.commands.sandbox import may_rows
+from cellwright.commands.settings_pages import may_rows
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.sandbox_lookup import SandboxFound
