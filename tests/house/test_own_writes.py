@@ -29,7 +29,7 @@ config/mcp/written_servers.py python_api/map_result.py commands/extensions/manag
 JUDGED = """
 checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patched_files.py
 tools/files/recovery.py tools/files/staged_file.py tools/notebook/file_notebook.py
-agent/recording/replayed_tools.py sessions/project_writes.py features/preview/changes.py sandbox/bubblewrap.py
+agent/recording/replayed_tools.py sessions/project_writes.py features/preview/open_preview.py sandbox/bubblewrap.py
 sandbox/staging.py
 """
 """What calls do at the real place that was judged, or undo there; folders are opened without following links."""
@@ -53,7 +53,7 @@ sandbox/containers/image_files.py sandbox/mechanisms.py
 sandbox/private_folder.py this_process/temporary_files.py sandbox/git_configuration.py
 server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py
 terminal/interactive/interact.py tools/code/project_programs.py tools/code/unittest_reporter.py
-model/claude_code_provider.py features/preview/staged_tree.py
+model/claude_code_provider.py features/preview/staged.py
 """
 """Folders that we made for the purpose."""
 

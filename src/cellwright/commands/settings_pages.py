@@ -19,8 +19,8 @@ from cellwright.config.settings.layers import Layer, SettingsEntry
 from cellwright.config.settings.option_table import BY_NAME
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.resolve_options import CHOSEN_IN_FORCE, mode_of, policy_of
+from cellwright.conversation.runs.in_force import SandboxFound
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.errors import CellwrightError
 from cellwright.features.conversation import Conversation
 from cellwright.permissions.modes import MODE_LABELS, mode_name

@@ -18,18 +18,18 @@ from cellwright.features.numbers.notebook_texts import (
     statements,
     texts_source,
 )
-from cellwright.features.numbers.places import (
+from cellwright.features.numbers.sources import Source, words, words_of_place
+from cellwright.features.numbers.stale import (
     Lines,
     changed_words,
     find_place,
     lines_of,
     rank_in_line,
     short,
+    stale_numbers,
     still_says,
     value_at,
 )
-from cellwright.features.numbers.sources import Source, words, words_of_place
-from cellwright.features.numbers.stale import stale_numbers
 from cellwright.features.numbers.trace import MARKED_DIGITS, trace
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.notebook.open_notebook import Cell, Output

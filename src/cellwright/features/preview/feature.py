@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cellwright.conversation.kernel_copies import PreviewKernel
     from cellwright.conversation.runs.run import Run
     from cellwright.features.preview.open_preview import OpenPreview
-    from cellwright.features.preview.staged_tree import StagedTree
+    from cellwright.features.preview.staged import StagedTree
 
 ABOUT = """\
 <preview>
@@ -78,7 +78,7 @@ class TurnPreview(Feature):
             return agent
         # few turns are previews
         from cellwright.features.preview.open_preview import Accepting, OpenPreview
-        from cellwright.features.preview.staged_calls import PreviewPolicy, Stage, StagedFeatures, staged_tool
+        from cellwright.features.preview.staged import PreviewPolicy, Stage, StagedFeatures, staged_tool
 
         if self._now is None:
             kernel = self._make_kernel()
@@ -122,7 +122,7 @@ class TurnPreview(Feature):
         return preview.kernel.refusal()
 
     async def _copied(self, preview: OpenPreview, run: RunInfo) -> str:
-        from cellwright.features.preview.staged_tree import StagedTree, TreeTooLarge
+        from cellwright.features.preview.staged import StagedTree, TreeTooLarge
 
         core = self._core
         policy = core.agent(run.options, core.model.chosen(run.options.provider)).policy
@@ -189,7 +189,7 @@ class TurnPreview(Feature):
 
     async def accept(self, preview: OpenPreview, numbers: Sequence[int]) -> tuple[str, list[str]]:
         """Bring the items of `numbers` to the user's own and drop the rest; gives what is said, and code still to be run."""
-        from cellwright.features.preview.changes import Acceptance
+        from cellwright.features.preview.open_preview import Acceptance
 
         core = self._core
         assert preview.stage.tree is not None

@@ -20,18 +20,20 @@ from msgspec.structs import replace
 from cellwright.conversation.kernel_copies import CannotRerun, Copies, KernelCode, Ran, Step
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Number
-from cellwright.features.numbers.places import lines_of
-from cellwright.features.numbers.seen import SeenNumbers
+from cellwright.features.numbers.answers import SeenNumbers
 from cellwright.features.numbers.sources import Source
+from cellwright.features.numbers.stale import lines_of
 from cellwright.features.numbers.trace import trace
 from cellwright.features.stability import perturb
-from cellwright.features.stability.follow import Followed, Texts, follow
 from cellwright.features.stability.report import (
+    Followed,
     Kind,
     NumberStability,
     Spread,
     StabilityReport,
     Stated,
+    Texts,
+    follow,
     judged,
     not_followed,
 )

@@ -131,7 +131,7 @@ def _confinement(notebook: Path) -> Confinement | None:
     Raises ToolError if they name a container that cannot be used.
     """
     from cellwright.config.settings.settings_in_force import SettingsInForce  # for a run only
-    from cellwright.conversation.runs.sandbox_lookup import look_for_sandbox
+    from cellwright.conversation.runs.in_force import look_for_sandbox
     from cellwright.kernel.cells.fresh_kernel import own_confinement
 
     here = start_folder(os.environ).resolve()
