@@ -20,8 +20,8 @@ from cellwright.conversation.resolve_options import (
     named_models,
     plan_model_of,
 )
+from cellwright.conversation.runs.run import leave_other_modes
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_queue import leave_other_modes
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.model.models import EFFORTS, accepted_effort, canonical, limits

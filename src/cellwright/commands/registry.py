@@ -40,14 +40,17 @@ from cellwright.commands.sessions.conversation import (
     tasks_page,
     user_command_page,
 )
-from cellwright.commands.sessions.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.sessions.sessions import (
+    CELLS,
+    EXPORT,
     FORK,
     RENAME,
     RESUME,
     SESSIONS,
     TAG,
+    cells_page,
     clear_page,
+    export_page,
     fork_page,
     rename_page,
     resume_page,

@@ -33,8 +33,8 @@ from cellwright.conversation.resolve_options import (
     model_settings_of,
 )
 from cellwright.conversation.runs.in_force import FindSandbox, PolicyInForce, SandboxLookup, look_for_sandbox
+from cellwright.conversation.runs.run import RunQueue
 from cellwright.conversation.runs.run_options import Choices, RunOptions, with_choices
-from cellwright.conversation.runs.run_queue import RunQueue
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.system_prompt import AnswerStyle, system_blocks
 from cellwright.conversation.tools.built_in_tools import never_unsaved, no_live_definition

@@ -12,7 +12,7 @@ from typing import Any
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.runs.run import RunQueue
 from cellwright.conversation.tools.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import limits

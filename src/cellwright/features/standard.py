@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from cellwright.conversation.runs.run import Run
     from cellwright.features.branches import KernelCopies, Turn, UndoneVariables
     from cellwright.features.preview.feature import TurnPreview
-    from cellwright.features.stability.feature import Stability
+    from cellwright.features.stability.rerun import Stability
 
 
 class OutputStyles(Feature):
@@ -268,7 +268,7 @@ class StandardFeatures:
     @functools.cached_property
     def stability(self) -> Stability | None:
         """The tests of answers on perturbed data; None if this is no kernel."""
-        from cellwright.features.stability.feature import Stability  # few answers are tested
+        from cellwright.features.stability.rerun import Stability  # few answers are tested
 
         return None if self._kernel is None else Stability(self._kernel.code)
 

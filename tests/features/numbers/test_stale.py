@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cellwright.features.numbers.answers import SeenNumbers
-from cellwright.features.numbers.notebook_texts import TRANSCRIPT, notebook_sources
+from cellwright.features.numbers.sources import TRANSCRIPT, notebook_sources
 from cellwright.features.numbers.stale import (
     answer_record,
     find_place,

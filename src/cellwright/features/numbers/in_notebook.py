@@ -11,14 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.events import Number, traced_words
-from cellwright.features.numbers.notebook_texts import (
+from cellwright.features.numbers.sources import (
+    Source,
     Statement,
     name_of,
     notebook_sources,
     statements,
     texts_source,
+    words,
+    words_of_place,
 )
-from cellwright.features.numbers.sources import Source, words, words_of_place
 from cellwright.features.numbers.stale import (
     Lines,
     changed_words,

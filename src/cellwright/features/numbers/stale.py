@@ -20,8 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.events import Number
-from cellwright.features.numbers.notebook_texts import FILE_BYTES, name_of, output_text, statements
-from cellwright.features.numbers.sources import Source
+from cellwright.features.numbers.sources import FILE_BYTES, Source, name_of, output_text, statements
 from cellwright.markdown.prose import prose_of
 from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.open_notebook import Cell

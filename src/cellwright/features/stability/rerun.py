@@ -1,6 +1,7 @@
-"""The calls that gave an answer's numbers run again on perturbed data, each time in a new copy of the kernel.
+"""The feature of `/stability`: the calls that gave an answer's numbers run again on perturbed data, in copies of the kernel.
 
-Nothing is sent, no model is asked, and the kernel's own variables stay as they are. All of it on the agent's loop.
+No run asks it anything: the test is made when the user asks for it. Each call runs in a new copy. Nothing is sent, no model
+is asked, and the kernel's own variables stay as they are. All of it on the agent's loop.
 """
 
 from __future__ import annotations
@@ -168,37 +169,45 @@ class Chooser:
         return choice
 
 
-async def rerun_on_perturbed_data(
-    kernel: KernelCode,
-    session: Session,
-    wish: Wish,
-    chooser: Chooser,
-    *,
-    approve: Callable[[str, Sequence[Step]], Awaitable[bool]],
-    confirm: Confirm,
-    progress: Callable[[str], None],
-) -> StabilityReport | None:
-    """Test the numbers of the last answer, or of the one that `wish` names; None if the user does not want to.
+class Stability:
+    """The stability of the answers of one conversation. `kernel` gives what copies the kernel. On the agent's loop."""
 
-    `approve` is asked if the code could do harm. `confirm` gets the choice that was guessed and says what is to be done; it
-    is asked once a session, and not if the wish names a frame. Raises CannotRerun, and CellwrightError for names that
-    are unknown.
-    """
-    cells = kernel.cells()
-    answer = await asyncio.to_thread(_read, session, wish, {cell.id: cell for cell in cells})
-    if not answer.calls:
-        raise CannotRerun(NO_NUMBERS)
-    async with kernel.copies([step.code for step in answer.calls]) as copies:
-        if copies.asks and not await approve(copies.asks, answer.calls):
-            return None
-        progress(f"Looking at the data in {copies.words}…")
-        choice = await chooser.choose(copies, session, wish, cells, answer.calls, confirm)
-        if choice is None:
-            return None
-        reruns = _Reruns(copies, wish, choice, [*needed_cells(cells, answer.calls, choice.frame.name), *answer.calls])
-        began = time.monotonic()
-        runs = await reruns.run(progress)
-        return _report(answer, runs, reruns, time.monotonic() - began)
+    def __init__(self, kernel: Callable[[], KernelCode]) -> None:
+        self._kernel = kernel
+        self._chooser = Chooser()
+
+    async def test(
+        self,
+        session: Session,
+        wish: Wish,
+        *,
+        approve: Callable[[str, Sequence[Step]], Awaitable[bool]],
+        confirm: Confirm,
+        progress: Callable[[str], None],
+    ) -> StabilityReport | None:
+        """Test the numbers of the last answer, or of the one that `wish` names; None if the user does not want to.
+
+        `approve` is asked if the code could do harm. `confirm` gets the choice that was guessed and says what is to be done;
+        it is asked once a session, and not if the wish names a frame. Raises CannotRerun, and CellwrightError for names that
+        are unknown.
+        """
+        kernel = self._kernel()
+        cells = kernel.cells()
+        answer = await asyncio.to_thread(_read, session, wish, {cell.id: cell for cell in cells})
+        if not answer.calls:
+            raise CannotRerun(NO_NUMBERS)
+        async with kernel.copies([step.code for step in answer.calls]) as copies:
+            if copies.asks and not await approve(copies.asks, answer.calls):
+                return None
+            progress(f"Looking at the data in {copies.words}…")
+            choice = await self._chooser.choose(copies, session, wish, cells, answer.calls, confirm)
+            if choice is None:
+                return None
+            steps = [*needed_cells(cells, answer.calls, choice.frame.name), *answer.calls]
+            reruns = _Reruns(copies, wish, choice, steps)
+            began = time.monotonic()
+            runs = await reruns.run(progress)
+            return _report(answer, runs, reruns, time.monotonic() - began)
 
 
 def _choice(
