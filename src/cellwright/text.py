@@ -257,13 +257,13 @@ def grouped_notices(notices: Iterable[str]) -> list[str]:
         said = found.setdefault(name if is_named else notice, [])
         if (text := words if is_named else "") not in said:
             said.append(text)
-    return [_notice(name, said) for name, said in found.items()]
-
-
-def _notice(name: str, said: list[str]) -> str:
-    if not any(said):
-        return name
-    return f"{name}: {said[0]}" if len(said) == 1 else "\n- ".join([f"{name}:", *said])
+    told: list[str] = []
+    for name, said in found.items():
+        if any(said):
+            told.append(f"{name}: {said[0]}" if len(said) == 1 else "\n- ".join([f"{name}:", *said]))
+        else:
+            told.append(name)
+    return told
 
 
 def dollars(amount: float) -> str:

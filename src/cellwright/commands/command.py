@@ -72,7 +72,10 @@ class CommandPage(Struct, frozen=True):
         parts: list[str] = []
         for section in self.sections:
             title = escaped(visible_line(section.title, _LONGEST_LINE))
-            parts += [f"**{title}**", _fenced(visible(section.code), section.language), _lines(visible(section.text))]
+            code, text = visible(section.code), visible(section.text)
+            fence = code_fence(code)
+            parts += [f"**{title}**", f"{fence}{section.language}\n{code}\n{fence}" if code else ""]
+            parts.append("\n".join(escaped(line, at_line_start=True) for line in text.split("\n")))
             if section.answer:
                 parts.append(safe_markdown(section.answer))
             if section.link:
@@ -121,15 +124,6 @@ class CommandPage(Struct, frozen=True):
 def _address(link: str) -> str:
     """The address as it can stand anywhere: of what an address has no other character than these."""
     return quote(link, safe="/:?#[]@!$&'()*+,;=%-._~")
-
-
-def _fenced(code: str, language: str) -> str:
-    fence = code_fence(code)
-    return f"{fence}{language}\n{code}\n{fence}" if code else ""
-
-
-def _lines(text: str) -> str:
-    return "\n".join(escaped(line, at_line_start=True) for line in text.split("\n"))
 
 
 def _wrapped(text: str, columns: int, indent: int, *, breaks: bool) -> list[str]:

@@ -49,7 +49,9 @@ IN_NAME = 40
 
 def score(query: str, text: str) -> float | None:
     """Rate how well `text` fits `query`, more is better; None where it does not. Upper and lower case are one."""
-    pattern, letters = query.lower(), _small(text)
+    pattern, letters = query.lower(), text.lower()
+    if len(letters) != len(text):  # of "İ" `lower` makes two, and each letter is to be in its place
+        letters = "".join(letter.lower()[0] for letter in text)
     window = _window(pattern, letters)
     if window is None:
         return None
@@ -113,12 +115,6 @@ def _at_word(pattern: str, letters: str, first: int) -> tuple[int, int]:
     return first, first + len(pattern)
 
 
-def _small(text: str) -> str:
-    """`text` in lower case, each letter in its place: of "İ" `lower` makes two."""
-    small = text.lower()
-    return small if len(small) == len(text) else "".join(letter.lower()[0] for letter in text)
-
-
 def _begins_word(text: str, place: int) -> bool:
     if place == 0 or not text[place - 1].isalnum():
         return True
@@ -169,17 +165,10 @@ class ProjectFiles:
 
 def _in_order(records: Iterable[bytes]) -> list[str]:
     files = [path for record in records if (path := relative_path(record)).isprintable()]
-    folders = {folder for path in files for folder in _folders_of(path)}
+    folders = {path[: slash.end()] for path in files for slash in re.finditer("/", path) if slash.start()}
     return sorted(
         [*files, *folders], key=lambda path: (path.rstrip("/").count("/"), path.startswith("."), path.lower())
     )
-
-
-def _folders_of(path: str) -> Iterable[str]:
-    end = path.rfind("/")
-    while end > 0:
-        yield path[: end + 1]
-        end = path.rfind("/", 0, end)
 
 
 MAX_ITEMS = 50

@@ -26,7 +26,6 @@ from cellwright.doctor.check import Finding
 from cellwright.doctor.examination import Examination, ExaminedEnvironment, examine
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
-from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 from cellwright.telemetry.log_file import last_lines
 from cellwright.text import code_fence
@@ -141,7 +140,11 @@ def _report(conversation: Conversation, title: str, *, with_messages: bool) -> s
     ]
     if with_messages:
         parts += ["## The last messages", *_messages(conversation)]
-    return _without_secrets("\n\n".join(parts) + "\n", conversation.redaction, in_force.environ.get("HOME", ""))
+    report = conversation.redaction.clean("\n\n".join(parts) + "\n").text
+    home = in_force.environ.get("HOME", "")
+    for folder in {home, str(Path.home()), os.path.realpath(home or "/nowhere")} - {"", "/"}:
+        report = report.replace(folder, "~")  # folders tell the name of their user
+    return report
 
 
 def _messages(conversation: Conversation) -> list[str]:
@@ -153,14 +156,6 @@ def _messages(conversation: Conversation) -> list[str]:
         texts = [conversation.redaction.clean(text).text[:MESSAGE_CHARS] for text in texts]
         found.append(f"**{message['role']}**\n\n{_fenced(texts)}")
     return found or ["None."]
-
-
-def _without_secrets(text: str, redaction: Redaction, home: str) -> str:
-    """`text` without secrets, and without the name of its user as far as folders tell it."""
-    cleaned = redaction.clean(text).text
-    for folder in {home, str(Path.home()), os.path.realpath(home or "/nowhere")} - {"", "/"}:
-        cleaned = cleaned.replace(folder, "~")
-    return cleaned
 
 
 def _fenced(lines: Sequence[str]) -> str:

@@ -161,17 +161,12 @@ def _shown(where: str, before: bytes | None, after: bytes | None, remark: str) -
         return None
     kind = "new" if before is None else "deleted" if after is None else ""
     remark = ", ".join(filter(None, (kind, remark)))
-    texts = [None if data is None else _text(data) for data in (before, after)]
-    if any(data is not None and text is None for data, text in zip((before, after), texts, strict=True)):
+    is_text = all(data is None or (b"\0" not in data and len(data) <= MAX_BYTES) for data in (before, after))
+    if not is_text:
         return ShownChange(where, "", "", ", ".join(filter(None, (remark, "no text"))))
-    diff = diff_texts(texts[0], texts[1], where)
+    old, new = (None if data is None else data.decode("utf-8", "replace") for data in (before, after))
+    diff = diff_texts(old, new, where)
     return ShownChange(where, diff.counts, diff.text, remark)
-
-
-def _text(data: bytes) -> str | None:
-    if b"\0" in data or len(data) > MAX_BYTES:
-        return None
-    return data.decode("utf-8", "replace")
 
 
 async def index_page(call: CommandCall) -> CommandPage:

@@ -15,7 +15,7 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.settings.known_settings import KEYS, is_known, near_key
-from cellwright.config.settings.layers import Layer, SettingsEntry
+from cellwright.config.settings.layers import Layer
 from cellwright.config.settings.option_table import BY_NAME
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.resolve_options import CHOSEN_IN_FORCE, mode_of, policy_of
@@ -132,10 +132,16 @@ def permissions_page(call: CommandCall) -> CommandPage:
     origin = settings.origin("permissions.defaultMode")
     came_to = "this session" if chosen else "the defaults" if origin is None else origin.label
     trust = conversation.in_force.trust
+    if trust.waiting:
+        trusted = (
+            f"{'trusted, except for new or changed parts' if trust.trusted else 'not trusted'} (a new session asks)"
+        )
+    else:
+        trusted = "trusted" if trust.trusted else "brings nothing along that would need trust"
     facts: list[Row] = [
         ("", ""),
         ("mode", f"{mode} · from {'options' if options.mode else came_to}"),
-        ("folder", f"{home_path(trust.folder)}: {_describe_trust(conversation)}"),
+        ("folder", f"{home_path(trust.folder)}: {trusted}"),
         (
             "working folders",
             ", ".join(home_path(folder) for folder in (conversation.cwd, *settings.additional_directories)),
@@ -150,24 +156,14 @@ def permissions_page(call: CommandCall) -> CommandPage:
         ("ask", "Always asks, in any mode."),
         ("allow", "Runs without asking."),
     ):
-        rules = _rules(settings.merged.entries.get(("permissions", behavior), ()))
+        entries = settings.merged.entries.get(("permissions", behavior), ())
+        rules = [(_shown(each.path, each.value), layer_label(each.layer)) for each in entries if each.element]
         rules += [(rule, "options") for rule in getattr(options, behavior, ())]
         if behavior == "allow":
             rules += [(rule, "allowed in this session") for rule in conversation.sessions.current.granted]
         if rules:
             sections.append(Section(behavior.capitalize(), [("rule", "from"), *rules], remark))
     return CommandPage([*sections, *_quarantined(conversation), *_problems(settings)])
-
-
-def _rules(entries: Sequence[SettingsEntry]) -> list[Row]:
-    return [(_shown(entry.path, entry.value), layer_label(entry.layer)) for entry in entries if entry.element]
-
-
-def _describe_trust(conversation: Conversation) -> str:
-    trust = conversation.in_force.trust
-    if trust.waiting:
-        return f"{'trusted, except for new or changed parts' if trust.trusted else 'not trusted'} (a new session asks)"
-    return "trusted" if trust.trusted else "brings nothing along that would need trust"
 
 
 async def sandbox_page(call: CommandCall) -> CommandPage:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from cellwright.agent.prompt import ContextItem, ContextItems, PromptContext, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.codebase.parsing.source_file import SourceText, largest_of, place_in, source_text
-from cellwright.conversation.feature import refusal, without_secrets
+from cellwright.conversation.feature import refusal, unheard, without_secrets
 from cellwright.errors import ToolError
 from cellwright.text import counted, lazy_pattern
 from cellwright.tools.code.navigation.project_code import CodeOutput, CodeRow
@@ -55,7 +55,7 @@ async def _code_context(cwd: Path, prompt_context: PromptContext, hits: int) -> 
     if why := refusal(prompt_context, tool, given):
         return ContextItems(notices=(f"--context code: no code was attached. {why}",))
     may_read = prompt_context.agent.policy.may_read
-    context = ToolContext("context", _unheard, session_id=prompt_context.session.id, may_read=may_read)
+    context = ToolContext("context", unheard, session_id=prompt_context.session.id, may_read=may_read)
     try:
         result = await tool.call(given, context)
     except ToolError as error:
@@ -73,10 +73,6 @@ async def _code_context(cwd: Path, prompt_context: PromptContext, hits: int) -> 
     opening = f'<{TAG} found="by a search for the words of the prompt; it may have nothing to do with it">'
     block = text_context(title, "context", f"{opening}\n{closed}\n</{TAG}>")
     return ContextItems(before=(block,), notices=tuple(notices))
-
-
-def _unheard(**_news: object) -> None:
-    """There is no card to show how far it is."""
 
 
 def _named_files(cwd: Path, words: str) -> list[str]:

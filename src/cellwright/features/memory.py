@@ -189,7 +189,9 @@ class MemoryContext(Feature):
         digest = hashlib.sha256(file.text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
         if known.get(_name(file.path)) == digest:
             return None, []
-        if _is_denied(file.path, agent):
+        read = next((tool for tool in agent.tools if tool.access.kind == "read"), None)
+        access = {} if read is None else {read.access.field: str(file.path)}
+        if read is not None and agent.policy.decide(read, access).behavior == "deny":
             return None, [f"{file.path}: not sent: a rule denies reading it."]
         text, notices = file.text, []
         if agent.redaction is not None:
@@ -242,11 +244,6 @@ def _gone(path: str) -> ContextItem:
 
 def _name(path: Path) -> str:
     return str(path).replace('"', "'").replace("\n", " ")
-
-
-def _is_denied(path: Path, agent: AgentSetup) -> bool:
-    read = next((tool for tool in agent.tools if tool.access.kind == "read"), None)
-    return read is not None and agent.policy.decide(read, {read.access.field: str(path)}).behavior == "deny"
 
 
 def memory_folder(memory: AgentMemory, name: str, *, users: Path, project: Path) -> Path:

@@ -168,18 +168,19 @@ class NotLoadedNews(Feature):
     def _news(self, session: Session, missing: list[NotLoaded], servers: dict[str, str]) -> ContextItems:
         if not missing and not servers:
             return ContextItems(before=self._lines(session, []))
-        notices = [each for each in missing if self._is_news(each)]
+        # hooks tell of themselves, with the first event that they are for
+        notices = [
+            each
+            for each in missing
+            if each.kind != "hook"
+            and (each not in self._told or (each.kind == "MCP server" and self._mcp.is_required(each.name)))
+        ]
         self._told.update(missing)
         return ContextItems(
             before=self._lines(session, missing),
             notices=tuple(f"{each.words}{'' if each.words.endswith('.') else '.'}" for each in notices),
             extensions=ExtensionsLoaded(servers, tuple(missing)),
         )
-
-    def _is_news(self, each: NotLoaded) -> bool:
-        if each.kind == "hook":  # told by the hooks themselves, with the first event that they are for
-            return False
-        return each not in self._told or (each.kind == "MCP server" and self._mcp.is_required(each.name))
 
     def _lines(self, session: Session, missing: list[NotLoaded]) -> tuple[ContextItem, ...]:
         if not missing and not any(_NOT_LOADED_OPENING in message for message in session.encoded):

@@ -169,11 +169,7 @@ class Spans(Feature):
     """Runs as spans and metrics of OpenTelemetry."""
 
     def __init__(self, in_force: SettingsInForce) -> None:
-        self._in_force = in_force
-        self.observer = RunSpans(self._server_address)
-
-    def _server_address(self) -> str:
-        return server_address(self._in_force.environ)
+        self.observer = RunSpans(lambda: server_address(in_force.environ))
 
 
 class CodeContext(Feature):

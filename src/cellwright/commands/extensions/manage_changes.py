@@ -129,10 +129,11 @@ async def why(conversation: Conversation, params: Params) -> Mapping[str, Any]:
     tool, tool_input = _text(params, "tool"), params.get("input")
     if not isinstance(tool_input, Mapping):
         raise _wrong("The input is not a JSON object.")
-    if tool not in {each.name for each in conversation.tools.of(RunOptions())}:
+    tools = {each.name: each for each in conversation.tools.of(RunOptions())}
+    if tool not in tools:
         raise _wrong(f"The tool {tool} was not found.")
     policy = PolicyInForce(conversation.in_force, RunOptions(), conversation.sandbox.abilities)
-    decision = await asyncio.to_thread(policy.decide, _tool(conversation, tool), tool_input)
+    decision = await asyncio.to_thread(policy.decide, tools[tool], tool_input)
     entries = conversation.in_force.settings.merged.entries
     origins = [
         entry.layer.label
@@ -147,10 +148,6 @@ async def why(conversation: Conversation, params: Params) -> Mapping[str, Any]:
         "from": origins[0] if origins else "",
         "suggestions": [rule for suggestion in decision.suggestions for rule in suggestion.rules][:3],
     }
-
-
-def _tool(conversation: Conversation, name: str) -> Any:
-    return next(each for each in conversation.tools.of(RunOptions()) if each.name == name)
 
 
 # ---- MCP servers ----

@@ -77,7 +77,10 @@ def agents_page(call: CommandCall) -> CommandPage:
         Section("Tools they may use", [("name", "works with", "tools"), *(_may_use(each) for each in agents)]),
     ]
     if others := [each for each in agents if each.scope != "built-in"]:
-        rows: list[Row] = [("name", "whose"), *((each.name, _where(cwd, each)) for each in others)]
+        rows: list[Row] = [("name", "whose")]
+        for each in others:
+            file = "" if each.scope == "program" else f", {shown_path(cwd, each.file)}"
+            rows.append((each.name, f"{_WHOSE[each.scope]}{file}"))
         sections.append(Section("Those that do not come with Cellwright", rows))
     problems = [(name, problem) for name, agent in found.agents.items() for problem in agent.problems]
     problems += [(shown_path(cwd, file), f"left out: {why}") for file, why in found.skipped]
@@ -103,11 +106,6 @@ def _tools(names: Sequence[str]) -> str:
     of_servers = Counter(name.split("__")[1] for name in names if name.count("__") > 1)
     own = [name for name in names if name.count("__") <= 1]
     return ", ".join([*own, *(f"{count} of the MCP server {name}" for name, count in of_servers.items())])
-
-
-def _where(cwd: Path, agent: AgentDefinition) -> str:
-    whose = _WHOSE[agent.scope]
-    return whose if agent.scope == "program" else f"{whose}, {shown_path(cwd, agent.file)}"
 
 
 def hooks_page(call: CommandCall) -> CommandPage:

@@ -68,7 +68,9 @@ async def numbers_page(call: CommandCall) -> CommandPage:
     if not numbers:
         return CommandPage([Section("Numbers", text="The last answer states no numbers that can be traced."), *others])
     rows: list[Row] = [("number", "source", "line")]
-    rows += [(number.text, _source(number), _line(number)) for number in numbers]
+    for number in numbers:
+        line = f"{number.source.line}: {number.source.text}" if number.source is not None else ""
+        rows.append((number.text, f"{number.words} (!)" if number.marked else number.words, line))
     text = "A source says where a number was seen, not that the sentence around it is right."
     return CommandPage([Section("Numbers", rows, f"{summary(numbers)}. {text}"), *others])
 
@@ -124,14 +126,6 @@ def summary(numbers: tuple[Number, ...]) -> str:
     counts = Counter(number.verdict for number in numbers)
     named = [f"{counts[verdict]} {words}" for verdict, words in VERDICTS.items() if counts[verdict]]
     return " · ".join([counted(len(numbers), "number"), *named])
-
-
-def _source(number: Number) -> str:
-    return f"{number.words} (!)" if number.marked else number.words
-
-
-def _line(number: Number) -> str:
-    return f"{number.source.line}: {number.source.text}" if number.source is not None else ""
 
 
 async def stability_page(call: CommandCall) -> CommandPage:
@@ -198,7 +192,11 @@ def parse(text: str) -> tuple[Wish, bool]:
     (Wish(frame='df', label='churn', by='', resamples=20, seconds=60.0, seed=1, answer=''), False)
     """
     wish, yes = Wish(), False
-    for word in _quoted_words(text):
+    try:
+        given = shlex.split(text)
+    except ValueError:  # a quote is open
+        given = text.split()
+    for word in given:
         name, is_option, value = word.partition("=")
         number = _number(value)
         match name.lower():
@@ -229,13 +227,6 @@ def checked(wish: Wish) -> Wish:
             message = f"{name} must be between {least:,} and {most:,.0f}, not {value:,}. {NOT_RUN}"
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     return wish
-
-
-def _quoted_words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:  # a quote is open
-        return text.split()
 
 
 def _number(text: str) -> float | None:

@@ -68,11 +68,13 @@ def _list(branches: KernelCopies) -> Section:
 
 
 def _row(each: ListedBranch, whose: str, state: str) -> Row:
-    return each.owner, whose, time.strftime("%H:%M:%S", time.localtime(each.since)), _size(each.memory), state
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**20:,.0f} MB"
+    return (
+        each.owner,
+        whose,
+        time.strftime("%H:%M:%S", time.localtime(each.since)),
+        f"{each.memory / 2**20:,.0f} MB",
+        state,
+    )
 
 
 async def _stopped(branches: KernelCopies, name: str) -> Section:

@@ -10,14 +10,13 @@ import json
 import secrets
 import time
 from pathlib import Path
-from typing import Any
 
-from cellwright.agent.agent_setup import CompactionSettings
 from cellwright.agent.context.summary import compacted_line
 from cellwright.agent.steering import SteeringText
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.model_and_mode import choose
 from cellwright.commands.sessions.sessions import price
+from cellwright.conversation.feature import unheard
 from cellwright.conversation.resolve_options import compaction_settings
 from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
@@ -98,17 +97,15 @@ def autocompact_page(call: CommandCall) -> CommandPage:
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         choose(conversation, compacts=True, compact_share=int(percent) / 100)
     now = compaction_settings(conversation.in_force.settings, conversation.in_force.environment)
-    text = _sentence(now)
+    if now.automatic:
+        whole = "the model's window"
+        window = whole if now.window is None else f"{now.window:,} tokens, or of {whole} if less"
+        text = f"The conversation is summarised automatically when it fills {now.share:.0%} of {window}."
+    else:
+        text = "The conversation is not summarised automatically: when it fills the window, Claude stops."
     if word == "on" and not now.automatic:
         text += " An environment variable or the administrator switches it off."
     return CommandPage([Section("Compaction", text=f"{text} /compact does it now.")])
-
-
-def _sentence(now: CompactionSettings) -> str:
-    if not now.automatic:
-        return "The conversation is not summarised automatically: when it fills the window, Claude stops."
-    window = "the model's window" if now.window is None else f"{now.window:,} tokens, or of the model's window if less"
-    return f"The conversation is summarised automatically when it fills {now.share:.0%} of {window}."
 
 
 async def user_command_page(call: CommandCall) -> CommandPage:
@@ -116,16 +113,14 @@ async def user_command_page(call: CommandCall) -> CommandPage:
     if not call.text:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "Write the command after the `!`. Nothing was run.")
     try:
-        result = await call.conversation.features.user_commands.run(call.text, _not_shown_live)
+        result = await call.conversation.features.user_commands.run(
+            call.text, unheard
+        )  # the page comes when it has ended
     except ToolError as error:
         raise CellwrightError(error.code, error.message) from error
     ending = f" · {result.ending}" if result.ending else ""
     told = "Claude learns of it with your next prompt."
     return CommandPage([Section(f"{result.title}{ending}", code=result.text.rstrip("\n") or "(no output)", text=told)])
-
-
-def _not_shown_live(**_news: Any) -> None:
-    """The page comes when it has ended."""
 
 
 async def add_dir_page(call: CommandCall) -> CommandPage:
@@ -175,7 +170,15 @@ async def tasks_page(call: CommandCall) -> CommandPage:
     verb, *ids = call.text.split()
     if verb != "stop" or len(ids) != 1:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{USAGE} Nothing was stopped.")
-    stopped = await _stop_all(call.conversation) if ids == ["all"] else [await stop_task(call.conversation, ids[0])]
+    conversation = call.conversation
+    if ids == ["all"]:
+        # the last first: else each would have its turn for a moment
+        stopped = [await stop_task(conversation, run.id) for run in reversed(conversation.runs.active)]
+        stopped += [await _stop_shell(task) for task in background_tasks().all() if not task.run.ended.done()]
+        working = [each.id for each in conversation.features.subagents.background if not each.task.done()]
+        stopped += [await stop_task(conversation, agent_id) for agent_id in working]
+    else:
+        stopped = [await stop_task(conversation, ids[0])]
     return CommandPage([Section("Stopped", [("", ""), *stopped], "" if stopped else "Nothing is running.")])
 
 
@@ -246,14 +249,6 @@ async def _stop_shell(task: BackgroundTask) -> Row:
         task.stopped = "by the user"
         await task.run.stop_from_any_loop()
     return (task.id, task.status.removeprefix(f"{task.id} "))
-
-
-async def _stop_all(conversation: Conversation) -> list[Row]:
-    # the last first: else each would have its turn for a moment
-    runs = [await stop_task(conversation, run.id) for run in reversed(conversation.runs.active)]
-    shell = [await _stop_shell(task) for task in background_tasks().all() if not task.run.ended.done()]
-    working = [each.id for each in conversation.features.subagents.background if not each.task.done()]
-    return [*runs, *shell, *[await stop_task(conversation, agent_id) for agent_id in working]]
 
 
 def _duration(seconds: float) -> str:

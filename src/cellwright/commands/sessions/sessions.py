@@ -259,7 +259,11 @@ async def export_page(call: CommandCall) -> CommandPage:
 
 async def cells_page(call: CommandCall) -> CommandPage:
     """Put what Claude ran into ordinary cells: after the cell that asked for it, or into a notebook of its own."""
-    which, name = _split_range(call.text)
+    # the turns ("" is the last one that ran something), then the file's name, "" where it is not said
+    which, _, rest = call.text.partition(" ")
+    if which != "all" and not (which.isdecimal() and int(which) > 0):
+        which, rest = "", call.text
+    name = _file_name(rest)
     session = call.conversation.sessions.current
     clean = _cleaner(call)
     messages = session.said()
@@ -381,9 +385,15 @@ async def _insert(own: OpenNotebook, session: Session, turns: Sequence[Exchange]
         sources = code_cells([turn])
         if not sources:
             continue
-        anchor_id = _prompt_cell(answers, session, turn)
+        # the cell whose prompt began this turn: its answer names the turn, or, played from a recording, the same prompt
+        asked, key = (session.id, turn.number), prompt_key(turn.words, session.cwd)
+        anchors = [cell for cell, origin in answers if (origin["session"], origin.get("turn")) == asked]
+        anchors += [cell for cell, origin in answers if origin[PROMPT] == key]
+        anchor_id = next(iter(anchors), None)
         place = CellPosition("after", anchor_id) if anchor_id is not None else CellPosition("end")
-        changed = await own.change(_in_a_row(sources, place))
+        # the last one first, each at the same place: they come to stand in their order
+        ordered = sources if anchor_id is None else reversed(sources)
+        changed = await own.change([Insert(place=place, cell_type="code", source=source) for source in ordered])
         where = (
             f"after cell {anchor_id}"
             if anchor_id is not None
@@ -391,28 +401,6 @@ async def _insert(own: OpenNotebook, session: Session, turns: Sequence[Exchange]
         )
         rows.append((own.path.name, f"{len(changed)} cells of turn {turn.number}, {where}"))
     return rows
-
-
-def _prompt_cell(answers: Sequence[tuple[str, Json]], session: Session, turn: Exchange) -> str | None:
-    """The cell whose prompt began this turn: its answer names the turn, or, played from a recording, the same prompt."""
-    own = [cell for cell, origin in answers if (origin["session"], origin.get("turn")) == (session.id, turn.number)]
-    key = prompt_key(turn.words, session.cwd)
-    same = [cell for cell, origin in answers if origin[PROMPT] == key]
-    return next(iter([*own, *same]), None)
-
-
-def _in_a_row(sources: Sequence[str], place: CellPosition) -> list[Insert]:
-    # the last one first, each at the same place: they come to stand in their order
-    ordered = reversed(sources) if place.where == "after" else sources
-    return [Insert(place=place, cell_type="code", source=source) for source in ordered]
-
-
-def _split_range(text: str) -> tuple[str, str]:
-    """Split off the turns ("" is the last one that ran something) from the file's name, "" where it is not said."""
-    first, _, rest = text.partition(" ")
-    if first == "all" or (first.isdecimal() and int(first) > 0):
-        return first, _file_name(rest)
-    return "", _file_name(text)
 
 
 def _turns(exchanges: Sequence[Exchange], which: str) -> list[Exchange]:

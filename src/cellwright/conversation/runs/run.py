@@ -15,10 +15,10 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -258,11 +258,13 @@ class RunQueue:
         """A run at the end of the line; it has to begin, or to be dropped."""
         with self._lock:
             prompt = request.prompt
-            text = prompt if isinstance(prompt, str) else _text_of(prompt)
+            blocks = [block for block in prompt if isinstance(block, Mapping)] if not isinstance(prompt, str) else []
+            text = prompt if isinstance(prompt, str) else "\n".join(str(block.get("text", "")) for block in blocks)
+            title = next((line.strip() for line in text.splitlines() if line.strip()), "")
+            if len(title) > TITLE_CHARS:
+                title = f"{title[: TITLE_CHARS - 1]}…"
             number = next(self._numbers)
-            run = Run(
-                f"run-{number}", _title(text), request.origin, request.background, text, surface, request.cell_action
-            )
+            run = Run(f"run-{number}", title, request.origin, request.background, text, surface, request.cell_action)
             self._active.append(run)
             return run
 
@@ -372,17 +374,6 @@ def refuse_agent_code(what: str) -> None:
     """Raises `CellwrightError` PERMISSION_DENIED where the caller is code that Claude runs: it cannot do `what`."""
     if is_agent_code():
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"Code that Claude runs cannot {what}.")
-
-
-def _title(text: str) -> str:
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
-
-
-def _text_of(blocks: Any) -> str:
-    if not isinstance(blocks, Sequence):
-        return ""
-    return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, Mapping))
 
 
 def leave_other_modes(session: Session, runs: RunQueue, mode: str) -> None:

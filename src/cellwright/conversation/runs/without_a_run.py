@@ -112,7 +112,10 @@ async def ask_beside(core: Core, options: RunOptions, question: str) -> SideAnsw
     """
     session = core.sessions.current
     running = core.queue.current is not None
-    messages = _without_open_calls(session.encoded)
+    messages = list(session.encoded)
+    last = json.loads(messages[-1]) if messages else {}
+    if last.get("role") == "assistant" and any(block["type"] == "tool_use" for block in last["content"]):
+        del messages[-1]  # calls that a run is at work on have no results yet
     if not messages:
         message = "Nothing was said in this conversation yet: send the question as a prompt."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
@@ -136,13 +139,6 @@ async def ask_beside(core: Core, options: RunOptions, question: str) -> SideAnsw
         message = f"{agent.model} gave no answer beside the conversation. Send the question as a prompt."
         raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
     return SideAnswer(text, spending.cost_usd)
-
-
-def _without_open_calls(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages up to where Claude's calls have their results: those that a run is at work on have none yet."""
-    last = json.loads(messages[-1]) if messages else {}
-    is_open = last.get("role") == "assistant" and any(block["type"] == "tool_use" for block in last["content"])
-    return list(messages[:-1] if is_open else messages)
 
 
 def _begin(session: Session, agent: AgentSetup) -> None:

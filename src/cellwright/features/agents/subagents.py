@@ -302,7 +302,8 @@ class Subagents(Feature):
             if definition.own_worktree:
                 worktree = await self._worktree(nesting, session)
                 agent = in_worktree(agent, worktree, self._tools_in(worktree.folder))
-            agent = _with_own_container(agent, session.id)
+            # a container for itself, where the settings give each subagent one
+            agent = replace(agent, policy=changed(agent.policy, lambda policy: policy.for_agent(session.id)))
             folder = self._in_force.cwd if worktree is None else worktree.folder
             agent = _within_its_rules(agent, definition, folder)
             agent = replace(
@@ -320,11 +321,14 @@ class Subagents(Feature):
         if not background:
             return await self._awaited_result(work, subagent)
         task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(_retrieve)
+        # it is told with the ending; asyncio would log it as lost
+        task.add_done_callback(lambda ended: None if ended.cancelled() else ended.exception())
         self._background[session.id] = BackgroundAgent(
             session.id, definition.name, input.description, nesting.session.id, time.monotonic(), task
         )
-        self._forget_ended()
+        reported = [each.id for each in self._background.values() if each.task.done() and each.reported]
+        for agent_id in reported[: max(len(reported) - MAX_ENDED, 0)]:
+            del self._background[agent_id]
         text = (
             f"The agent {definition.name} works in the background as {session.id}; you receive its result when it "
             "finishes. TaskStop ends it. Continue with something else, and do not do its work yourself."
@@ -659,11 +663,6 @@ class Subagents(Feature):
             if session.path.exists():
                 write_atomic(_about(session.path), json.dumps({"agentType": kind}).encode(), PRIVATE_FILE)
 
-    def _forget_ended(self) -> None:
-        ended = [each.id for each in self._background.values() if each.task.done() and each.reported]
-        for agent_id in ended[: max(len(ended) - MAX_ENDED, 0)]:
-            del self._background[agent_id]
-
 
 def given_tools(
     tools: Sequence[Tool], definition: AgentDefinition, *, may_nest: bool, background: bool
@@ -693,11 +692,6 @@ def with_servers(agent: AgentSetup, tools: Callable[[], Sequence[Tool]], definit
         return given if may_defer else [variant(tool, defer_loading=False) for tool in given]
 
     return replace(agent, tools=kept, features=OtherTools(agent.features, late))
-
-
-def _with_own_container(agent: AgentSetup, name: str) -> AgentSetup:
-    """`agent` with a container for itself, where the settings give each subagent one."""
-    return replace(agent, policy=changed(agent.policy, lambda policy: policy.for_agent(name)))
 
 
 def _within_its_rules(agent: AgentSetup, definition: AgentDefinition, folder: Path) -> AgentSetup:
@@ -730,10 +724,8 @@ def led_by(definition: AgentDefinition, options: RunOptions, mode: Mode) -> RunO
 
 def _is_had(tool: Tool, definition: AgentDefinition) -> bool:
     """Return whether the agent has `tool`: it is listed, or keeps its notes."""
-    return (definition.memory is not None and tool.name in NOTE_TOOLS) or _is_listed(tool, definition)
-
-
-def _is_listed(tool: Tool, definition: AgentDefinition) -> bool:
+    if definition.memory is not None and tool.name in NOTE_TOOLS:
+        return True
     listed = definition.tools is None or any(_names(name, tool) for name in definition.tools)
     return listed and not _is_withheld(tool, definition)
 
@@ -815,8 +807,3 @@ def _unknown(agent_id: str) -> ToolError:
         f"No agent {visible_line(agent_id)} of this session can be resumed. Start a new one.",
         code=ErrorCode.INVALID_PARAMETERS,
     )
-
-
-def _retrieve(task: asyncio.Task[ToolResult]) -> None:
-    if not task.cancelled():
-        task.exception()  # it is told with the ending; asyncio would log it as lost

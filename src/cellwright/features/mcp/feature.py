@@ -25,7 +25,7 @@ from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext
 from cellwright.config.agents import AgentDefinition
 from cellwright.config.settings.settings import tool_is_allowed
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.feature import Feature, PromptCall, RunInfo, is_in_history, listing
+from cellwright.conversation.feature import Feature, PromptCall, RunInfo, is_in_history, listing, unheard
 from cellwright.conversation.runs.kinds import TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.tools.toolset import tools_may_be_deferred
@@ -54,7 +54,7 @@ _MENTION = lazy_pattern(
     r"(?<![\w@./\\-])@(?P<server>[\w-]+):(?P<uri>[A-Za-z][\w+.-]*:[^\s\"'<>`]*[^\s\"'<>`.,;:!?)\]}])"
 )
 _CALL = lazy_pattern(r"\s*/(?P<name>mcp__[\w-]+)(?P<arguments>(?:\s.*)?)", re.DOTALL)
-_CLAUSE = lazy_pattern(r"[^.:(\n]+")
+_FIRST_CLAUSE = lazy_pattern(r"[^.:(\n]+")
 
 CONNECT_SECONDS = 30.0
 FIRST_WAIT_SECONDS = 5.0
@@ -209,6 +209,10 @@ class ServerConnections(ServerDiscovery):
             self._connections[name] = connection
             connection.start()
 
+    def _roots(self) -> list[str]:
+        folders = (self._in_force.cwd, *self._in_force.settings.additional_directories)
+        return list(dict.fromkeys(folder.absolute().as_uri() for folder in folders))
+
     async def settled(self, seconds: float) -> None:
         """Wait until every server is connected or has failed, so long at most."""
         waits = [asyncio.ensure_future(each.settled.wait()) for each in self._connections.values()]
@@ -290,11 +294,6 @@ class ServerConnections(ServerDiscovery):
             await self._sign_ins.pop(name).cancel()
         await asyncio.gather(*(each.close() for each in ending))
 
-    def _roots(self) -> list[str]:
-        in_force = self._in_force
-        folders = (in_force.cwd, *in_force.settings.additional_directories)
-        return list(dict.fromkeys(folder.absolute().as_uri() for folder in folders))
-
     async def call_for_text(self, server: str, name: str, values: Mapping[str, Any]) -> str:
         """Call a server's tool without Claude; its text. Raises LookupError where there is no such server, and ToolError."""
         connection = self._connections.get(server)
@@ -302,7 +301,7 @@ class ServerConnections(ServerDiscovery):
             raise LookupError(f"there is no MCP server {server}")
         from cellwright.tools.mcp.tools import result_of
 
-        result = await result_of(await connection.call_tool(name, values, ToolContext("hook", _unheard)))
+        result = await result_of(await connection.call_tool(name, values, ToolContext("hook", unheard)))
         if not isinstance(result.content, str) or result.is_error:
             raise ToolError(f"{name} gave no text: {result.content!s:.300}")
         return result.content
@@ -383,10 +382,6 @@ def _sign_in_module() -> Any:
         import cellwright.tools.mcp.oauth as module  # the `mcp` package, a second's work
 
     return module
-
-
-def _unheard(**_news: object) -> None:
-    """There is no card to show how far it is."""
 
 
 class McpServers(ServerConnections, Feature):
@@ -478,7 +473,11 @@ class McpServers(ServerConnections, Feature):
             if each.instructions:
                 lines.append(visible_line(each.instructions, max(room * 4, 200)))
             own = [tool for tool in each.tools.values() if tool.name in late]
-            lines += [f"  - {tool.name}: {_first_clause(tool.description)[:room]}".rstrip(": ") for tool in own]
+            for tool in own:
+                clause = _FIRST_CLAUSE.match(tool.description.strip())
+                lines.append(
+                    f"  - {tool.name}: {visible_line(clause[0].strip())[:room] if clause else ''}".rstrip(": ")
+                )
         text = "\n".join(lines)
         return listing(_TAG, text if len(text) <= LISTING_CHARS else f"{text[:LISTING_CHARS]}\n…and more: search")
 
@@ -555,8 +554,3 @@ def _arguments(prompt: ServerPrompt, given: str) -> dict[str, str]:
     if missing:
         raise ToolError(f"it needs {', '.join(missing)}.", code=ErrorCode.INVALID_PARAMETERS)
     return arguments
-
-
-def _first_clause(description: str) -> str:
-    match = _CLAUSE.match(description.strip())
-    return visible_line(match[0].strip()) if match else ""

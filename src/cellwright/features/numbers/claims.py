@@ -344,8 +344,11 @@ def _last_run(messages: Sequence[bytes]) -> _TestRun | None:
                 if _runs_tests(block):
                     runs.add(block["id"])
                     last = _TestRun(None, None, edited_since=False)
-                elif last is not None and _changes_code(block):
-                    last = _TestRun(last.passed, last.many, edited_since=True)
+                elif last is not None and access_of(block["name"]).edits_files:
+                    values = block["input"] if isinstance(block["input"], Mapping) else {}
+                    path = str(values.get("file_path") or values.get("notebook_path") or "x.py")
+                    if _CODE_ENDINGS.search(path) is not None:
+                        last = _TestRun(last.passed, last.many, edited_since=True)
             elif block.get("type") == "tool_result" and block.get("tool_use_id") in runs:
                 last = _ended(block)
     return last
@@ -357,12 +360,6 @@ def _runs_tests(block: Mapping[str, Any]) -> bool:
     return access_of(block["name"]).kind == "tests" or (
         isinstance(command, str) and _RUNNER.search(command[:20_000]) is not None
     )
-
-
-def _changes_code(block: Mapping[str, Any]) -> bool:
-    values = block["input"] if isinstance(block["input"], Mapping) else {}
-    path = str(values.get("file_path") or values.get("notebook_path") or "x.py")
-    return access_of(block["name"]).edits_files and _CODE_ENDINGS.search(path) is not None
 
 
 def _ended(block: Mapping[str, Any]) -> _TestRun:

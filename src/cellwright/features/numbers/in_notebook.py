@@ -209,7 +209,12 @@ def _finding(
     source_cell: str = "",
 ) -> Finding:
     cell = statement.cell
-    name = name_of(cell) if cell.cell_type == "code" else _markdown_name(cell)
+    if cell.cell_type == "code":
+        name = name_of(cell)
+    else:  # with its first words that a reader sees
+        lines = (_MARKUP.sub("", line).strip() for line in cell.source[:2_000].split("\n"))
+        first = visible_line(next((line for line in lines if line), ""), 60)
+        name = f"cell {cell.position + 1} ({first})" if first else f"cell {cell.position + 1}"
     return Finding(
         kind=kind,
         cell=cell.id,
@@ -222,13 +227,6 @@ def _finding(
         now=now,
         source_cell=source_cell,
     )
-
-
-def _markdown_name(cell: Cell) -> str:
-    """Return a Markdown cell's place and the first words of it that a reader sees."""
-    lines = (_MARKUP.sub("", line).strip() for line in cell.source[:2_000].split("\n"))
-    first = visible_line(next((line for line in lines if line), ""), 60)
-    return f"cell {cell.position + 1} ({first})" if first else f"cell {cell.position + 1}"
 
 
 def _changed(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -130,7 +130,7 @@ def _look_up(number: WrittenNumber, sources: Sequence[Source], near: frozenset[s
     hits, chance = _hits_and_chance(number, sources, _scales(number), near)
     if not hits:
         return None
-    rounded = number.zeros > 0 and not any(_is_exact(number, hit) for hit in hits)
+    rounded = number.zeros > 0 and not any(abs(hit.value - number.value) <= number.resolution / 2 for hit in hits)
     limit = ONE_DIGIT_CHANCE if number.digits < 2 else CHANCE
     shared, hit = 0, hits[0]  # of the latest source
     if near and (chance > limit or len(hits) > 1):
@@ -142,10 +142,6 @@ def _look_up(number: WrittenNumber, sources: Sequence[Source], near: frozenset[s
     by_words = (shared >= enough and chance <= ONE_WORD_CHANCE) or (shared >= 2 and chance <= TWO_WORDS_CHANCE)
     told = chance <= limit or by_words
     return Match(hit, chance, told, len(hits))
-
-
-def _is_exact(number: WrittenNumber, hit: Hit) -> bool:
-    return abs(hit.value - number.value) <= number.resolution / 2
 
 
 def _scales(number: WrittenNumber) -> tuple[_Scale, ...]:
@@ -264,7 +260,7 @@ class Derivation(Struct, frozen=True):
     sure: bool = True
 
 
-Ranges = Iterator[tuple[float, float]]
+Ranges = Iterable[tuple[float, float]]
 ShortLines = dict[str, list[list[Term]]]
 
 
@@ -275,49 +271,24 @@ class _Operation(Struct, frozen=True):
     partners: Callable[[float, float, float], Ranges]
 
 
-def _of_difference(a: float, low: float, high: float) -> Ranges:
-    yield a - high, a - low
-
-
-def _of_difference_of_shares(a: float, low: float, high: float) -> Ranges:
-    if a <= 1:
-        yield a - high / 100, a - low / 100
-
-
-def _of_sum(a: float, low: float, high: float) -> Ranges:
-    yield low - a, high - a
-
-
-def _of_product(a: float, low: float, high: float) -> Ranges:
-    yield low / a, high / a
-
-
-def _of_ratio(a: float, low: float, high: float) -> Ranges:
-    yield a / high, a / low
-
-
-def _of_share(a: float, low: float, high: float) -> Ranges:
-    yield max(a, 100 * a / high), 100 * a / low
-
-
-def _of_share_of_sum(a: float, low: float, high: float) -> Ranges:
-    if low < 100:
-        yield a * (100 / min(high, 100.0) - 1), a * (100 / low - 1)
-
-
 def _of_change(a: float, low: float, high: float) -> Ranges:
     yield a / (1 + high / 100), a / (1 + low / 100)
     if low < 100:
         yield a / (1 - low / 100), a / (1 - min(high, 99.99) / 100)
 
 
-_DIFFERENCE = _Operation("{a} − {b}", _of_difference)
-_DIFFERENCE_OF_SHARES = _Operation("{a} − {b}", _of_difference_of_shares)
-_SUM = _Operation("{a} + {b}", _of_sum)
-_PRODUCT = _Operation("{a} × {b}", _of_product)
-_RATIO = _Operation("{a} ÷ {b}", _of_ratio)
-_SHARE = _Operation("{a} ÷ {b}", _of_share)
-_SHARE_OF_SUM = _Operation("{a} ÷ ({a} + {b})", _of_share_of_sum)
+_DIFFERENCE = _Operation("{a} − {b}", lambda a, low, high: [(a - high, a - low)])
+_DIFFERENCE_OF_SHARES = _Operation(
+    "{a} − {b}", lambda a, low, high: [(a - high / 100, a - low / 100)] if a <= 1 else []
+)
+_SUM = _Operation("{a} + {b}", lambda a, low, high: [(low - a, high - a)])
+_PRODUCT = _Operation("{a} × {b}", lambda a, low, high: [(low / a, high / a)])
+_RATIO = _Operation("{a} ÷ {b}", lambda a, low, high: [(a / high, a / low)])
+_SHARE = _Operation("{a} ÷ {b}", lambda a, low, high: [(max(a, 100 * a / high), 100 * a / low)])
+_SHARE_OF_SUM = _Operation(
+    "{a} ÷ ({a} + {b})",
+    lambda a, low, high: [(a * (100 / min(high, 100.0) - 1), a * (100 / low - 1))] if low < 100 else [],
+)
 _CHANGE = _Operation("{a} ÷ {b} − 1", _of_change)
 
 

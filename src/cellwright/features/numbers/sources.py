@@ -149,7 +149,7 @@ def _numbers(text: str) -> Iterator[tuple[float, int, bool]]:
         line = line[:LINE_CHARS]
         if not any(map(str.isdigit, line)) or _NO_DATA_LINE.search(line):
             continue
-        line = _NO_DATA.sub(_blank, line)
+        line = _NO_DATA.sub(lambda match: " " * len(match[0]), line)
         for match in _NUMBER.finditer(line):
             place = start + match.start()
             kind = match.lastgroup
@@ -164,10 +164,6 @@ def _numbers(text: str) -> Iterator[tuple[float, int, bool]]:
                 value = float(match["plain"])
                 if value < 1e300:
                     yield value, place, match["percent"] is not None
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
 
 
 def words(text: str) -> frozenset[str]:
@@ -367,14 +363,10 @@ def output_text(outputs: Sequence[Output]) -> str:
             continue
         text = next((joined(data[mime]) for mime in ("text/plain", "text/markdown", "text/latex") if mime in data), "")
         if "text/html" in data and (not text or text.startswith("<") or "\n" not in text):
-            text += "\n" + _of_html(joined(data["text/html"]))
+            rows = _ROW_END.sub("\n", joined(data["text/html"])[:FILE_BYTES])
+            text += "\n" + html.unescape(_TAG.sub(" ", rows))
         parts.append(text)
     return _TERMINAL_CODES.sub("", "\n".join(part.rstrip("\n") for part in parts if part))
-
-
-def _of_html(text: str) -> str:
-    text = text[:FILE_BYTES]
-    return html.unescape(_TAG.sub(" ", _ROW_END.sub("\n", text)))
 
 
 def _of_calls(cell: Cell, name: str) -> Iterator[Source]:

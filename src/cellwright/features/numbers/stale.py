@@ -300,16 +300,15 @@ class _Places:
             # the line that was seen is one of the cell's code, or was cut: its output says the same elsewhere
             if own and (place := _only_place(lines, numbers_in(line)[rank])) is not None:
                 return cell, "", place
-        in_file = self._file(path) if path and not path.endswith(".ipynb") else None
+        in_file = None
+        if path and not path.endswith(".ipynb"):
+            if path not in self._files:
+                self._files[path] = read_lines(self._folder, path)
+            in_file = self._files[path]
         index = None if in_file is None else _index(in_file, looked_for, line)
         if in_file is None or index is None or self._folder is None:
             return None
         return None, _below(self._folder, path), find_place(in_file, index, rank)
-
-    def _file(self, path: str) -> Lines | None:
-        if path not in self._files:
-            self._files[path] = read_lines(self._folder, path)
-        return self._files[path]
 
 
 def _index(lines: Lines, looked_for: Lines, line: str) -> int | None:

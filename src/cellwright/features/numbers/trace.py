@@ -58,7 +58,8 @@ def numbers_of_json(text: str) -> Iterator[tuple[WrittenNumber, str]]:
             number = number_of(digits, token.end() - len(digits))
             if number is not None:
                 many += 1
-                yield number, _written_path(path)
+                written = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+                yield number, "".join(written).lstrip(".")
 
 
 def _follow(path: list[str | int], sign: str, key: str) -> None:
@@ -71,10 +72,6 @@ def _follow(path: list[str | int], sign: str, key: str) -> None:
         path[-1] = key
     elif path and isinstance(path[-1], int):
         path[-1] += 1
-
-
-def _written_path(path: list[str | int]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
 
 
 def path_words(path: str) -> str:

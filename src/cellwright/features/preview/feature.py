@@ -64,12 +64,13 @@ class TurnPreview(Feature):
 
     def run_added(self, run: Run) -> None:
         self._runs.append(run)
-        run.bus.subscribe(lambda event: self._on_event(run, event))
 
-    def _on_event(self, run: Run, event: Event) -> None:
-        if isinstance(event, RunEnd):
-            self._runs = [each for each in self._runs if each is not run]
-            self._now = None
+        def forget(event: Event) -> None:
+            if isinstance(event, RunEnd):
+                self._runs = [each for each in self._runs if each is not run]
+                self._now = None
+
+        run.bus.subscribe(forget)
 
     # ------------------------------------------------------------ a run
 
@@ -104,7 +105,14 @@ class TurnPreview(Feature):
         if (preview := self._now) is None or not run.options.preview:
             return False
         await self.drop()
-        reason = self._refusal(preview) or await self._copied(preview, run)
+        inside = self._core.in_force.settings.sandbox.container.container
+        if inside is None:
+            reason = preview.kernel.refusal()
+        else:
+            reason = (
+                f"Commands run in the container {inside.name} (`sandbox.container`), which has no copy of the files."
+            )
+        reason = reason or await self._copied(preview, run)
         if not reason:
             self.open = preview
             return False
@@ -114,12 +122,6 @@ class TurnPreview(Feature):
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
         self._now = None
         return False
-
-    def _refusal(self, preview: OpenPreview) -> str:
-        inside = self._core.in_force.settings.sandbox.container.container
-        if inside is not None:
-            return f"Commands run in the container {inside.name} (`sandbox.container`), which has no copy of the files."
-        return preview.kernel.refusal()
 
     async def _copied(self, preview: OpenPreview, run: RunInfo) -> str:
         from cellwright.features.preview.staged import StagedTree, TreeTooLarge

@@ -74,7 +74,9 @@ def items_of(
     found: list[Item] = []
 
     def add(kind: Kind, title: str, detail: str, **more: Any) -> None:
-        found.append(Item(len(found) + 1, kind, visible_line(title, 200), _cut(detail), **more))
+        if (rest := len(detail) - DETAIL_CHARS) > 0:
+            detail = f"{detail[:DETAIL_CHARS]}\n[… {rest:,} characters more]"
+        found.append(Item(len(found) + 1, kind, visible_line(title, 200), detail, **more))
 
     changed = tree.changed()
     several = sum(change.name.endswith(".ipynb") for change in changed) > 1
@@ -99,11 +101,6 @@ def items_of(
         title = f"Run the turn's code in your kernel ({counted(len(codes), 'call')})"
         add("code", title, "\n".join([*others, "", "\n\n".join(codes)]).strip(), needed=bool(others))
     return found
-
-
-def _cut(detail: str) -> str:
-    rest = len(detail) - DETAIL_CHARS
-    return detail if rest <= 0 else f"{detail[:DETAIL_CHARS]}\n[… {rest:,} characters more]"
 
 
 def _file_words(change: FileChange, *, conflict: bool) -> tuple[str, str]:

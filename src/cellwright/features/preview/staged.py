@@ -483,7 +483,9 @@ class PreviewPolicy(PolicyAround, frozen=True):
     def _program(self, judged: Decision, tool_input: Mapping[str, Any], tree: StagedTree) -> Decision:
         if tool_input.get("run_in_background"):
             return _refused("a command in the background would outlive it")
-        bounds = self._in_kernel(self.stage.kernel_tools["Branch"], self._facts()).confinement
+        branch = self.stage.kernel_tools["Branch"]
+        facts = {"code": "", **(branch.facts({"code": ""}) if branch.facts is not None else {})}
+        bounds = self._in_kernel(branch, facts).confinement
         if bounds is None:
             return Decision(
                 "deny", "A preview runs commands only where the system confines them, and here it does not."
@@ -492,10 +494,6 @@ class PreviewPolicy(PolicyAround, frozen=True):
         if judged.firm:
             return replace(judged, confinement=confined, trial=False)
         return Decision("allow", CONFINED, confinement=confined)
-
-    def _facts(self) -> Mapping[str, Any]:
-        facts = self.stage.kernel_tools["Branch"].facts
-        return {"code": "", **(facts({"code": ""}) if facts is not None else {})}
 
 
 def _refused(why: str) -> Decision:

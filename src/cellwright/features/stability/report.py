@@ -512,7 +512,9 @@ def _term_of_seen(number: Number, sources: Sequence[Source]) -> Term | None:
         if (source.kind, source.name, source.id) != (place.kind, place.name, place.id):
             continue
         lines = lines_of(source.text)
-        index = place.line - 1 if place.line else _only_line(lines)
+        index = (
+            place.line - 1 if place.line else next((at for at, line in enumerate(lines.texts) if line.strip()), None)
+        )
         if index is None or index >= len(lines.texts):
             continue
         rank = nearest_rank(lines.texts[index], number.value)
@@ -560,7 +562,3 @@ def _term_at(source: Source, lines: Lines, index: int, rank: int, scale: float =
         if len(set(firsts)) == len(firsts) and all(first == int(first) for first in firsts if first == first):
             label = firsts[place.nth]
     return Term(source.id, place, label, scale)
-
-
-def _only_line(lines: Lines) -> int | None:
-    return next((at for at, line in enumerate(lines.texts) if line.strip()), None)

@@ -13,6 +13,7 @@ import json
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct, field
@@ -152,7 +153,9 @@ class Chooser:
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         if not ranked:
             text = "The code that gave the numbers uses no pandas or polars frame and no array"
-            raise CannotRerun(f"{text}, so there are no rows to resample.{_first_problem(ran)}")
+            problem = next((each.problem for each in ran if each.problem), "")
+            failed = f" Run again, the code failed: {problem}" if problem else ""
+            raise CannotRerun(f"{text}, so there are no rows to resample.{failed}")
         known_before = self._chosen if self._of_session == session.id else None
         if not wish.frame and known_before is not None and known_before.frame.name in frames:
             frame = frames[known_before.frame.name]
@@ -342,11 +345,6 @@ def _frames(text: str) -> list[Frame]:
     return found
 
 
-def _first_problem(ran: Sequence[Ran]) -> str:
-    problem = next((each.problem for each in ran if each.problem), "")
-    return f" Run again, the code failed: {problem}" if problem else ""
-
-
 def _report(answer: _Answer, runs: _Runs, reruns: _Reruns, seconds: float) -> StabilityReport:
     choice = reruns.choice
     numbers = [
@@ -384,17 +382,13 @@ def _number(number: Number, followed: Followed | None, runs: _Runs, reruns: _Rer
         return not_followed(number.text, source, kind)
     spreads: list[Spread] = []
     for kind, texts in runs.texts.items():
-        found = [None if each is None else followed.value(each) for _, each in sorted(texts.items(), key=_part)]
+        found = [None if each is None else followed.value(each) for _, each in sorted(texts.items(), key=itemgetter(0))]
         values = tuple(value for value in found if value is not None)
         spreads.append(Spread(kind, values, len(found) - len(values)))
     text = f"−{number.text}" if followed.then < 0 else number.text
     stated = Stated(text, number.value, number.resolution, source, followed.then)
     again = followed.value(reruns.baseline)
     return judged(stated, again, spreads, reruns.choice.frame.name, reruns.choice.label)
-
-
-def _part(run: tuple[int, Texts | None]) -> int:
-    return run[0]
 
 
 def _read(session: Session, wish: Wish, cells: Mapping[str, Step]) -> _Answer:
@@ -408,7 +402,8 @@ def _read(session: Session, wish: Wish, cells: Mapping[str, Step]) -> _Answer:
         return _Answer("", (), (), ())
     sources = SeenNumbers().of(messages[:end])
     numbers = [number for number in trace(text, sources) if number.verdict in ("seen", "derived")]
-    wanted = {step for number in numbers if (found := follow(number, text, numbers, sources)) for step in _ids(found)}
+    followed = (follow(number, text, numbers, sources) for number in numbers)
+    wanted = {term.step for found in followed if found is not None for term in found.terms}
     steps: list[Step] = []
     of_turn: list[Step] = []
     last = 0
@@ -433,10 +428,6 @@ def _read(session: Session, wish: Wish, cells: Mapping[str, Step]) -> _Answer:
     # a cell that Claude ran or read comes as it ran last
     steps += [cells[step] for step in sorted(wanted) if step in cells and all(step != each.id for each in steps)]
     return _Answer(text, numbers, sources, steps)
-
-
-def _ids(followed: Followed) -> list[str]:
-    return [term.step for term in followed.terms]
 
 
 def _answer_in(messages: Sequence[bytes], name: str) -> tuple[int, str]:
