@@ -87,14 +87,12 @@ LOOK_ALIKES: dict[int, str] = {
 }
 """A table for `str.translate`: characters that look alike, as one; one for one, so that places stay."""
 
-_PAIRS_NAMED = 5
-
 
 def look_alike_words(there: str, sought: str, name: str) -> str:
     """The characters in which `there` differs from `sought` (called `name`), which looks the same, and how to write them."""
     pairs = dict.fromkeys((one, other) for one, other in zip(there, sought, strict=True) if one != other)
     return "; ".join(
-        f"{_character_name(one)} where {name} has {_character_name(other)}" for one, other in list(pairs)[:_PAIRS_NAMED]
+        f"{_character_name(one)} where {name} has {_character_name(other)}" for one, other in list(pairs)[:5]
     )
 
 

@@ -22,7 +22,6 @@ from cellwright.tools.shell.user_commands import user_command
 Row = tuple[str, ...]
 
 _LONGEST_LINE = 1_000
-_LEAST_WORDS = 24
 BAR = "█▉▊▋▌▍▎▏"
 """The characters of a bar."""
 _AMOUNT = lazy_pattern(r"\$?\d[\d,]*(?:\.\d+)?%?")
@@ -131,7 +130,7 @@ def _wrapped(text: str, columns: int, indent: int, *, breaks: bool) -> list[str]
 
     `breaks`: a word that is longer than a line, as a path may be, is broken; an address would not open then.
     """
-    space = " " * (indent if columns - indent >= _LEAST_WORDS else 4)
+    space = " " * (indent if columns - indent >= 24 else 4)
     return [
         each
         for line in text.split("\n")

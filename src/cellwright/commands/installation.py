@@ -37,10 +37,6 @@ _SIGNS = {"ok": "✓", "warning": "!", "problem": "✗"}
 BUG = "[with-messages] [TITLE]"
 WITH_MESSAGES = "with-messages"
 
-LOG_LINES = 400
-MAX_ERRORS = 60
-MAX_MESSAGES = 6
-MESSAGE_CHARS = 4_000
 _LEVELS = ("WARNING", "ERROR", "CRITICAL")
 _ISSUES = ("issues", "bug tracker", "bug reports", "tracker")
 
@@ -129,14 +125,14 @@ def _report(conversation: Conversation, title: str, *, with_messages: bool) -> s
     in_force = conversation.in_force
     examined = ExaminedEnvironment(conversation.cwd, in_force.environ, in_force.settings)
     findings = examine(examined, offline=True, more=tuple(conversation.checks())).findings
-    errors = [line for line in last_lines(LOG_LINES) if any(f" {level} " in line for level in _LEVELS)]
+    errors = [line for line in last_lines(400) if any(f" {level} " in line for level in _LEVELS)]
     parts = [
         f"# {title or 'A report about Cellwright'}",
         f"Cellwright {VERSION}, Python {platform.python_version()}, {platform.platform()}",
         "## The doctor",
         "\n".join(f"- {each.status}: {each.name}: {' '.join(each.found.split())}" for each in findings),
         "## The last warnings and errors of the log",
-        _fenced(errors[-MAX_ERRORS:]) or "None.",
+        _fenced(errors[-60:]) or "None.",
     ]
     if with_messages:
         parts += ["## The last messages", *_messages(conversation)]
@@ -149,11 +145,11 @@ def _report(conversation: Conversation, title: str, *, with_messages: bool) -> s
 
 def _messages(conversation: Conversation) -> list[str]:
     found: list[str] = []
-    for message in conversation.sessions.current.messages[-MAX_MESSAGES:]:
+    for message in conversation.sessions.current.messages[-6:]:
         content = message["content"]
         texts = [content] if isinstance(content, str) else [str(each.get("text") or each) for each in content]
         # cut when it has no secrets any more: half of one is not known
-        texts = [conversation.redaction.clean(text).text[:MESSAGE_CHARS] for text in texts]
+        texts = [conversation.redaction.clean(text).text[:4_000] for text in texts]
         found.append(f"**{message['role']}**\n\n{_fenced(texts)}")
     return found or ["None."]
 

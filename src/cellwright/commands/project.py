@@ -23,8 +23,6 @@ from cellwright.tools.files.originals import original, sha256
 from cellwright.tools.paths import shown_path
 
 DIFF = "[last|TURN]"
-SHOWN_CHARS = 40_000
-"""Of all diffs together; a longer one is cut, which is said."""
 
 MAX_BYTES = 2_000_000
 """A larger file is named and not shown."""
@@ -84,7 +82,7 @@ def _page(turns: Sequence[CheckpointTurn], title: str, cwd: Path) -> CommandPage
     rows += [(change.where, change.figures, change.remark) for change in changes]
     text = f"{counted(len(turns), 'turn')}. /undo takes back the last one, /rewind more."
     sections = [Section(title, rows, text)]
-    left = SHOWN_CHARS
+    left = 40_000  # characters of all diffs together; a longer one is cut, which is said
     for change in changes:
         if not change.diff:
             continue

@@ -33,9 +33,6 @@ from cellwright.markdown.code_ranges import without_code
 from cellwright.text import lazy_pattern
 from cellwright.tools.paths import shown_path
 
-MENTIONS_TAKEN = 50
-"""Nobody writes more by hand; a pasted log may hold thousands of words that look like one."""
-
 _AT = lazy_pattern(
     r"""(?<![\w@./\\-])@(?:
         cell:(?P<cell>(?:In)?\[\d+\]|[\w.-]*\w)
@@ -85,7 +82,8 @@ def find_mentions(words: str) -> list[Mention]:
     plain = _blanked(_MATH, _blanked(_DISPLAY_MATH, prose))
     dollar = [(match.start(), Mention("variable", match["name"], match[0])) for match in _DOLLAR.finditer(plain)]
     found = [mention for _, mention in sorted((*at, *dollar), key=lambda each: each[0])]
-    return list(dict.fromkeys(found))[:MENTIONS_TAKEN]
+    # nobody writes more by hand; a pasted log may hold thousands of words that look like one
+    return list(dict.fromkeys(found))[:50]
 
 
 def looks_like_a_path(mention: Mention) -> bool:

@@ -42,7 +42,6 @@ from cellwright.features.conversation import Conversation
 from cellwright.sessions.project_writes import check_way, make_folders, write_file
 from cellwright.text import lazy_pattern
 
-MAX_CHARS = 500_000
 NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 Params = Mapping[str, Any]
@@ -300,7 +299,7 @@ async def definition_text(conversation: Conversation, params: Params) -> Mapping
 async def put_definition(conversation: Conversation, params: Params) -> Mapping[str, Any]:
     """Write the file of a skill or an agent: of a new one in the folder of a scope, of an old one where it is."""
     kind, text = _text(params, "kind"), _text(params, "text")
-    if len(text) > MAX_CHARS:
+    if len(text) > 500_000:
         raise _wrong("The text is too long.")
     if params.get("new") is True:
         name, scope = _text(params, "name").strip(), _text(params, "scope")

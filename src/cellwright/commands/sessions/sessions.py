@@ -55,7 +55,6 @@ EXPORT = "[markdown|notebook|json|cells] [FILE]"
 CELLS = "[all|TURN] [FILE]"
 
 ENDINGS = {name: form.ending for name, form in FORMATS.items()}
-FILE_MODE = 0o644
 
 Json = Mapping[str, Any]
 
@@ -443,7 +442,7 @@ def _write(place: ExportPlace, beside: str, data: bytes | Iterable[bytes]) -> No
     """Write the export's file, or the one that is named `beside` it."""
     path = place.path.parent / beside if beside else place.path
     try:
-        write_file(path, data, FILE_MODE, top=place.project, make=True)
+        write_file(path, data, 0o644, top=place.project, make=True)
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror}. Name another file."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message, details={"path": str(path)}) from error

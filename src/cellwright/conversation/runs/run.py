@@ -32,9 +32,6 @@ from cellwright.sessions.session import Session
 
 State = Literal["waiting", "running", "asking", "done", "failed", "interrupted"]
 
-MAX_FINISHED = 10
-"""The number of runs that are over and can still be asked about."""
-
 TITLE_CHARS = 80
 
 _preparing: contextvars.ContextVar[bool] = contextvars.ContextVar("preparing", default=False)
@@ -236,7 +233,7 @@ class RunQueue:
         self._making_ready = threading.Lock()
         self._numbers: Iterator[int] = itertools.count(1)
         self._active: list[Run] = []
-        self._finished: deque[Run] = deque(maxlen=MAX_FINISHED)
+        self._finished: deque[Run] = deque(maxlen=10)  # they can still be asked about
 
     @property
     def active(self) -> list[Run]:

@@ -85,9 +85,6 @@ async def compact_session(core: Core, options: RunOptions, focus: str, emit: Emi
     return done[-1]
 
 
-SIDE_ANSWER_TOKENS = 8_000
-"""The most that the answer to a question beside the conversation may take."""
-
 _ASIDE = """\
 <beside-the-conversation>
 The user asks this beside the conversation; its work is unaffected. Answer from what was said, read and done so far, \
@@ -124,7 +121,7 @@ async def ask_beside(core: Core, options: RunOptions, question: str) -> SideAnsw
         _begin(session, agent)
     spending = Spending(agent.model, session, agent.limits.budget_usd, None, agent.limits.shared_budgets)
     asked = [*messages, user_message(_ASIDE.format(question=question))]
-    request = request_of_session(agent, session, agent.model, asked, SIDE_ANSWER_TOKENS)
+    request = request_of_session(agent, session, agent.model, asked, 8_000)  # the most tokens that its answer may take
     try:
         max_tokens = await spending.reserve(request.max_tokens, more_bytes=len(asked[-1]))
         if not max_tokens:

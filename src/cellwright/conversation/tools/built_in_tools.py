@@ -25,8 +25,18 @@ from cellwright.agent.tool import Category, Tool, ToolAccess, ToolLimits
 from cellwright.config.settings.settings import Settings
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import QuestionKind
+from cellwright.tools.agent import agent_tool
 from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import read_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
+from cellwright.tools.planning.ask_user_question import ask_user_question_tool
+from cellwright.tools.planning.plan_mode import exit_plan_mode_tool
+from cellwright.tools.planning.todos import task_tools_enabled
+from cellwright.tools.shell.background import background_tasks, task_stop_tool
+from cellwright.tools.shell.bash import bash_tool
+from cellwright.tools.skill import skill_tool
+from cellwright.tools.web.web_fetch import web_fetch_tool
+from cellwright.tools.web.web_search import choose_engine, web_search_tool
 
 if TYPE_CHECKING:
     from cellwright.agent.side_request import SideRequest
@@ -173,17 +183,6 @@ class ToolEnvironment(Struct, frozen=True, kw_only=True):
 
 def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     """The tools that need no kernel, sharing one memory of what was read."""
-    from cellwright.tools.agent import agent_tool
-    from cellwright.tools.files.read import read_tool
-    from cellwright.tools.planning.ask_user_question import ask_user_question_tool
-    from cellwright.tools.planning.plan_mode import exit_plan_mode_tool
-    from cellwright.tools.planning.todos import task_tools_enabled
-    from cellwright.tools.shell.background import background_tasks, task_stop_tool
-    from cellwright.tools.shell.bash import bash_tool
-    from cellwright.tools.skill import skill_tool
-    from cellwright.tools.web.web_fetch import web_fetch_tool
-    from cellwright.tools.web.web_search import choose_engine, web_search_tool
-
     cwd, settings, environ = place.cwd, place.settings, place.environ
     make = ToolMakers(place)
 

@@ -23,10 +23,12 @@ from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Policy
 from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.written_tools import written_tools
+from cellwright.agent.side_request import SideRequest, small_model
 from cellwright.agent.tool import GROUPS, TOOL_ALIASES, TOOL_SEARCH, Tool, is_chosen
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings import load_settings, tool_is_allowed
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.config.user_tools import brought_tools
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.resolve_options import has_small_window
 from cellwright.conversation.runs.in_force import SandboxLookup
@@ -39,11 +41,13 @@ from cellwright.conversation.tools.built_in_tools import (
     whole_tool,
 )
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.betas import may_defer
 from cellwright.model.credentials import is_own_platform
 from cellwright.permissions.rules.rule import RULE_NAMES
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import BackupStore
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook, OpenNotebooks
+from cellwright.tools.search.tool_search import with_tool_search
 
 if TYPE_CHECKING:
     from cellwright.tools.agent import StartAgent
@@ -53,9 +57,6 @@ if TYPE_CHECKING:
 
 ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]
 """Makes the tools that a process adds to the built-in ones."""
-
-QUIET_SECONDS = 0.05
-"""An answer that comes at once is shown first: two threads at work hinder each other."""
 
 LATE_MODULES = ("cellwright.tools.code.navigation.related_code",)
 """Modules that calls import when they have been judged."""
@@ -88,8 +89,6 @@ def _named(tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
 
 def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool, ...], list[str]]:
     """The built-in tools, this process's (`more`), those of packages and trusted folders; notices for the user."""
-    from cellwright.config.user_tools import brought_tools
-
     own = (*make_tools(place), *more)
     # what rules know by name is a tool of ours: nobody else gets such a name, there or not
     brought = brought_tools(
@@ -98,16 +97,12 @@ def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool,
     # what the administrator forbids Claude is not even told of
     tools = [tool for tool in (*own, *brought.tools.values()) if tool_is_allowed(tool.name, place.settings)]
     if tool_is_allowed(TOOL_SEARCH, place.settings) and tools_may_be_deferred(place.environ):
-        from cellwright.tools.search.tool_search import with_tool_search
-
         return with_tool_search(tools), brought.notices
     return tuple(tools), brought.notices
 
 
 def tools_may_be_deferred(environ: Mapping[str, str]) -> bool:
     """Return whether definitions may be loaded on demand on the way to the model."""
-    from cellwright.model.betas import may_defer
-
     return may_defer(environ, is_own_platform=is_own_platform(environ))
 
 
@@ -202,8 +197,6 @@ class ConversationTools:
         return made
 
     def _workplace(self, file_state: FileState) -> ToolEnvironment:
-        from cellwright.agent.side_request import SideRequest, small_model
-
         environ = ChainMap(self._hooks.exported, self._path, self._in_force.environment)  # type: ignore[arg-type]  # it is only read
         return ToolEnvironment(
             cwd=self._in_force.cwd,
@@ -248,7 +241,8 @@ class ThinkingTime:
             begin()
         else:
             self._asked = True
-            asyncio.get_running_loop().call_later(QUIET_SECONDS, begin)
+            # an answer that comes at once is shown first: two threads at work hinder each other
+            asyncio.get_running_loop().call_later(0.05, begin)
 
     def _do(self, tools: Sequence[Tool], policy: Policy) -> None:
         with suppress(Exception):

@@ -71,15 +71,6 @@ if TYPE_CHECKING:
     from cellwright.agent.tool import Tool
     from cellwright.features.agents.worktree import Worktree
 
-MAX_IN_MEMORY = 20
-"""Agents of sessions that are not kept on disk which can be gone on with."""
-
-MAX_WORKING = 10
-"""Agents at work in the background at the same time."""
-
-MAX_ENDED = 50
-"""Agents in the background that are over and can still be asked about."""
-
 MAX_RESULT_CHARS = 32_000
 """Of the text that an agent gives back: about 8,000 tokens."""
 
@@ -290,7 +281,7 @@ class Subagents(Feature):
         background = told and (input.run_in_background or definition.background)
         if nesting.agent.features.is_preview and (background or definition.own_worktree):
             raise ToolError("In a preview an agent works neither in the background nor in a work tree of its own.")
-        if background and len(working := [each.id for each in self.background if not each.task.done()]) >= MAX_WORKING:
+        if background and len(working := [each.id for each in self.background if not each.task.done()]) >= 10:
             raise ToolError(f"{len(working)} agents work in the background, which is the most: {', '.join(working)}.")
         session = await self._session(input, nesting.session)
         session.call_rate, session.call_times = nesting.session.call_rate, nesting.session.call_times
@@ -327,7 +318,7 @@ class Subagents(Feature):
             session.id, definition.name, input.description, nesting.session.id, time.monotonic(), task
         )
         reported = [each.id for each in self._background.values() if each.task.done() and each.reported]
-        for agent_id in reported[: max(len(reported) - MAX_ENDED, 0)]:
+        for agent_id in reported[: max(len(reported) - 50, 0)]:  # so many can still be asked about
             del self._background[agent_id]
         text = (
             f"The agent {definition.name} works in the background as {session.id}; you receive its result when it "
@@ -655,7 +646,7 @@ class Subagents(Feature):
         self._at_work.discard(session.id)
         if session.path is None:
             self._in_memory[session.id] = (session, kind)
-            while len(self._in_memory) > MAX_IN_MEMORY:
+            while len(self._in_memory) > 20:  # of sessions that are not kept on disk
                 del self._in_memory[next(iter(self._in_memory))]
             return
         session.close()

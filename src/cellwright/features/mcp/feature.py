@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 LISTING_CHARS = 12_000
 """Of the list of servers and their tools: about 3,000 tokens."""
 
-MAX_MENTIONS = 20
-
 _TAG = "mcp_servers"
 _MENTION = lazy_pattern(
     r"(?<![\w@./\\-])@(?P<server>[\w-]+):(?P<uri>[A-Za-z][\w+.-]*:[^\s\"'<>`]*[^\s\"'<>`.,;:!?)\]}])"
@@ -230,14 +228,12 @@ class ServerConnections(ServerDiscovery):
         new = [each for each in self._connections.values() if each not in self._waited_for]
         if new:
             from cellwright.tools.mcp.connection import load_package
-            from cellwright.tools.mcp.tools import number_in
 
             with contextlib.suppress(ImportError):  # then each connection says so
                 await asyncio.to_thread(load_package)  # ours, and not the time that a server takes
-            environ = self._in_force.environment
-            usual = number_in(environ, "CELLWRIGHT_MCP_WAIT", FIRST_WAIT_SECONDS)
+            usual = self._number("CELLWRIGHT_MCP_WAIT", FIRST_WAIT_SECONDS)
             # a little longer than a connection may take: then it is known why there is none
-            required = number_in(environ, "MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000 + 1
+            required = self._number("MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000 + 1
 
             async def wait(connection: ServerConnection) -> None:
                 seconds = max(required, usual) if connection.entry.scope == "flag" else usual
@@ -248,6 +244,11 @@ class ServerConnections(ServerDiscovery):
             self._waited_for.update(new)
         if self._only_given:
             self._check_given()
+
+    def _number(self, variable: str, default: float) -> float:
+        from cellwright.tools.mcp.tools import number_in
+
+        return number_in(self._in_force.environment, variable, default)
 
     def _check_given(self) -> None:
         given = {name for entries, origin in self._place().given if origin.scope == "flag" for name in entries}
@@ -355,10 +356,8 @@ class ServerConnections(ServerDiscovery):
                 if name in names and each.entry.agent in ("", agent.name)
             }
 
-        from cellwright.tools.mcp.tools import number_in
-
         await self.connect()
-        await self.settled(number_in(self._in_force.environment, "MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000)
+        await self.settled(self._number("MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000)
         missing = [f"{name}: {self._missing(name)}" for name in names if name not in own()]
         missing += [f"{name}: {each.problem}" for name, each in own().items() if each.state != "connected"]
         return lambda: self._tools_of(own), "; ".join(missing)
@@ -436,7 +435,7 @@ class McpServers(ServerConnections, Feature):
         if not self._connections and not self._found.notices:
             return ContextItems()
         told = await self.listing(prompt_context)
-        mentioned = islice(_MENTION.finditer(without_code(prompt_context.words)), MAX_MENTIONS)
+        mentioned = islice(_MENTION.finditer(without_code(prompt_context.words)), 20)
         after = [await self._mentioned(match["server"], match["uri"]) for match in mentioned]
         return ContextItems(
             before=told.before,

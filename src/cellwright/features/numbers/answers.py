@@ -36,9 +36,6 @@ from cellwright.sessions.api_messages import begins_turn, is_after_boundary, is_
 from cellwright.text import counted, lazy_pattern
 from cellwright.tools.notebook.open_notebook import Cell
 
-MOST_ANSWERS = 50
-"""Whose records are kept for the pages: some 16 KB each at most."""
-
 FIRST_LINE = "Check these numbers of your answer: no result of our conversation holds them."
 MOST_CHECKED = 40
 _HOW = (
@@ -95,7 +92,7 @@ class TracedAnswers:
                 return event
             self._kept.pop(event.answer, None)
             self._kept[event.answer] = record, answer
-            if len(self._kept) > MOST_ANSWERS:
+            if len(self._kept) > 50:  # some 16 KB each at most
                 del self._kept[next(iter(self._kept))]
         return replace(event, record=record)
 

@@ -26,8 +26,6 @@ from cellwright.text import lazy_pattern, strings_in
 NameKind = Literal["column", "file", "function", "cell"]
 TestsVerdict = Literal["borne_out", "contradicted", "outdated", "not_run", "unclear"]
 
-MOST_NAMES = 200
-MOST_MARKED = 50
 MOST_TEXT = 400_000
 LIBRARIES = (
     *(
@@ -170,7 +168,7 @@ def stated_names(
     text = "\n".join(seen)
     found: list[StatedName] = []
     for name, start, kind in _names(answer):
-        if len(found) >= MOST_NAMES:
+        if len(found) >= 200:
             break
         if not _NOT_STATED.search(_around(answer, start, start + len(name))):
             there = _exists(name, kind, text, folder, known)
@@ -202,7 +200,7 @@ def unknown_names(
         for claim in claims_of_tests(answer, messages)
         if claim.verdict in ("contradicted", "outdated")
     ]
-    return tuple(found[:MOST_MARKED])
+    return tuple(found[:50])
 
 
 def _inline_code(answer: str) -> Iterator[tuple[int, str]]:

@@ -25,7 +25,6 @@ SourceKind = Literal["output", "file", "cell", "code", "prompt", "context"]
 
 MOST_NUMBERS = 20_000
 """Of one source: what lies beyond is bulk, and a short number in it means nothing."""
-MOST_CHARS = 400_000
 LINE_CHARS = 4_000
 SHOWN_CHARS = 120
 
@@ -61,7 +60,6 @@ IGNORED_TAG = "numbers-ok"
 """The tag of a cell whose numbers are known from elsewhere: they are not checked."""
 LEFT_OUT = "characters more are in the session's transcript"
 """Stands in a saved result of which the notebook keeps a part."""
-MOST_FILES = 20
 FILE_BYTES = 400_000
 
 _TERMINAL_CODES = lazy_pattern(r"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,8}[@-~])")
@@ -119,7 +117,7 @@ def source(kind: SourceKind, name: str, text: str, *, turn: int = 0, id: str = "
     >>> source("output", "Python, call 1", "mean 41.37 max 79.0").values.tolist()
     [41.37, 79.0]
     """
-    text = text[:MOST_CHARS]
+    text = text[:400_000]
     entries: list[tuple[float, int, bool]] = []
     skipped = 0
     for value, start, percent in _numbers(text):
@@ -403,7 +401,7 @@ def _files(cells: Sequence[Cell], folder: Path) -> Iterator[Source]:
     seen: set[Path] = set()
     for name, cell in named:
         path = (root / name).resolve()
-        if path in seen or len(seen) >= MOST_FILES or not path.is_relative_to(root):
+        if path in seen or len(seen) >= 20 or not path.is_relative_to(root):
             continue
         try:
             if not path.is_file() or path.stat().st_size > FILE_BYTES:

@@ -32,13 +32,10 @@ _RULE = lazy_pattern(r"([-=─━+|])\1+")
 _LINE_NUMBER = lazy_pattern(r"^\s*\d+[→\t]")
 """Stands before the lines of a file that was read with line numbers."""
 LINE_CHARS = 4_000
-MOST_CHARS = 400_000
 _FACTORS = (1.0, 0.01, 100.0, 1e-3, 1e3, 1e-6, 1e6, 1e-9, 1e9)
 """Of a stated number over the seen one: percentages, thousands, millions."""
 
 VERSION = 1
-MOST_KEPT = 60
-"""Numbers of an answer whose places are kept: at most some 16 KB."""
 QUOTED_CHARS = 20_000
 """Of an answer that is to be written anew; the conversation may not hold it any more."""
 
@@ -65,7 +62,7 @@ class Lines(Struct, frozen=True):
 
 def lines_of(text: str) -> Lines:
     """Return the lines of `text`, up to 400,000 characters of it."""
-    texts = [line[:LINE_CHARS] for line in text[:MOST_CHARS].split("\n")]
+    texts = [line[:LINE_CHARS] for line in text[:400_000].split("\n")]
     return Lines(texts, [_place_hash(line) for line in texts])
 
 
@@ -251,7 +248,7 @@ def answer_record(
     lead = len(answer) - len(answer.lstrip("\n"))
     for number in numbers:
         seen = number.source
-        if len(kept) >= MOST_KEPT or seen is None or number.verdict not in ("seen", "derived"):
+        if len(kept) >= 60 or seen is None or number.verdict not in ("seen", "derived"):  # some 16 KB at most
             continue
         origin = by_name.get((seen.kind, seen.name))
         if origin is None or seen.kind in ("code", "prompt"):

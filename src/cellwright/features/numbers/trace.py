@@ -31,10 +31,7 @@ MARKED_DIGITS = 3
 """A shorter number that was not found is not marked: too often it is right."""
 PASSAGE_CHARS = 300
 SENTENCE_CHARS = 160
-MOST_TEXT = 400_000
 MOST_CHECKED = 500
-MOST_DERIVED = 60
-"""Numbers for which operations are tried; one beyond that has no source is not checked, and so not listed."""
 _SENTENCE_END = lazy_pattern(r"[.!?:;](?:\s|$)|\n")
 _UNIT_WORD = lazy_pattern(r"\s?([A-Za-zµ]{1,12})")
 
@@ -93,7 +90,7 @@ def trace(answer: str, sources: Sequence[Source], *, typed: bool = False) -> tup
     >>> [(number.text, number.words) for number in trace("Churn is 26.5 %, not 31.2 %.", seen)]
     [('26.5 %', 'from Python, call 1'), ('31.2 %', 'not in any result of this conversation')]
     """
-    answer = answer[:MOST_TEXT]
+    answer = answer[:400_000]
     if typed:
         leaves = list(numbers_of_json(answer))[:MOST_CHECKED]
         found = _verdicts([number for number, _ in leaves], [(path_words(path), "") for _, path in leaves], sources)
@@ -144,7 +141,7 @@ def _verdicts(
         derivation = None
         if match is None or not match.told:
             tried += 1
-            if tried > MOST_DERIVED:
+            if tried > 60:  # one beyond that has no source is not checked, and so not listed
                 continue
             passage = [
                 Term(other.value, match_of_other.hit, other.text)

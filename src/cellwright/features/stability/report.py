@@ -39,17 +39,12 @@ Verdict = Literal["no_signal", "signal", "spread", "independent", "reseeded", "c
 
 NO_SIGNAL_SHARE = 0.05
 """A number is no signal if more than this share of permuted labels gives one as far from the usual."""
-FEWEST_PERMUTED = 19
-"""With fewer permutations, one that no permuted label reaches could still be chance at 5 %."""
 _SAME = 1e-9
 
 _COLUMNS: tuple[Kind, ...] = ("bootstrap", "permuted", "leave_out", "seed")
-MANY_NUMBERS = 5
-"""From so many tested numbers on, the report says how many would pass by chance."""
 
 _N = r"([\d.,]+(?:e[+-]?\d+)?)"
 _SCALES = (1.0, 100.0, 0.01, 1e3, 1e-3, 1e6, 1e-6, 1e9, 1e-9)
-_CLOSE = 0.03
 
 Texts = Mapping[str, Lines]
 """The outputs of one rerun, by the id of the call or cell."""
@@ -190,7 +185,7 @@ def _by_permutation(again: float, permuted: Spread) -> tuple[Verdict, str]:
     count, total = as_far(again, permuted.values), len(permuted.values)
     if count and (count + 1) / (total + 1) > NO_SIGNAL_SHARE:
         return "no_signal", f"could be chance ({count} of {total})"
-    if total < FEWEST_PERMUTED:
+    if total < 19:  # one that no permuted label reaches could still be chance at 5 %
         return "spread", f"too few to tell (0 of {total})"
     return "signal", f"holds ({count} of {total})"
 
@@ -316,7 +311,7 @@ class StabilityReport(Struct, frozen=True):
             f"{self.frame} ({self.rows_of_frame:,} rows): {', '.join(did)}. A range holds 95 % of the runs.",
             "The time ran out: seconds=N gives more runs." if short else "",
             "" if self.label else "No label was permuted: label=COLUMN names one.",
-            f"If none had a signal, about {by_chance}." if tested >= MANY_NUMBERS else "",
+            f"If none had a signal, about {by_chance}." if tested >= 5 else "",  # with few, chance says little
             f"{stable[0].upper()}{stable[1:]}." if stable else "",
             f"Code that ran again: {', '.join(self.ran)}; seed {self.seed}; {self.seconds:g} s in {self.copies}.",
         ]
@@ -492,7 +487,7 @@ def _followed(
         return Followed(terms, operation, 1.0, unscaled)
     ratio = abs(stated / unscaled)
     scale = min(_SCALES, key=lambda each: abs(math.log(ratio / each)))
-    if abs(math.log(ratio / scale)) > _CLOSE and abs(abs(unscaled) * scale - abs(stated)) > number.resolution:
+    if abs(math.log(ratio / scale)) > 0.03 and abs(abs(unscaled) * scale - abs(stated)) > number.resolution:
         scale = ratio  # by another unit, as seconds are minutes
     # "fell by 12 %" of −0.12
     scale = math.copysign(scale, stated * unscaled)

@@ -56,16 +56,11 @@ RESAMPLES = 50
 MOST_RESAMPLES = 1_000
 SECONDS = 60.0
 MOST_SECONDS = 3_600.0
-LEFT_OUT = 10
-SEEDS = 5
 FIRST_SEED = 1
 MOST_SEED = 2**31 - 10_000
-MOST_COPIES = 4
-"""Copies that work at once, on a machine with as many processors."""
 BASELINE_SECONDS = 120.0
 """The time for the first run, on unchanged data; each later one may take five times as long as that did."""
 CODE_TOOLS = frozenset({"Branch", "Python"})
-NAMES_LOOKED_AT = 200
 
 NO_NUMBERS = (
     "The last answer has no numbers that come from code: only results of Branch, Python and cells are run again."
@@ -140,7 +135,7 @@ class Chooser:
     ) -> Choice | None:
         """Look at the frames that the code uses, and choose one."""
         names = list(loaded_names([*cells, *calls]))
-        names = [*dict.fromkeys([*filter(None, (wish.frame, wish.label)), *names])][:NAMES_LOOKED_AT]
+        names = [*dict.fromkeys([*filter(None, (wish.frame, wish.label)), *names])][:200]
         describe = _code("describe", f"get_ipython().user_ns, {names!r}")
         ran = await copies.run([describe, *(step.code for step in calls), describe], BASELINE_SECONDS)
         if ran and ran[0].problem:
@@ -249,8 +244,8 @@ class _Reruns:
         self.planned: dict[Kind, int] = {
             "bootstrap": wish.resamples,
             "permuted": permuted,
-            "leave_out": LEFT_OUT,
-            "seed": SEEDS,
+            "leave_out": 10,
+            "seed": 5,
         }
         self.again: Ran | None = None
 
@@ -268,7 +263,7 @@ class _Reruns:
         )
         waiting = [_Job(kind, part) for _, kind, part in reversed(jobs)]
         deadline = began + self.wish.seconds
-        workers = min(MOST_COPIES, os.cpu_count() or 1)
+        workers = min(4, os.cpu_count() or 1)  # copies that work at once
         done = 0
         told = 0
 
