@@ -138,7 +138,7 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     import cellwright
     from cellwright.agent.agent_setup import AgentSetup
     from cellwright.agent.loop import run_agent
-    from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
+    from cellwright.conversation.runs.in_force import SandboxLookup
     from cellwright.conversation.system_prompt import system_blocks
     from cellwright.permissions.sandboxing import SandboxRules
     from cellwright.sessions.session import Session

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import time
 from collections.abc import Iterator
 from typing import Unpack
@@ -79,12 +78,12 @@ class _CellView:
             self._drawing = asyncio.get_running_loop().create_task(self._draw_soon())
 
     async def ask(self, use: ToolUse) -> Allow | Deny:
-        # the console belongs to the thread that runs the cell
-        return await self._jobs.call(functools.partial(self._ask, use))
+        def answered() -> Allow | Deny:
+            self._draw_again()  # nothing is drawn while the question waits
+            return ask_by_input(use)
 
-    def _ask(self, use: ToolUse) -> Allow | Deny:
-        self._draw_again()  # nothing is drawn while the question waits
-        return ask_by_input(use)
+        # the console belongs to the thread that runs the cell
+        return await self._jobs.call(answered)
 
     async def _draw_soon(self) -> None:
         await asyncio.sleep(self._pause)

@@ -87,14 +87,12 @@ LOOK_ALIKES: dict[int, str] = {
 }
 """A table for `str.translate`: characters that look alike, as one; one for one, so that places stay."""
 
-_PAIRS_NAMED = 5
-
 
 def look_alike_words(there: str, sought: str, name: str) -> str:
     """The characters in which `there` differs from `sought` (called `name`), which looks the same, and how to write them."""
     pairs = dict.fromkeys((one, other) for one, other in zip(there, sought, strict=True) if one != other)
     return "; ".join(
-        f"{_character_name(one)} where {name} has {_character_name(other)}" for one, other in list(pairs)[:_PAIRS_NAMED]
+        f"{_character_name(one)} where {name} has {_character_name(other)}" for one, other in list(pairs)[:5]
     )
 
 
@@ -257,13 +255,13 @@ def grouped_notices(notices: Iterable[str]) -> list[str]:
         said = found.setdefault(name if is_named else notice, [])
         if (text := words if is_named else "") not in said:
             said.append(text)
-    return [_notice(name, said) for name, said in found.items()]
-
-
-def _notice(name: str, said: list[str]) -> str:
-    if not any(said):
-        return name
-    return f"{name}: {said[0]}" if len(said) == 1 else "\n- ".join([f"{name}:", *said])
+    told: list[str] = []
+    for name, said in found.items():
+        if any(said):
+            told.append(f"{name}: {said[0]}" if len(said) == 1 else "\n- ".join([f"{name}:", *said]))
+        else:
+            told.append(name)
+    return told
 
 
 def dollars(amount: float) -> str:

@@ -17,7 +17,7 @@ from cellwright.config.settings.settings import Settings
 from cellwright.conversation.resolve_options import ALIASES, DEFAULT_MODEL, SMALL_WINDOW
 from cellwright.conversation.system_prompt import system_blocks
 from cellwright.events import CHARS_PER_TOKEN
-from cellwright.features.mcp.connections import FIRST_WAIT_SECONDS
+from cellwright.features.mcp.feature import FIRST_WAIT_SECONDS
 from cellwright.model.retry import RetryPolicy
 from cellwright.sessions.transcripts.transcript_file import encode_json
 from cellwright.tools.files.read import TOKENS

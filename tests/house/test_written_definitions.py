@@ -15,13 +15,16 @@ from cellwright.agent.calls.tool_input import full_name
 from cellwright.agent.calls.written_tools import WRITTEN_ACCESS, WrittenAccess
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings
-from cellwright.conversation.tools.built_in_tools import LATER, ToolEnvironment, ToolMakers, make_tools
-from cellwright.conversation.tools.later_tool import (
+from cellwright.conversation.tools.built_in_tools import (
     FUNCTIONS,
+    LATER,
     WRITTEN_DEFINITIONS,
     LaterTool,
+    ToolEnvironment,
+    ToolMakers,
     WrittenDefinition,
     later_tool,
+    make_tools,
     whole_tool,
 )
 from cellwright.permissions.policy import NamedTool, named_tool

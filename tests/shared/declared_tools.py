@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings, load_settings
-from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
-from cellwright.conversation.tools.later_tool import whole_tool
+from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools, whole_tool
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
 from cellwright.kernel.execute.branch_tool import branch_tool

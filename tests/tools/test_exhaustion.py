@@ -21,7 +21,7 @@ from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.agent.calls.check_input import check_input
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
-from cellwright.conversation.tools.later_tool import whole_tool
+from cellwright.conversation.tools.built_in_tools import whole_tool
 
 cwd = Path.cwd()
 made = make_tools(ToolEnvironment(cwd=cwd, settings=load_settings(cwd, os.environ)))

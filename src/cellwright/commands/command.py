@@ -22,7 +22,6 @@ from cellwright.tools.shell.user_commands import user_command
 Row = tuple[str, ...]
 
 _LONGEST_LINE = 1_000
-_LEAST_WORDS = 24
 BAR = "█▉▊▋▌▍▎▏"
 """The characters of a bar."""
 _AMOUNT = lazy_pattern(r"\$?\d[\d,]*(?:\.\d+)?%?")
@@ -72,7 +71,10 @@ class CommandPage(Struct, frozen=True):
         parts: list[str] = []
         for section in self.sections:
             title = escaped(visible_line(section.title, _LONGEST_LINE))
-            parts += [f"**{title}**", _fenced(visible(section.code), section.language), _lines(visible(section.text))]
+            code, text = visible(section.code), visible(section.text)
+            fence = code_fence(code)
+            parts += [f"**{title}**", f"{fence}{section.language}\n{code}\n{fence}" if code else ""]
+            parts.append("\n".join(escaped(line, at_line_start=True) for line in text.split("\n")))
             if section.answer:
                 parts.append(safe_markdown(section.answer))
             if section.link:
@@ -123,21 +125,12 @@ def _address(link: str) -> str:
     return quote(link, safe="/:?#[]@!$&'()*+,;=%-._~")
 
 
-def _fenced(code: str, language: str) -> str:
-    fence = code_fence(code)
-    return f"{fence}{language}\n{code}\n{fence}" if code else ""
-
-
-def _lines(text: str) -> str:
-    return "\n".join(escaped(line, at_line_start=True) for line in text.split("\n"))
-
-
 def _wrapped(text: str, columns: int, indent: int, *, breaks: bool) -> list[str]:
     """The lines of `text`, those that it is wrapped to begun with `indent` spaces where these leave room for words.
 
     `breaks`: a word that is longer than a line, as a path may be, is broken; an address would not open then.
     """
-    space = " " * (indent if columns - indent >= _LEAST_WORDS else 4)
+    space = " " * (indent if columns - indent >= 24 else 4)
     return [
         each
         for line in text.split("\n")

@@ -32,35 +32,27 @@ ServerPrompts = Mapping[str, "tuple[object, ServerPrompt]"]
 
 T = TypeVar("T")
 
-LETTER = 16
-"""For each letter that is found."""
-
 BEGINS_WORD = 10
 FOLLOWS = 12
 """More for a letter at the beginning of a word, and for one right behind the letter before."""
 
-GAP = 2
-"""Less for each letter between the first and the last that is none of the query's."""
-
-BEGINS_TEXT = 20
-IN_NAME = 40
-"""More where the text itself begins so, and for a path whose last part alone holds the query."""
-
 
 def score(query: str, text: str) -> float | None:
     """Rate how well `text` fits `query`, more is better; None where it does not. Upper and lower case are one."""
-    pattern, letters = query.lower(), _small(text)
+    pattern, letters = query.lower(), text.lower()
+    if len(letters) != len(text):  # of "İ" `lower` makes two, and each letter is to be in its place
+        letters = "".join(letter.lower()[0] for letter in text)
     window = _window(pattern, letters)
     if window is None:
         return None
     start, end = window
-    points = float(BEGINS_TEXT if start == 0 else 0)
+    points = 20.0 if start == 0 else 0.0  # the text itself begins so
     at, before = 0, -2
     for place in range(start, end):
         if at == len(pattern) or letters[place] != pattern[at]:
-            points -= GAP
+            points -= 2  # for each letter between the first and the last that is none of the query's
             continue
-        points += LETTER
+        points += 16  # for each letter that is found
         points += FOLLOWS if before == place - 1 else BEGINS_WORD if _begins_word(text, place) else 0
         before, at = place, at + 1
     return points - len(text) / 100
@@ -70,7 +62,7 @@ def path_score(query: str, path: str) -> float | None:
     """`score` of a path: better where its last part alone fits."""
     name = path.rstrip("/").rpartition("/")[2]
     if "/" not in query and (of_name := score(query, name)) is not None:
-        return of_name + IN_NAME - len(path) / 100
+        return of_name + 40 - len(path) / 100  # the last part alone holds the query
     return score(query, path)
 
 
@@ -113,24 +105,11 @@ def _at_word(pattern: str, letters: str, first: int) -> tuple[int, int]:
     return first, first + len(pattern)
 
 
-def _small(text: str) -> str:
-    """`text` in lower case, each letter in its place: of "İ" `lower` makes two."""
-    small = text.lower()
-    return small if len(small) == len(text) else "".join(letter.lower()[0] for letter in text)
-
-
 def _begins_word(text: str, place: int) -> bool:
     if place == 0 or not text[place - 1].isalnum():
         return True
     return text[place].isupper() and text[place - 1].islower()
 
-
-LIST_SECONDS = 1.0
-"""A project that takes longer to list is known in part."""
-
-MAX_FILES = 50_000
-FRESH_SECONDS = 2.0
-"""The time for which a listing is used again: who types a path asks with each letter."""
 
 # Jupyter's copies of notebooks: nobody means them
 ARGUMENTS = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--glob=!.ipynb_checkpoints")
@@ -152,15 +131,15 @@ class ProjectFiles:
     async def paths(self) -> list[str]:
         """Paths relative to the folder, those nearest to it first. Raises ToolError where nothing can be listed."""
         async with self._listing:
-            if time.monotonic() - self._listed > FRESH_SECONDS:
+            if time.monotonic() - self._listed > 2.0:  # who types a path asks with each letter
                 ignored = () if self._respects_ignore_files() else ("--no-ignore",)
                 output = await run_ripgrep(
                     search_program(),
                     (*ARGUMENTS, *ignored, "--", "."),
                     cwd=self._folder,
                     separator=b"\0",
-                    seconds=LIST_SECONDS,
-                    max_records=MAX_FILES,
+                    seconds=1.0,  # a project that takes longer to list is known in part
+                    max_records=50_000,
                 )
                 self._paths = await asyncio.to_thread(_in_order, output.records)
                 self._listed = time.monotonic()
@@ -169,17 +148,10 @@ class ProjectFiles:
 
 def _in_order(records: Iterable[bytes]) -> list[str]:
     files = [path for record in records if (path := relative_path(record)).isprintable()]
-    folders = {folder for path in files for folder in _folders_of(path)}
+    folders = {path[: slash.end()] for path in files for slash in re.finditer("/", path) if slash.start()}
     return sorted(
         [*files, *folders], key=lambda path: (path.rstrip("/").count("/"), path.startswith("."), path.lower())
     )
-
-
-def _folders_of(path: str) -> Iterable[str]:
-    end = path.rfind("/")
-    while end > 0:
-        yield path[: end + 1]
-        end = path.rfind("/", 0, end)
 
 
 MAX_ITEMS = 50

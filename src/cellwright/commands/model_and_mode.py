@@ -20,8 +20,8 @@ from cellwright.conversation.resolve_options import (
     named_models,
     plan_model_of,
 )
+from cellwright.conversation.runs.run import leave_other_modes
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_queue import leave_other_modes
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.model.models import EFFORTS, PRICES_DATE, accepted_effort, canonical, limits, price_of
@@ -109,7 +109,9 @@ def _models(call: CommandCall) -> Section:
             if price is None
             else (dollars(price.input), dollars(price.output), dollars(price.cache_read))
         )
-        window = _short(size.context_window) if size.known else "?"
+        window, tokens = "?", size.context_window
+        if size.known:  # as it fits into a narrow panel, where the end of a longer one would be cut off
+            window = f"{tokens / 1_000_000:g}M" if tokens >= 1_000_000 else f"{tokens / 1_000:g}k"
         state = IN_FORCE if name == now else "in plan mode" if name == planner else ""
         rows.append((name, state, ", ".join(dict.fromkeys(aliases)), *prices, window))
     text = (
@@ -120,11 +122,6 @@ def _models(call: CommandCall) -> Section:
     if not now:
         text = f"The settings allow no model that is chosen now. {text}"
     return Section("Models, prices per million tokens", rows, text)
-
-
-def _short(tokens: int) -> str:
-    """A window's size as it fits into a narrow panel, where the end of a longer one would be cut off."""
-    return f"{tokens / 1_000_000:g}M" if tokens >= 1_000_000 else f"{tokens / 1_000:g}k"
 
 
 def _model(call: CommandCall) -> str:
@@ -200,7 +197,9 @@ def output_style_page(call: CommandCall) -> CommandPage:
     conversation = call.conversation
     styles = conversation.features.styles.all()
     if not call.text:
-        return CommandPage([_styles(call), *_waiting(conversation)])
+        waiting = [item.text for item in conversation.in_force.trust.waiting if item.text.startswith("output styles")]
+        rows: list[Row] = [("what", "why"), *((each, "waits until you trust the folder") for each in waiting)]
+        return CommandPage([_styles(call), *([Section("Not there yet", rows)] if waiting else [])])
     if call.text.lower() not in styles:
         known = ", ".join(style.name for style in styles.values())
         message = f"Output style {call.text!r} was not found; the styles are {known}."
@@ -232,12 +231,6 @@ def _styles(call: CommandCall) -> Section:
         )
     text = f"/output-style NAME chooses another one; it holds for sessions that begin then. {problem}".strip()
     return Section("Output styles", rows, text)
-
-
-def _waiting(conversation: Conversation) -> list[Section]:
-    waiting = [item.text for item in conversation.in_force.trust.waiting if item.text.startswith("output styles")]
-    rows: list[Row] = [("what", "why"), *((each, "waits until you trust the folder") for each in waiting)]
-    return [Section("Not there yet", rows)] if waiting else []
 
 
 def _refuse_administrators(conversation: Conversation, key: str) -> None:

@@ -18,15 +18,13 @@ from cellwright.commands.command import (
     SlashCommand,
     command_name,
 )
-from cellwright.commands.diff import DIFF, diff_page
-from cellwright.commands.doctor import BUG, DOCTOR, bug_page, doctor_page
-from cellwright.commands.extensions.mcp import MCP, mcp_page
-from cellwright.commands.extensions.pages import agents_page, hooks_page, memory_page, skills_page
+from cellwright.commands.extensions.pages import MCP, agents_page, hooks_page, mcp_page, memory_page, skills_page
 from cellwright.commands.extensions.plugins import PLUGIN, plugin_page
-from cellwright.commands.index import INDEX, index_page
+from cellwright.commands.installation import BUG, DOCTOR, bug_page, doctor_page, upgrade_page
 from cellwright.commands.model_and_mode import CHOOSING
-from cellwright.commands.sandbox import sandbox_page
-from cellwright.commands.sessions.branches import BRANCHES, branches_page
+from cellwright.commands.project import DIFF, INDEX, diff_page, index_page
+from cellwright.commands.sessions.answers import STABILITY, numbers_page, stability_page
+from cellwright.commands.sessions.branches import BRANCHES, PREVIEW, branches_page, preview_page
 from cellwright.commands.sessions.conversation import (
     ADD_DIR,
     AUTOCOMPACT,
@@ -38,29 +36,29 @@ from cellwright.commands.sessions.conversation import (
     btw_page,
     compact_page,
     goal_page,
+    steer_page,
+    tasks_page,
     user_command_page,
 )
-from cellwright.commands.sessions.export import CELLS, EXPORT, cells_page, export_page
-from cellwright.commands.sessions.numbers import numbers_page
-from cellwright.commands.sessions.preview import PREVIEW, preview_page
 from cellwright.commands.sessions.sessions import (
+    CELLS,
+    EXPORT,
     FORK,
     RENAME,
     RESUME,
     SESSIONS,
     TAG,
+    cells_page,
     clear_page,
+    export_page,
     fork_page,
     rename_page,
     resume_page,
     sessions_page,
     tag_page,
 )
-from cellwright.commands.sessions.stability import STABILITY, stability_page
-from cellwright.commands.settings_pages import config_page, permissions_page
-from cellwright.commands.tasks import steer_page, tasks_page
+from cellwright.commands.settings_pages import config_page, permissions_page, sandbox_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
-from cellwright.commands.upgrade import upgrade_page
 from cellwright.commands.usage import context_page, cost_page, status_page
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.skills import Skills

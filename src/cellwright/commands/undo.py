@@ -161,7 +161,9 @@ async def undo_page(call: CommandCall) -> CommandPage:
     turns = taking.journal.history.newest(words.number or 1, code_only=code_only, left=words.force)
     last = _turn_of_variables(call.conversation, taking) if code_only else None
     if last is not None and last not in turns and (not turns or last.number > turns[0].number):
-        variables = await _plan_of(call.conversation, taking, last)
+        feature = call.conversation.features.variables
+        found = None if feature is None else await feature.plan([(taking.session.id, last.number)], force=False)
+        variables = NO_VARIABLES if found is None else found
         if variables.coming_back or variables.conflicts:  # its code did not only look
             turns = [last, *turns][: words.number or 1]
     if not turns:
@@ -223,12 +225,6 @@ def _turn_of_variables(conversation: Conversation, taking: Undo) -> CheckpointTu
     if variables is None or variables.turn is None or variables.turn[0] != taking.session.id:
         return None
     return taking.journal.history.turn(variables.turn[1])
-
-
-async def _plan_of(conversation: Conversation, taking: Undo, turn: CheckpointTurn) -> VariablesPlan:
-    variables = conversation.features.variables
-    found = None if variables is None else await variables.plan([(taking.session.id, turn.number)], force=False)
-    return NO_VARIABLES if found is None else found
 
 
 async def undo_turn(conversation: Conversation, number: int, *, preview: bool, force: bool = False) -> dict[str, Any]:
@@ -371,8 +367,13 @@ async def _ask(
     if call.ask_user is None:
         return "nobody", ""
     also = [OVERWRITE] if plan.conflicts or variables.conflicts else []
-    if not words.what and plan.redo_of is None and all(_is_in(turn) for turn in _from(plan, taking)):
-        also.insert(0, CONVERSATION)
+    if not words.what and plan.redo_of is None:
+        # the turns from the oldest of the plan on: a conversation ends somewhere, it has no holes
+        undone = {turn.number for turn in plan.turns}
+        later = [turn for turn in taking.journal.history.turns if turn.number >= min(undone)]
+        has_hole = not all(turn.number in undone or turn.conversation_undone for turn in later)
+        if has_hole or all(_is_in(turn) for turn in later):
+            also.insert(0, CONVERSATION)
     question = TrustQuestion(
         about="run",
         title=f"{verb} {_in_words(plan.turns)}?",
@@ -384,14 +385,6 @@ async def _ask(
         also=tuple(also),
     )
     return await ask_about_trust(question, call.ask_user, taking.session, call.emit, name="Undo")
-
-
-def _from(plan: UndoPlan, taking: Undo) -> list[CheckpointTurn]:
-    """The turns from the oldest of the plan on: a conversation ends somewhere, it has no holes."""
-    oldest = min(turn.number for turn in plan.turns)
-    later = {turn.number for turn in plan.turns}
-    turns = [turn for turn in taking.journal.history.turns if turn.number >= oldest]
-    return turns if all(turn.number in later or turn.conversation_undone for turn in turns) else []
 
 
 def _nothing_to_undo(text: str, history: History, conversation: Conversation | None) -> CommandPage:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import platform
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from cellwright.agent.agent_setup import CompactionSettings
 from cellwright.agent.context.context_usage import (
     NAMES,
     ContextContents,
@@ -20,17 +18,15 @@ from cellwright.agent.context.context_usage import (
     prompt_sections,
 )
 from cellwright.agent.spending.spending_file import completion_spending
-from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.commands.index import index_row
+from cellwright.commands.project import index_row
 from cellwright.commands.settings_pages import or_problem
 from cellwright.config.credentials.key_source import key_source
 from cellwright.conversation.resolve_options import compaction_settings, model_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.features.conversation import Conversation
-from cellwright.model.models import PRICES_DATE, Tally, limits
+from cellwright.model.models import PRICES_DATE, limits
 from cellwright.model.provider import Request
-from cellwright.sessions.session import Session
 from cellwright.text import counted, dollars
 from cellwright.tools.paths import home_path
 from cellwright.version import VERSION
@@ -66,9 +62,15 @@ async def status_page(call: CommandCall) -> CommandPage:
         *_way(conversation, options),
         ("running", "yes" if conversation.runs.current is not None else "no"),
         await index_row(conversation),
-        *_completions(conversation.model.completions),
     ]
-    tools = Section("Tools", [("category", "tools"), *_by_category(conversation, options)])
+    if (tally := conversation.model.completions).count:  # in the session's cost, and nobody asked for each of them
+        spent = f"{tally.count:,} since the kernel started, {usd(tally.total.cost_usd)}"
+        rows.append(("completions", spent))
+    by_category: dict[str, list[str]] = {}
+    for tool in conversation.tools.of(options):
+        by_category.setdefault(tool.category, []).append(tool.name)
+    listed = [(category, ", ".join(names)) for category, names in sorted(by_category.items())]
+    tools = Section("Tools", [("category", "tools"), *listed])
     return CommandPage([Section("Status", rows), tools, *_calls(conversation)])
 
 
@@ -82,13 +84,6 @@ def _way(conversation: Conversation, options: RunOptions) -> list[Row]:
         ("key", key_source(settings, environment)),
         ("sent to", environment.get("ANTHROPIC_BASE_URL") or "the API's own address"),
     ]
-
-
-def _completions(tally: Tally) -> list[Row]:
-    """Sum up suggestions in the editor: they are in the session's cost, and nobody asked for each of them."""
-    if not tally.count:
-        return []
-    return [("completions", f"{tally.count:,} since the kernel started, {usd(tally.total.cost_usd)}")]
 
 
 def _calls(conversation: Conversation) -> list[Section]:
@@ -110,13 +105,6 @@ def _calls(conversation: Conversation) -> list[Section]:
     return [Section("Calls of tools", [head, *rows], f"logged in {log}" if log is not None else "")]
 
 
-def _by_category(conversation: Conversation, options: RunOptions) -> list[Row]:
-    by_category: dict[str, list[Tool]] = {}
-    for tool in conversation.tools.of(options):
-        by_category.setdefault(tool.category, []).append(tool)
-    return [(category, ", ".join(tool.name for tool in tools)) for category, tools in sorted(by_category.items())]
-
-
 async def cost_page(call: CommandCall) -> CommandPage:
     """Show what was spent so far, and on what."""
     conversation = call.conversation
@@ -124,11 +112,13 @@ async def cost_page(call: CommandCall) -> CommandPage:
     today = await asyncio.to_thread(completion_spending().usd)
     budget = conversation.in_force.settings.inline_completion_budget
     spent = await asyncio.to_thread(_budgets, conversation)
-    rows: list[Row] = [
-        ("what", "cost"),
-        ("this session", usd(session.cost_usd)),
-        *_compactions(session),
-        *_before(session),
+    rows: list[Row] = [("what", "cost"), ("this session", usd(session.cost_usd))]
+    summaries, summed_up_usd = session.compactions_usd
+    if summaries:
+        rows.append((f"of it summaries of the conversation ({summaries:,})", usd(summed_up_usd)))
+    if session.forked_from is not None:
+        rows.append((f"before it, in {session.forked_from} (counted there)", usd(session.cost_before_usd)))
+    rows += [
         *spent,
         (f"of it completions ({tally.count:,} since the kernel started)", usd(tally.total.cost_usd)),
         ("completions today, all kernels", f"{usd(today)} of {usd(budget)}"),
@@ -138,9 +128,9 @@ async def cost_page(call: CommandCall) -> CommandPage:
     text = f"By Anthropic's list prices of {PRICES_DATE}; a platform's own prices may differ."
     if conversation.model.name(call.options.provider) == "claude-code":
         text += " Claude Code asks by its own sign-in: a subscription pays for it as a whole, whatever is shown here."
-    tokens = _tokens(session.usage)
-    sections = [Section("Cost", rows, text), *([Section("Tokens of this session", tokens)] if tokens else [])]
-    return CommandPage(sections)
+    tokens: list[Row] = [(name, f"{count:,}") for field, name in _TOKENS if (count := session.usage.get(field) or 0)]
+    of_session = [Section("Tokens of this session", [("tokens", "count"), *tokens])] if tokens else []
+    return CommandPage([Section("Cost", rows, text), *of_session])
 
 
 def _budgets(conversation: Conversation) -> list[Row]:
@@ -159,27 +149,9 @@ def _of(spent: float, budget: float | None) -> str:
     return usd(spent) if budget is None else f"{usd(spent)} of {usd(budget)}"
 
 
-def _before(session: Session) -> list[Row]:
-    """The row of what was paid for before the fork, and is counted there."""
-    if session.forked_from is None:
-        return []
-    return [(f"before it, in {session.forked_from} (counted there)", usd(session.cost_before_usd))]
-
-
-def _compactions(session: Session) -> list[Row]:
-    """The row of what summaries of the conversation took of it."""
-    count, cost = session.compactions_usd
-    return [(f"of it summaries of the conversation ({count:,})", usd(cost))] if count else []
-
-
 def usd(amount: float | None) -> str:
     """An amount for people; None is one that is not known."""
     return "not known: a model's price is missing" if amount is None else dollars(amount)
-
-
-def _tokens(usage: Mapping[str, Any]) -> list[Row]:
-    rows = [(name, f"{count:,}") for field, name in _TOKENS if (count := usage.get(field) or 0)]
-    return [("tokens", "count"), *rows] if rows else []
 
 
 async def context_page(call: CommandCall) -> CommandPage:
@@ -212,7 +184,11 @@ async def context_page(call: CommandCall) -> CommandPage:
         if counted is None
         else f"{used:,} tokens{window}, {model}, counted by the API. How they are shared out is estimated by size."
     )
-    text += f" {_until_compaction(settings, model, used)}" if known.known else ""
+    if known.known and settings.automatic:
+        limit = settings.limit(model)
+        text += f" It is summarised at {limit:,}: {max(0, limit - used):,} tokens are left until then."
+    elif known.known:
+        text += " It is not summarised automatically (autoCompactEnabled); /compact does it."
     tools, sections = offered_tools(contents), prompt_sections(contents.system)
     return CommandPage(
         [
@@ -238,13 +214,6 @@ async def _counted(call: CommandCall, contents: ContextContents, model: str, cle
         clear_tool_results_at=clears,
     )
     return await call.conversation.model.count_tokens(request, call.options.provider)
-
-
-def _until_compaction(settings: CompactionSettings, model: str, used: int) -> str:
-    if not settings.automatic:
-        return "It is not summarised automatically (autoCompactEnabled); /compact does it."
-    limit = settings.limit(model)
-    return f"It is summarised at {limit:,}: {max(0, limit - used):,} tokens are left until then."
 
 
 def _largest(tools: Sequence[ContextShare]) -> list[Row]:

@@ -28,11 +28,6 @@ logger = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 
-MAX_FILES = 5
-FILE_CHARS = 20_000
-SKILLS_CHARS = 100_000
-SKILL_CHARS = 20_000
-PLAN_CHARS = 20_000
 MAX_SHARE = 0.15
 """Files, and skills, take at most this part each of what a conversation may take."""
 
@@ -56,7 +51,7 @@ def after_summary(
             found = await provided(provider, context)
             parts += [*found.before, *found.after]
         try:
-            parts += _skills(said, min(SKILLS_CHARS, round(limit * MAX_SHARE)))
+            parts += _skills(said, min(100_000, round(limit * MAX_SHARE)))
             parts += _plan(said)
             parts += _todos(said)
             parts += await _files(said, cwd, context, round(limit * MAX_SHARE))
@@ -84,7 +79,7 @@ def _skills(said: Sequence[Json], room: int) -> Iterator[ContextItem]:
                 texts.pop(match["name"], None)
                 texts[match["name"]] = text
     for name, text in reversed(texts.items()):
-        text = _cut(text, min(SKILL_CHARS, room), "</skill>")
+        text = _cut(text, min(20_000, room), "</skill>")
         if not text:
             return
         room -= len(text)
@@ -100,7 +95,7 @@ def _plan(said: Sequence[Json]) -> Iterator[ContextItem]:
         for block in _blocks(message, "tool_use"):
             plan = str(block["input"].get("plan") or "") if access_of(block["name"]).kind == "plan" else ""
             if plan.strip() and block["id"] not in failed:
-                text = _cut(f"<plan>\nThe user approved this plan:\n{plan}\n</plan>", PLAN_CHARS, "</plan>")
+                text = _cut(f"<plan>\nThe user approved this plan:\n{plan}\n</plan>", 20_000, "</plan>")
                 yield text_context("The plan", "context", text)
                 return
 
@@ -135,7 +130,7 @@ async def _files(said: Sequence[Json], cwd: Path, context: PromptContext, room: 
             continue
         part = attachment(mention, display_path, "file", content)
         chars = part.as_attached().chars
-        if chars > min(FILE_CHARS, room) or any(block["type"] != "text" for block in part.blocks):
+        if chars > min(20_000, room) or any(block["type"] != "text" for block in part.blocks):
             named.append(display_path)
             continue
         room -= chars
@@ -155,7 +150,7 @@ def _last_files(said: Sequence[Json], cwd: Path) -> list[Path]:
             given = block["input"].get(access.field) if access.kind in ("read", "edit") else None
             if isinstance(given, str) and given and "\0" not in given:
                 found[cwd / given] = None
-            if len(found) == MAX_FILES:
+            if len(found) == 5:
                 return list(found)
     return list(found)
 

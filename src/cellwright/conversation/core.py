@@ -32,15 +32,13 @@ from cellwright.conversation.resolve_options import (
     model_of,
     model_settings_of,
 )
-from cellwright.conversation.runs.in_force import PolicyInForce
+from cellwright.conversation.runs.in_force import FindSandbox, PolicyInForce, SandboxLookup, look_for_sandbox
+from cellwright.conversation.runs.run import RunQueue
 from cellwright.conversation.runs.run_options import Choices, RunOptions, with_choices
-from cellwright.conversation.runs.run_queue import RunQueue
-from cellwright.conversation.runs.sandbox_lookup import FindSandbox, SandboxLookup, look_for_sandbox
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.system_prompt import AnswerStyle, system_blocks
 from cellwright.conversation.tools.built_in_tools import never_unsaved, no_live_definition
-from cellwright.conversation.tools.thinking_time import ThinkingTime
-from cellwright.conversation.tools.toolset import ConversationTools, KeptChanges, ToolMaker
+from cellwright.conversation.tools.toolset import ConversationTools, KeptChanges, ThinkingTime, ToolMaker
 from cellwright.events import Event
 from cellwright.model.provider import Provider
 from cellwright.redaction.redaction import Redaction, secret_values

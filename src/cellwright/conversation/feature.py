@@ -401,6 +401,10 @@ class Observers:
                 log_fault(logger, FAILED)
 
 
+def unheard(**_news: object) -> None:
+    """Ignore how far a tool is: no card shows it."""
+
+
 def listing(tag: str, text: str) -> str:
     """`text` between tags with a digest; "" for no text."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -175,7 +175,7 @@ class KernelCode(Protocol):
 
 
 class CopiedFiles(Protocol):
-    """The copy of the project's files that a preview works on (`features/preview/staged_tree.py`)."""
+    """The copy of the project's files that a preview works on (`features/preview/staged.py`)."""
 
     @property
     def root(self) -> Path: ...

@@ -26,15 +26,12 @@ from cellwright.agent.prompt import (
     text_context,
 )
 from cellwright.agent.tool import Content, ToolContext, ToolResult
-from cellwright.conversation.feature import Feature, RunInfo, refusal
+from cellwright.conversation.feature import Feature, RunInfo, refusal, unheard
 from cellwright.errors import ToolError
 from cellwright.events import AttachedKind
 from cellwright.markdown.code_ranges import without_code
 from cellwright.text import lazy_pattern
 from cellwright.tools.paths import shown_path
-
-MENTIONS_TAKEN = 50
-"""Nobody writes more by hand; a pasted log may hold thousands of words that look like one."""
 
 _AT = lazy_pattern(
     r"""(?<![\w@./\\-])@(?:
@@ -85,7 +82,8 @@ def find_mentions(words: str) -> list[Mention]:
     plain = _blanked(_MATH, _blanked(_DISPLAY_MATH, prose))
     dollar = [(match.start(), Mention("variable", match["name"], match[0])) for match in _DOLLAR.finditer(plain)]
     found = [mention for _, mention in sorted((*at, *dollar), key=lambda each: each[0])]
-    return list(dict.fromkeys(found))[:MENTIONS_TAKEN]
+    # nobody writes more by hand; a pasted log may hold thousands of words that look like one
+    return list(dict.fromkeys(found))[:50]
 
 
 def looks_like_a_path(mention: Mention) -> bool:
@@ -230,7 +228,9 @@ async def _attached(mention: Mention, more: str, cwd: Path, prompt_context: Prom
         return _not_found(whole, getattr(error, "strerror", None) or str(error))
     if not exists:
         return _not_found(whole, "no such file")
-    tool_input = {"path": str(path)} if is_folder else _reading(path, mention)
+    tool_input: dict[str, Any] = {"path" if is_folder else "file_path": str(path)}
+    if mention.first and not is_folder:
+        tool_input |= {"offset": mention.first, "limit": max(mention.last - mention.first + 1, 1)}
     content = await read_for(mention, "LS" if is_folder else "Read", tool_input, prompt_context)
     if isinstance(content, AttachedMention):
         return content
@@ -254,7 +254,7 @@ async def read_for(
     if why := refusal(prompt_context, tool, tool_input):
         return AttachedMention(notice=f"{mention.text}: not attached. {why}")
     try:
-        result = await tool.call(tool_input, ToolContext("mention", _unheard, session_id=prompt_context.session.id))
+        result = await tool.call(tool_input, ToolContext("mention", unheard, session_id=prompt_context.session.id))
     except ToolError as error:
         return AttachedMention(notice=f"{mention.text}: not attached. {error.message}")
     return result.content if isinstance(result, ToolResult) else result
@@ -262,14 +262,3 @@ async def read_for(
 
 def _not_found(mention: Mention, why: str) -> AttachedMention:
     return AttachedMention(notice=f"{mention.text}: {why}. It was sent as text." if looks_like_a_path(mention) else "")
-
-
-def _reading(path: Path, mention: Mention) -> dict[str, Any]:
-    tool_input: dict[str, Any] = {"file_path": str(path)}
-    if mention.first:
-        tool_input |= {"offset": mention.first, "limit": max(mention.last - mention.first + 1, 1)}
-    return tool_input
-
-
-def _unheard(**_news: Any) -> None:
-    """There is no card to show how far it is."""

@@ -121,7 +121,9 @@ class _Recorded:
         state = None if now is None else now.sha256
         if mode == "move" and now is not None:
             return self._move(ids)
-        if state in self.done and not self._has_other_type(now):
+        target = self.input.get("cell_type")
+        has_other_type = target is not None and now is not None and now.cell_type != target and state == self.before
+        if state in self.done and not has_other_type:
             return None
         if state != self.before:
             raise _drift(self.display_path, self.cell_id, _what(now, self.before))
@@ -138,10 +140,6 @@ class _Recorded:
             source=self.input.get("new_source"),
             cell_type=self.input.get("cell_type"),
         )
-
-    def _has_other_type(self, now: Cell | None) -> bool:
-        target = self.input.get("cell_type")
-        return now is not None and target is not None and now.cell_type != target and now.sha256 == self.before
 
     def _move(self, ids: list[str]) -> Move | None:
         place = self._anchor("target_id", ids)

@@ -134,14 +134,11 @@ def _excluded(model: str, why: str) -> CellwrightError:
     return CellwrightError(ErrorCode.CONFIG_INVALID, message)
 
 
-MAX_FALLBACKS = 3
-
-
 def fallbacks_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The models that take over where a run's is overloaded or not there: at most three that settings do not exclude."""
     named = settings.fallback_models if options.fallback_models is None else options.fallback_models
     found = dict.fromkeys(full_name(name, environ) for name in named)
-    return tuple(name for name in found if _is_usable(name, settings, environ))[:MAX_FALLBACKS]
+    return tuple(name for name in found if _is_usable(name, settings, environ))[:3]
 
 
 def _is_usable(name: str, settings: Settings, environ: Mapping[str, str]) -> bool:
@@ -182,17 +179,13 @@ def thinking_of(settings: Settings, environ: Mapping[str, str]) -> Thinking:
     return "summarized" if settings.show_thinking else "omitted"
 
 
-USUAL_THINKING_BUDGET = 16_000
-"""The tokens that a model thinks for which wants a budget, where the user wants thinking and names none."""
-
-
 def thinking_budget_of(settings: Settings, environ: Mapping[str, str]) -> int | None:
     """The tokens for which models of 4.5 and before may think; None for no thinking, unless somebody asks for it."""
     tokens = environ.get("MAX_THINKING_TOKENS", "").strip()
     if tokens.isdecimal():
         return int(tokens) or None
     asked = settings.origin("alwaysThinkingEnabled")
-    return USUAL_THINKING_BUDGET if asked is not None and asked.value is True else None
+    return 16_000 if asked is not None and asked.value is True else None  # tokens, for a model that wants a budget
 
 
 def model_settings_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> ModelSettings:

@@ -12,7 +12,7 @@ from typing import Any
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.runs.run import RunQueue
 from cellwright.conversation.tools.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.models import limits
@@ -164,9 +164,11 @@ class ConversationSessions:
         """
         session = given or self.current
         may_differ = not session.is_fresh and (own or self._own_tools is session)
-        if may_differ and _tool_names(session) != {tool.name for tool in tools if not of_servers(tool.name)}:
+        declared = json.loads(session.tools) if may_differ else []
+        servers = [each for each in declared if of_servers(str(each["name"]))]  # they come and go
+        own_names = {str(each["name"]) for each in declared} - {str(each["name"]) for each in servers}
+        if may_differ and own_names != {tool.name for tool in tools if not of_servers(tool.name)}:
             # what an earlier message has loaded must stay declared
-            servers = [each for each in json.loads(session.tools) if of_servers(each["name"])]
             fork = session.fork(tools=[*(tool.to_param() for tool in tools), *servers])
             fork.notices.append(f"The tools have changed: this continues in a fork of the session, {fork.id}.")
             if given is None:
@@ -262,8 +264,3 @@ def _holds_something(path: Path) -> bool:
         return path.stat().st_size > 0
     except FileNotFoundError:
         return False
-
-
-def _tool_names(session: Session) -> set[str]:
-    """The names of the tools that do not come and go with a server."""
-    return {name for tool in json.loads(session.tools) if not of_servers(name := str(tool["name"]))}

@@ -3,5 +3,5 @@
 Start with `examination.py`. A check is a plain function that gives a `Finding`; it changes nothing, asks nobody and
 spends no tokens.
 
-Not here: printing (`commands/doctor.py`, `terminal`).
+Not here: printing (`commands/installation.py`, `terminal`).
 """

@@ -12,24 +12,16 @@ from pathlib import Path, PurePosixPath
 from cellwright.agent.prompt import ContextItem, ContextItems, PromptContext, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.codebase.parsing.source_file import SourceText, largest_of, place_in, source_text
-from cellwright.conversation.feature import refusal, without_secrets
+from cellwright.conversation.feature import refusal, unheard, without_secrets
 from cellwright.errors import ToolError
 from cellwright.text import counted, lazy_pattern
 from cellwright.tools.code.navigation.project_code import CodeOutput, CodeRow
 from cellwright.tools.code.navigation.search_code import SEMANTIC_SEARCH
 
-HITS = 20
-HITS_UNASKED = 10
-"""Hits if a setting wants the code, and not the prompt."""
-
-MIN_SCORE = 0.4
-MAX_LINES = 5_000
 FILE_LINES = 500
 """Around the hits in one file."""
 
 BESIDE_LINES = 3
-LINE_CHARS = 300
-MAX_CHARS = 120_000
 
 TAG = "project_code"
 _FILE_NAME = lazy_pattern(r"[\w./-]*\w\.\w{1,6}\b")
@@ -42,7 +34,8 @@ async def code_context(cwd: Path, prompt_context: PromptContext, *, asked_for: b
 
     Not `asked_for`, but wanted by a setting: fewer places of it, and no notice if there are none.
     """
-    found = await _code_context(cwd, prompt_context, HITS if asked_for else HITS_UNASKED)
+    # fewer hits if a setting wants the code, and not the prompt
+    found = await _code_context(cwd, prompt_context, 20 if asked_for else 10)
     return found if asked_for or found.before else ContextItems()
 
 
@@ -51,11 +44,11 @@ async def _code_context(cwd: Path, prompt_context: PromptContext, hits: int) -> 
     tool = prompt_context.tools.get(SEMANTIC_SEARCH)
     if not words or tool is None:
         return ContextItems()
-    given = {"query": words[:2_000], "limit": hits, "min_score": MIN_SCORE}
+    given = {"query": words[:2_000], "limit": hits, "min_score": 0.4}
     if why := refusal(prompt_context, tool, given):
         return ContextItems(notices=(f"--context code: no code was attached. {why}",))
     may_read = prompt_context.agent.policy.may_read
-    context = ToolContext("context", _unheard, session_id=prompt_context.session.id, may_read=may_read)
+    context = ToolContext("context", unheard, session_id=prompt_context.session.id, may_read=may_read)
     try:
         result = await tool.call(given, context)
     except ToolError as error:
@@ -73,10 +66,6 @@ async def _code_context(cwd: Path, prompt_context: PromptContext, hits: int) -> 
     opening = f'<{TAG} found="by a search for the words of the prompt; it may have nothing to do with it">'
     block = text_context(title, "context", f"{opening}\n{closed}\n</{TAG}>")
     return ContextItems(before=(block,), notices=tuple(notices))
-
-
-def _unheard(**_news: object) -> None:
-    """There is no card to show how far it is."""
 
 
 def _named_files(cwd: Path, words: str) -> list[str]:
@@ -99,7 +88,7 @@ def _attached(cwd: Path, rows: Sequence[CodeRow], named: Iterable[str]) -> tuple
     for path, taken in spans.items():
         merged = _merged(taken)
         block = "\n".join(_lines(path, sources[path], span) for span in merged)
-        if size + len(block) > MAX_CHARS:
+        if size + len(block) > 120_000:
             block = f"{path}: found, but there is no room for it here."
         elif not block:
             continue
@@ -113,7 +102,7 @@ def _attached(cwd: Path, rows: Sequence[CodeRow], named: Iterable[str]) -> tuple
 def _spans(sources: Mapping[str, SourceText], rows: Sequence[CodeRow]) -> dict[str, list[Span]]:
     """The lines to show of each file; of one that has no hit the beginning."""
     spans: dict[str, list[Span]] = {path: [] for path in sources}
-    left = MAX_LINES
+    left = 5_000  # lines
     for row in rows:
         if row.path in sources:
             taken = spans[row.path]
@@ -160,5 +149,5 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
 def _lines(path: str, source: SourceText, span: Span) -> str:
     first, end = span
     text = source.text.decode("utf-8", "replace").split("\n")[first - 1 : end]
-    body = "\n".join(f"{number:6d}\t{line[:LINE_CHARS]}" for number, line in enumerate(text, start=first))
+    body = "\n".join(f"{number:6d}\t{line[:300]}" for number, line in enumerate(text, start=first))
     return f"{path}{place_in(source.cells, first)}\n{body}"

@@ -33,8 +33,7 @@ from cellwright.tools.files.recovery import recover_changes
 from cellwright.tools.shell.background import background_tasks
 
 if TYPE_CHECKING:
-    from cellwright.conversation.runs.compact_and_btw import SideAnswer
-    from cellwright.conversation.runs.served_calls import ServedCalls
+    from cellwright.conversation.runs.without_a_run import ServedCalls, SideAnswer
 
 END_TIMEOUT_SECONDS = 2.0
 """The time runs may take to come to their end when the conversation is closed."""
@@ -105,13 +104,13 @@ class Conversation:
 
     async def compact(self, options: RunOptions, focus: str, emit: Emit) -> ContextCompacted:
         """Sum up the session, with particular attention to `focus`. On the agent's thread; raises as `compact_session`."""
-        from cellwright.conversation.runs.compact_and_btw import compact_session  # few sessions are summed up by hand
+        from cellwright.conversation.runs.without_a_run import compact_session  # few sessions are summed up by hand
 
         return await compact_session(self._core, options, focus, emit)
 
     async def ask_beside(self, options: RunOptions, question: str) -> SideAnswer:
         """Ask about the conversation without adding to it. On the agent's thread; raises as `ask_beside`."""
-        from cellwright.conversation.runs.compact_and_btw import ask_beside  # as above
+        from cellwright.conversation.runs.without_a_run import ask_beside  # as above
 
         return await ask_beside(self._core, options, question)
 
@@ -132,7 +131,7 @@ class Conversation:
 
     def served_calls(self, options: RunOptions, notify: Callable[[str], None]) -> ServedCalls:
         """The tools that `options` name, for another program to call. Raises as `ServedCalls`."""
-        from cellwright.conversation.runs.served_calls import ServedCalls  # few conversations serve others
+        from cellwright.conversation.runs.without_a_run import ServedCalls  # few conversations serve others
 
         return ServedCalls(self._core, self.features.tool_log, self.features.checkpoints.end_cut_off, options, notify)
 

@@ -18,9 +18,6 @@ from cellwright.conversation.feature import Feature
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.sessions.session import Session
 
-JUDGED_CHARS = 40_000
-"""So much of the conversation is looked at: its beginning, and its end."""
-
 _TOLD = """\
 The user has set a goal: {condition}
 Work until it is met. Whenever you end, the conversation is checked for evidence that it is; so show what proves it \
@@ -73,7 +70,7 @@ class Goal(AwaitedHooks, Feature):
         from cellwright.config.hooks.prompt_and_agent import ask_model
 
         judge = ModelHook(identity="/goal", source="/goal", prompt=_JUDGE.format(condition=condition))
-        said = shortened(self._session().messages, JUDGED_CHARS)
+        said = shortened(self._session().messages, 40_000)  # characters of its beginning and its end
         result = await ask_model(judge, event, {"conversation": said}, run, small_model(self._in_force.environment))
         if result.block:
             remark = f"The goal is not met yet: {result.reason}"

@@ -40,9 +40,6 @@ logger = logging.getLogger(__name__)
 
 TAG = "instructions"
 
-LARGE_CHARS = 40_000
-"""From here on the user is told how much of each request the instructions take."""
-
 _FROM = {
     "managed": "the administrator",
     "user": "the user, for all projects",
@@ -64,9 +61,6 @@ _MEMORY_TYPES = {"managed": "Managed", "user": "User", "project": "Project", "lo
 """Claude Code's names for whose instructions they are."""
 
 NOTES = "MEMORY.md"
-MAX_LINES = 200
-MAX_BYTES = 25_000
-"""The part of the notes that is told, as in Claude Code."""
 
 
 async def _fire_loaded(
@@ -137,7 +131,7 @@ class MemoryContext(Feature):
             parts.append(how)
         parts += [_gone(path) for path, digest in known.items() if digest != "gone" and not Path(path).is_file()]
         chars = sum(len(file.text) for file in memory.files)
-        if not session.encoded and chars > LARGE_CHARS:
+        if not session.encoded and chars > 40_000:
             notices.append(
                 f"Your instructions (CLAUDE.md and the like) take about {chars // CHARS_PER_TOKEN:,} tokens of every "
                 "request. /memory shows the files."
@@ -189,7 +183,9 @@ class MemoryContext(Feature):
         digest = hashlib.sha256(file.text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
         if known.get(_name(file.path)) == digest:
             return None, []
-        if _is_denied(file.path, agent):
+        read = next((tool for tool in agent.tools if tool.access.kind == "read"), None)
+        access = {} if read is None else {read.access.field: str(file.path)}
+        if read is not None and agent.policy.decide(read, access).behavior == "deny":
             return None, [f"{file.path}: not sent: a rule denies reading it."]
         text, notices = file.text, []
         if agent.redaction is not None:
@@ -244,11 +240,6 @@ def _name(path: Path) -> str:
     return str(path).replace('"', "'").replace("\n", " ")
 
 
-def _is_denied(path: Path, agent: AgentSetup) -> bool:
-    read = next((tool for tool in agent.tools if tool.access.kind == "read"), None)
-    return read is not None and agent.policy.decide(read, {read.access.field: str(path)}).behavior == "deny"
-
-
 def memory_folder(memory: AgentMemory, name: str, *, users: Path, project: Path) -> Path:
     """The folder of the notes of the agent `name`.
 
@@ -272,10 +263,11 @@ def read_notes(folder: Path, project: Path) -> str:
         if not (folder / NOTES).is_file():
             return ""
         with (folder / NOTES).open("rb") as opened:
-            text = opened.read(MAX_BYTES).decode("utf-8", "ignore")
+            # the part of the notes that is told, as in Claude Code
+            text = opened.read(25_000).decode("utf-8", "ignore")
     except OSError:
         return ""
-    return "\n".join(text.splitlines()[:MAX_LINES])
+    return "\n".join(text.splitlines()[:200])
 
 
 def notes_text(folder: Path, notes: str) -> str:

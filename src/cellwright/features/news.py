@@ -33,9 +33,6 @@ _TOOLS_TAG = "tools-since"
 _TOOLS_OPENING = f"<{_TOOLS_TAG} ".encode()
 _AS_BEFORE = "The tools are again those that this session began with."
 
-MOST_TOLD = 50
-"""Lines for Claude; the event has them all."""
-
 _NOT_LOADED_TAG = "not-available"
 _NOT_LOADED_OPENING = f"<{_NOT_LOADED_TAG} ".encode()
 _ALL_THERE = "Everything that is configured is available now."
@@ -168,7 +165,13 @@ class NotLoadedNews(Feature):
     def _news(self, session: Session, missing: list[NotLoaded], servers: dict[str, str]) -> ContextItems:
         if not missing and not servers:
             return ContextItems(before=self._lines(session, []))
-        notices = [each for each in missing if self._is_news(each)]
+        # hooks tell of themselves, with the first event that they are for
+        notices = [
+            each
+            for each in missing
+            if each.kind != "hook"
+            and (each not in self._told or (each.kind == "MCP server" and self._mcp.is_required(each.name)))
+        ]
         self._told.update(missing)
         return ContextItems(
             before=self._lines(session, missing),
@@ -176,15 +179,10 @@ class NotLoadedNews(Feature):
             extensions=ExtensionsLoaded(servers, tuple(missing)),
         )
 
-    def _is_news(self, each: NotLoaded) -> bool:
-        if each.kind == "hook":  # told by the hooks themselves, with the first event that they are for
-            return False
-        return each not in self._told or (each.kind == "MCP server" and self._mcp.is_required(each.name))
-
     def _lines(self, session: Session, missing: list[NotLoaded]) -> tuple[ContextItem, ...]:
         if not missing and not any(_NOT_LOADED_OPENING in message for message in session.encoded):
             return ()
-        lines = [f"- {visible_line(each.words, 300)}" for each in missing[:MOST_TOLD]]
+        lines = [f"- {visible_line(each.words, 300)}" for each in missing[:50]]  # the event has them all
         opening = "Configured for this session, but not available. Tell the user if the task needs one of them."
         block = listing(_NOT_LOADED_TAG, "\n".join([opening, *lines]) if missing else _ALL_THERE)
         if is_in_history(_NOT_LOADED_TAG, block, session):

@@ -47,6 +47,7 @@ from cellwright.conversation.feature import (
     listed_line,
     listing,
     read_ahead,
+    unheard,
 )
 from cellwright.conversation.mentions import mentioned_files
 from cellwright.conversation.runs.run_options import RunOptions
@@ -331,7 +332,7 @@ class Skills(Feature):
                 code=ErrorCode.PERMISSION_DENIED,
             )
         session_id, confinement = prompt_context.session.id, decision.confinement
-        context = ToolContext("skill", _unheard, session_id=session_id, confinement=confinement, facts=facts)
+        context = ToolContext("skill", unheard, session_id=session_id, confinement=confinement, facts=facts)
         result = await shell.call(tool_input, context)
         content = result.content if isinstance(result, ToolResult) else result
         text = content if isinstance(content, str) else "\n".join(str(each.get("text", "")) for each in content)
@@ -353,7 +354,3 @@ def listing_text(skills: Mapping[str, Skill]) -> str:
         *sorted(listed_line(skill.name, skill.description, room) for skill in offered.values()),
     ]
     return "\n".join(lines)
-
-
-def _unheard(**_news: object) -> None:
-    """There is no card to show how far it is."""

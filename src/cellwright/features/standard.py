@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from cellwright.conversation.runs.run import Run
     from cellwright.features.branches import KernelCopies, Turn, UndoneVariables
     from cellwright.features.preview.feature import TurnPreview
-    from cellwright.features.stability.feature import Stability
+    from cellwright.features.stability.rerun import Stability
 
 
 class OutputStyles(Feature):
@@ -169,11 +169,7 @@ class Spans(Feature):
     """Runs as spans and metrics of OpenTelemetry."""
 
     def __init__(self, in_force: SettingsInForce) -> None:
-        self._in_force = in_force
-        self.observer = RunSpans(self._server_address)
-
-    def _server_address(self) -> str:
-        return server_address(self._in_force.environ)
+        self.observer = RunSpans(lambda: server_address(in_force.environ))
 
 
 class CodeContext(Feature):
@@ -268,7 +264,7 @@ class StandardFeatures:
     @functools.cached_property
     def stability(self) -> Stability | None:
         """The tests of answers on perturbed data; None if this is no kernel."""
-        from cellwright.features.stability.feature import Stability  # few answers are tested
+        from cellwright.features.stability.rerun import Stability  # few answers are tested
 
         return None if self._kernel is None else Stability(self._kernel.code)
 

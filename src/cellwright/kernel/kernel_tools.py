@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.tools.later_tool import later_tool
+from cellwright.conversation.tools.built_in_tools import later_tool
 from cellwright.kernel.execute.python_tool import python_tool
 from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.tools.notebook.open_notebook import OpenNotebooks

@@ -30,8 +30,8 @@ from cellwright.config.settings.settings_files import InlineSettings
 from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import full_name, model_of
 from cellwright.conversation.runs.kinds import RunRequest
+from cellwright.conversation.runs.run import refuse_agent_code
 from cellwright.conversation.runs.run_options import Result, RunOptions, existing_folder
-from cellwright.conversation.runs.run_queue import refuse_agent_code
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event
 from cellwright.features.conversation import Conversation

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import CancelledError
 
-from cellwright.commands.sessions.stability import checked, stability_report
+from cellwright.commands.sessions.answers import checked, stability_report
 from cellwright.conversation.kernel_copies import CannotRerun
-from cellwright.conversation.runs.run_queue import refuse_agent_code
+from cellwright.conversation.runs.run import refuse_agent_code
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.stability.report import StabilityReport
 from cellwright.features.stability.rerun import FIRST_SEED, RESAMPLES, SECONDS, Wish

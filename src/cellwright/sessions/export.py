@@ -1,7 +1,7 @@
 """A conversation as Markdown, a notebook or JSON: its messages taken apart into prompts and what came of them, then written.
 
 `code_cells` gives what Claude ran, its Python and its commands, as ordinary cells: such a notebook works without
-Claude. Pure functions of messages; `commands/sessions/export.py` reads the session and writes the file.
+Claude. Pure functions of messages; `commands/sessions/sessions.py` reads the session and writes the file.
 
 As JSON it holds the API's messages as they were, for programs:
 

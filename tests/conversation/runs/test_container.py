@@ -11,9 +11,9 @@ import pytest
 
 from cellwright.agent.calls.approval import Allow, ToolUse
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.in_force import SandboxFound
 from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
-from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, ToolEnd
 from cellwright.features.conversation import Conversation

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,34 @@ from cellwright.tools.search.tool_search import with_tool_search
 from declared_tools import declared
 
 MAX_TOKENS = 7_650
+
+REHEARSED = """
+import sys
+from pathlib import Path
+import cellwright
+from cellwright.agent.calls.check_input import check_input
+from cellwright.config.settings.settings import Settings
+from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
+from cellwright.conversation.tools.toolset import rehearse
+
+cwd = Path.cwd()
+place = ToolEnvironment(cwd=cwd, settings=Settings(project=cwd))
+tools = [tool for tool in make_tools(place) if not tool.rarely_used]
+policy = cellwright.PermissionPolicy(cwd=cwd)
+before = {*sys.modules}
+rehearse(tools, policy)
+assert {*sys.modules} > before
+known = {*sys.modules}
+by_name = {tool.name: tool for tool in tools}
+for name, given in (
+    ("Read", {"file_path": "a.txt"}),
+    ("Grep", {"pattern": "x"}),
+    ("Bash", {"command": "ls -l | wc -l"}),
+    ("Edit", {"file_path": "a.txt", "old_string": "a", "new_string": "b"}),
+):
+    policy.decide(by_name[name], check_input(by_name[name], given))
+print(sorted({*sys.modules} - known))
+"""
 
 
 def tokens(value: Any) -> float:
@@ -250,3 +280,8 @@ def fields_of(schema: Mapping[str, Any], path: str = "") -> list[tuple[str, Mapp
     for name, field in schema.get("properties", {}).items():
         found += fields_of(field, f"{path}.{name}")
     return [*found, *(fields_of(schema["items"], f"{path}[]") if isinstance(schema.get("items"), Mapping) else ())]
+
+
+def test_a_first_call_imports_nothing_that_was_rehearsed() -> None:
+    run = subprocess.run([sys.executable, "-c", REHEARSED], capture_output=True, text=True, check=False)
+    assert run.stdout == "[]\n", run.stderr

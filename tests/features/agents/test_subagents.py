@@ -14,7 +14,7 @@ import pytest
 from cellwright.agent.calls.approval import Allow
 from cellwright.commands.command import CommandCall
 from cellwright.commands.extensions.pages import agents_page
-from cellwright.commands.tasks import tasks_page
+from cellwright.commands.sessions.conversation import tasks_page
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.events import Answered, Asked, Event, Notice, RunEnd, SubagentEvent, ToolEnd, ToolStart, TurnEnd

@@ -14,7 +14,7 @@ from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import Result, RunOptions, result_of
 from cellwright.events import ContextAttached, Event, NumbersTraced, RunEnd, UserPrompt
 from cellwright.features.conversation import Conversation
-from cellwright.features.numbers.seen import check_instructions, checked_numbers
+from cellwright.features.numbers.answers import check_instructions, checked_numbers
 from cellwright.features.numbers.sources import source
 from cellwright.features.numbers.trace import trace, with_marks
 from cellwright.kernel.output.saved_markdown import SavedTranscript

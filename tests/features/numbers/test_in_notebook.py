@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.features.numbers.in_notebook import finding_line, notebook_numbers
-from cellwright.features.numbers.notebook_texts import LEFT_OUT, TRANSCRIPT, notebook_sources
+from cellwright.features.numbers.sources import LEFT_OUT, TRANSCRIPT, notebook_sources
 from cellwright.features.numbers.stale import answer_record
 from cellwright.features.numbers.trace import trace
 from cellwright.kernel.output.saved_markdown import left_out

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from cellwright.features.numbers.notebook_texts import TRANSCRIPT
-from cellwright.features.numbers.sources import source
+from cellwright.features.numbers.sources import TRANSCRIPT, source
 from cellwright.features.numbers.stale import answer_record
 from cellwright.features.numbers.trace import trace
 from cellwright.tools.notebook.open_notebook import Cell

@@ -23,7 +23,7 @@ from tests.tools.mcp.connected_server import connected as connected_server
 from tests.tools.mcp.connected_server import entry_of as entry_named
 
 from cellwright.commands.command import CommandCall
-from cellwright.commands.extensions.mcp import mcp_page
+from cellwright.commands.extensions.pages import mcp_page
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError

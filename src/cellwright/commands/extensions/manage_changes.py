@@ -42,7 +42,6 @@ from cellwright.features.conversation import Conversation
 from cellwright.sessions.project_writes import check_way, make_folders, write_file
 from cellwright.text import lazy_pattern
 
-MAX_CHARS = 500_000
 NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 Params = Mapping[str, Any]
@@ -129,10 +128,11 @@ async def why(conversation: Conversation, params: Params) -> Mapping[str, Any]:
     tool, tool_input = _text(params, "tool"), params.get("input")
     if not isinstance(tool_input, Mapping):
         raise _wrong("The input is not a JSON object.")
-    if tool not in {each.name for each in conversation.tools.of(RunOptions())}:
+    tools = {each.name: each for each in conversation.tools.of(RunOptions())}
+    if tool not in tools:
         raise _wrong(f"The tool {tool} was not found.")
     policy = PolicyInForce(conversation.in_force, RunOptions(), conversation.sandbox.abilities)
-    decision = await asyncio.to_thread(policy.decide, _tool(conversation, tool), tool_input)
+    decision = await asyncio.to_thread(policy.decide, tools[tool], tool_input)
     entries = conversation.in_force.settings.merged.entries
     origins = [
         entry.layer.label
@@ -147,10 +147,6 @@ async def why(conversation: Conversation, params: Params) -> Mapping[str, Any]:
         "from": origins[0] if origins else "",
         "suggestions": [rule for suggestion in decision.suggestions for rule in suggestion.rules][:3],
     }
-
-
-def _tool(conversation: Conversation, name: str) -> Any:
-    return next(each for each in conversation.tools.of(RunOptions()) if each.name == name)
 
 
 # ---- MCP servers ----
@@ -303,7 +299,7 @@ async def definition_text(conversation: Conversation, params: Params) -> Mapping
 async def put_definition(conversation: Conversation, params: Params) -> Mapping[str, Any]:
     """Write the file of a skill or an agent: of a new one in the folder of a scope, of an old one where it is."""
     kind, text = _text(params, "kind"), _text(params, "text")
-    if len(text) > MAX_CHARS:
+    if len(text) > 500_000:
         raise _wrong("The text is too long.")
     if params.get("new") is True:
         name, scope = _text(params, "name").strip(), _text(params, "scope")

@@ -163,15 +163,22 @@ class PluginCommands(Struct, frozen=True):
             lines += self._ask_all(wanted or ([] if given else plugin.options), kept.id)
         for each, equals, text in answers:
             if options[each].sensitive and (equals or self.ask is None):
-                raise CellwrightError(ErrorCode.INVALID_PARAMETERS, _secret_elsewhere(kept.id, each))
+                message = (
+                    f"{each} is a secret, and this conversation is saved: nothing was changed. In a terminal "
+                    f"`cellwright plugin configure {kept.id} {each}` asks for it without showing it."
+                )
+                raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
             if equals:
                 lines.append(f"{each} is kept {self._installer.answer(kept.id, options[each], text)}.")
         counts = "It takes effect with the next prompt." if lines else ""
         rows: list[Row] = [("option", "what it is", "how to set it")]
-        rows += [
-            (option.name, _about(option), _how(kept.id, option, can_ask=self.ask is not None))
-            for option in plugin.options
-        ]
+        for option in plugin.options:
+            facts = [option.title, option.description, "required" if option.required else ""]
+            facts += [f"default {option.default}"] if option.default is not None else []
+            how = f"/plugin configure {kept.id} {option.name}=VALUE"
+            if option.sensitive or self.ask is not None:
+                how = f"in a terminal: cellwright plugin configure {kept.id} {option.name}"
+            rows.append((option.name, "; ".join(filter(None, facts)) or "—", how))
         text = "\n".join([*lines, counts]) if plugin.options else f"{kept.id} asks for nothing."
         return CommandPage([Section(kept.id, rows if plugin.options else [], text)])
 
@@ -243,24 +250,6 @@ class PluginCommands(Struct, frozen=True):
         rows += [("commit", kept.commit)] if kept.commit else []
         lines = [plugin.description, *what_it_brings(plugin, plugin.root, self.in_force.environment), *plugin.problems]
         return CommandPage([Section(plugin.id, rows, "\n".join(filter(None, lines)))])
-
-
-def _about(option: PluginOption) -> str:
-    facts = [option.title, option.description, "required" if option.required else ""]
-    return "; ".join(filter(None, [*facts, f"default {option.default}" if option.default is not None else ""])) or "—"
-
-
-def _how(plugin_id: str, option: PluginOption, *, can_ask: bool) -> str:
-    if option.sensitive or can_ask:
-        return f"in a terminal: cellwright plugin configure {plugin_id} {option.name}"
-    return f"/plugin configure {plugin_id} {option.name}=VALUE"
-
-
-def _secret_elsewhere(plugin_id: str, name: str) -> str:
-    return (
-        f"{name} is a secret, and this conversation is saved: nothing was changed. In a terminal "
-        f"`cellwright plugin configure {plugin_id} {name}` asks for it without showing it."
-    )
 
 
 def _offered(offer: PluginOffer, lines: Sequence[str]) -> str:

@@ -1,1 +1,1 @@
-"""Commands about the conversation as it is kept: which one goes on, as a file, summarised. Start with `sessions.py`."""
+"""Commands about the conversation: sessions as kept, what is said besides prompts, its answers. Start with `sessions.py`."""

@@ -1,11 +1,12 @@
-"""`/branches`: the copies of the kernel in which Claude tries things; end one, or run the code of one in the kernel."""
+"""`/branches` and `/preview`: the copies of the kernel and of files that Claude works on, and taking something from them."""
 
 from __future__ import annotations
 
 import json
 import keyword
+import re
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.thread import JobOwner
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
@@ -14,11 +15,22 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.branches import KernelCopies
 from cellwright.features.conversation import Conversation
+from cellwright.features.preview.feature import TurnPreview
+
+if TYPE_CHECKING:
+    from cellwright.features.preview.open_preview import OpenPreview
+
 
 BRANCHES = "[stop ID | run CALL | keep NAME [as NEW]]"
-USAGE = (
+BRANCHES_USAGE = (
     "/branches shows Claude's copies of your kernel; /branches stop ID (or all) ends one; /branches run CALL runs the code "
     "of a Branch call in your kernel; /branches keep NAME (as NEW) takes a variable of Claude's branch into your kernel."
+)
+
+PREVIEW = "[accept all | accept N … | decline]"
+PREVIEW_USAGE = (
+    "/preview shows what the last preview would change; /preview accept 1 3 (or all) accepts and drops the rest; /preview "
+    "decline drops it."
 )
 
 
@@ -38,7 +50,7 @@ async def branches_page(call: CommandCall) -> CommandPage:
             return await _run_in_kernel(call, name)
         case "keep", names if names:
             return CommandPage([await _kept(call.conversation, branches, names)])
-    raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{USAGE} Nothing was stopped, run or taken.")
+    raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{BRANCHES_USAGE} Nothing was stopped, run or taken.")
 
 
 def _list(branches: KernelCopies) -> Section:
@@ -56,11 +68,13 @@ def _list(branches: KernelCopies) -> Section:
 
 
 def _row(each: ListedBranch, whose: str, state: str) -> Row:
-    return each.owner, whose, time.strftime("%H:%M:%S", time.localtime(each.since)), _size(each.memory), state
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**20:,.0f} MB"
+    return (
+        each.owner,
+        whose,
+        time.strftime("%H:%M:%S", time.localtime(each.since)),
+        f"{each.memory / 2**20:,.0f} MB",
+        state,
+    )
 
 
 async def _stopped(branches: KernelCopies, name: str) -> Section:
@@ -79,7 +93,7 @@ async def _kept(conversation: Conversation, branches: KernelCopies, names: str) 
     new = new or name
     for each in (name, new):
         if not each.isidentifier() or keyword.iskeyword(each) or each.startswith("_"):
-            message = f"{each!r} cannot be the name of a variable here. {USAGE} Nothing was taken."
+            message = f"{each!r} cannot be the name of a variable here. {BRANCHES_USAGE} Nothing was taken."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     _refuse_while_claude_works(conversation, "Take the variable")
     with conversation.jobs.owned_by(_Unawaited()):
@@ -109,9 +123,10 @@ async def _run_in_kernel(call: CommandCall, name: str) -> CommandPage:
     finally:
         calls.close()
     session.granted = (*session.granted, *calls.granted)
-    shown = end.content if isinstance(end.content, str) else "\n".join(_text(block) for block in end.content)
     title = {"success": "Ran in your kernel", "denied": "Not run"}.get(end.status, "Failed in your kernel")
-    return CommandPage([Section(title, code=code, language="python", text="\n".join(filter(None, (shown, *notes))))])
+    return CommandPage(
+        [Section(title, code=code, language="python", text="\n".join(filter(None, (_shown(end.content), *notes))))]
+    )
 
 
 class _Unawaited:
@@ -133,5 +148,72 @@ def _code_of(conversation: Conversation, name: str) -> str:
     raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
 
-def _text(block: dict[str, Any]) -> str:
-    return str(block.get("text", "[picture]"))
+async def preview_page(call: CommandCall) -> CommandPage:
+    """Show the preview that waits, accept parts of it, or drop it."""
+    feature = call.conversation.features.preview
+    if feature is None or (preview := feature.open) is None:
+        text = "No preview waits. `%%claude --branch` and a prompt make one, in a notebook's kernel on Linux."
+        return CommandPage([Section("Preview", text=text)])
+    if call.conversation.runs.current is not None:
+        message = "Claude is working. Decide on the preview when the turn has ended."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    from cellwright.features.preview.open_preview import all_of, listing  # few look
+
+    items = preview.items or await preview.look()
+    verb, _, rest = call.text.strip().partition(" ")
+    numbers = re.findall(r"\d+", rest)
+    match verb:
+        case "":
+            return CommandPage(
+                [Section("Preview", text=PREVIEW_USAGE), Section("What it would change", code=listing(items))]
+            )
+        case "decline":
+            text, _ = await feature.accept(preview, [])
+            return CommandPage([Section("Preview declined", code=text)])
+        case "accept" if rest.strip() == "all" or (numbers and re.fullmatch(r"[\d ,]+", rest)):
+            chosen = sorted(all_of(items)) if rest.strip() == "all" else [int(number) for number in numbers]
+            if unknown := [str(number) for number in chosen if number not in {item.number for item in items}]:
+                message = f"The preview has no number {', '.join(unknown)}. Nothing was changed."
+                raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+            return await _accepted(call, feature, preview, chosen)
+    raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{PREVIEW_USAGE} Nothing was changed.")
+
+
+async def _accepted(call: CommandCall, feature: TurnPreview, preview: OpenPreview, chosen: list[int]) -> CommandPage:
+    """Accept the items: as a turn of their own, which /undo takes back."""
+    conversation = call.conversation
+    record = conversation.checkpoints.begin(preview.session, "/preview accept", preview.session.next_seq)
+    owner: JobOwner = _Unawaited()
+    said: list[str] = []
+    try:
+        with conversation.jobs.owned_by(owner):
+            text, codes = await feature.accept(preview, chosen)
+            said.append(text)
+            said += await _run_codes(call, codes)
+    finally:
+        record.end()
+    return CommandPage([Section("Preview", code="\n".join(said))])
+
+
+async def _run_codes(call: CommandCall, codes: list[str]) -> list[str]:
+    """Run the preview's code in the kernel, under everything that holds Claude's own calls."""
+    if not codes:
+        return []
+    said: list[str] = []
+    session = call.conversation.sessions.current
+    options = RunOptions(builtin_tools=False, tool_names=("Python",), allow=session.granted)
+    calls = call.conversation.served_calls(options, said.append)
+    try:
+        for code in codes:
+            end = await calls.call("Python", {"code": code}, call.ask_user, emit=call.emit)
+            said.append(f"{'ran' if end.status == 'success' else end.status}: {_shown(end.content)}".rstrip(": "))
+            if end.status != "success":
+                break
+    finally:
+        calls.close()
+    session.granted = (*session.granted, *calls.granted)
+    return said
+
+
+def _shown(content: Any) -> str:
+    return content if isinstance(content, str) else "\n".join(str(each.get("text", "[picture]")) for each in content)

@@ -1,18 +1,24 @@
-"""The policy and the budgets of a run as the settings stand.
+"""What holds for a run as the settings and the machine stand: its policy, the sandbox, its budgets.
 
-The policy is made anew where the settings have changed since the last decision. Budgets beyond a run are counted in files
-in the state folder, where all processes count. What is spent is counted whether there is a budget or not: one that is set
-at noon knows of the morning.
+The policy is made anew where the settings have changed since the last decision. The sandbox is looked for once, on a thread
+of its own: trying what works takes some milliseconds. Budgets beyond a run are counted in files in the state folder, where
+all processes count. What is spent is counted whether there is a budget or not: one that is set at noon knows of the morning.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import logging
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Decision, Policy, PolicyAround
@@ -23,9 +29,9 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.feature import Feature
 from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.errors import CellwrightError
+from cellwright.errors import CellwrightError, log_fault
 from cellwright.events import Answered, ContextAttached, Decided, Event, Notice, ToolEnd, ToolStart, UserPrompt
-from cellwright.permissions.sandboxing import FindAbilities
+from cellwright.permissions.sandboxing import FindAbilities, SandboxAbilities
 from cellwright.sessions.state_dir import state_folder
 from cellwright.tools.process.child_processes import child_processes
 
@@ -33,6 +39,9 @@ if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement
     from cellwright.agent.tool import Tool
     from cellwright.permissions.policy import PermissionPolicy
+
+
+logger = logging.getLogger(__name__)
 
 
 class PolicyInForce:
@@ -186,3 +195,63 @@ class BudgetsInForce(Feature):
             return None
         origin = settings.origin(f"cellwright.{name}")
         return Budget(usd, whose, f"`cellwright.{name}`{f' ({origin.label})' if origin is not None else ''}")
+
+
+class SandboxFound(Struct, frozen=True):
+    """The abilities of the sandbox (None: there is none), and each means that is missing, with the reason."""
+
+    abilities: SandboxAbilities | None
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+FindSandbox = Callable[[], SandboxFound]
+
+
+def look_for_sandbox() -> SandboxFound:
+    """Find out what this machine can confine commands by."""
+    from cellwright.sandbox.mechanisms import find_sandbox, missing_means  # needed with the first run
+
+    with contextlib.suppress(OSError):  # without a shell nothing can be started, as a command would say
+        child_processes().watch()  # what is tried leaves files behind where this process is killed
+    sandbox = find_sandbox()
+    return SandboxFound(None if sandbox is None else sandbox.abilities, missing_means())
+
+
+class SandboxLookup:
+    """The search for the sandbox: begun before its result is needed, so that nobody waits long. From any thread."""
+
+    def __init__(self, find: FindSandbox = look_for_sandbox) -> None:
+        self._find = find
+        self._lock = threading.Lock()
+        self._future: Future[SandboxFound] | None = None
+
+    def begin(self) -> Future[SandboxFound]:
+        """Start to look, where nobody has yet."""
+        with self._lock:
+            if self._future is None:
+                self._future = Future()
+                threading.Thread(
+                    target=self._look, args=(self._future,), name="cellwright-sandbox", daemon=True
+                ).start()
+            return self._future
+
+    def found(self) -> SandboxFound:
+        """Return what there is; waits for the end of the search."""
+        return self.begin().result()
+
+    def found_by_now(self) -> SandboxFound | None:
+        """Return what there is; None while nobody knows yet."""
+        future = self._future
+        return future.result() if future is not None and future.done() else None
+
+    def abilities(self) -> SandboxAbilities | None:
+        """Return what can be enforced; waits for the end of the search."""
+        return self.found().abilities
+
+    def _look(self, future: Future[SandboxFound]) -> None:
+        try:
+            found = self._find()
+        except Exception as error:  # noqa: BLE001  every later run asks for it, and there is none where looking for it fails
+            log_fault(logger, "looking for the sandbox failed")
+            found = SandboxFound(None, {"sandbox": f"looking for it failed: {error}"})
+        future.set_result(found)

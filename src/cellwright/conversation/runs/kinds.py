@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from cellwright.config.settings.settings_in_force import TrustQuestion
 
 
-BYTES_PER_TOKEN = 3.5
-"""Of the request's JSON, on average; the exact count is the API's, and asking for it would send the request."""
-
 CellActionName = Literal["fix", "edit", "explain", "document"]
 
 
@@ -135,7 +132,8 @@ class DryRun(Live):
             "max_tokens": request.max_tokens,
             **request.options.chosen,
             "output_format": None if typed is None else typed.output_format,
-            "about_input_tokens": round(size / BYTES_PER_TOKEN),
+            # bytes of JSON a token, on average; the exact count is the API's, and asking for it would send the request
+            "about_input_tokens": round(size / 3.5),
             "sections": {part.name: part.tokens for part in prompt_sections(request.system)},
             "system": json.loads(request.system),
             "tools": json.loads(request.tools),

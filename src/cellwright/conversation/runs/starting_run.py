@@ -127,7 +127,11 @@ class RunTask(Struct, frozen=True):
             info = self._info(resolved.kind)
             ready = [await each.get_ready(info) for each in core.features if resolved.kind.takes(each)]
             if any(ready):
-                resolved = await self._with_late_tools(resolved)
+                # the run with the tools that were late when its session began, if nothing can load them there
+                given = self.request.session is not None
+                session = core.sessions.with_late_tools(resolved.agent, resolved.session, given=given)
+                if session is not resolved.session:
+                    resolved = await asyncio.to_thread(self._resolve, resolved.kind)
             agent, session = resolved.agent, resolved.session
             calls = CallsAtWork(core.in_force)
             self.run.bus.subscribe(calls.on_event)
@@ -150,13 +154,6 @@ class RunTask(Struct, frozen=True):
                 core.in_force.look()
                 works_on = child_processes().running or any(feature.works_on for feature in core.features)
                 core.in_force.run_ends(goes_on=works_on)
-
-    async def _with_late_tools(self, resolved: ResolvedRun) -> ResolvedRun:
-        """The run with the tools that were late when its session began, if nothing can load them there."""
-        session = self.core.sessions.with_late_tools(
-            resolved.agent, resolved.session, given=self.request.session is not None
-        )
-        return resolved if session is resolved.session else await asyncio.to_thread(self._resolve, resolved.kind)
 
     async def _await_turn(self) -> ResolvedRun | PendingQuestions:
         """The run resolved, when those before it have ended."""

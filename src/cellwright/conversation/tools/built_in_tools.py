@@ -1,7 +1,8 @@
-"""The tools that need no kernel, with what they need of the place they work in.
+"""The tools that need no kernel, with what they need of the place they work in; most are made with their first call.
 
-Most are made with their first call (`later_tool.py`): each has a function here that imports it then. Those that settings or
-the environment describe otherwise are made at once.
+Thirty tools are eighty modules, and a session's first request needs nothing of them but what Claude is told. Definitions
+that no setting changes are in `written_definitions.json`; `tests/house/test_written_definitions.py` writes it, and says
+where one is no longer what its tool says. Tools that settings or the environment describe otherwise are made at once.
 """
 
 from __future__ import annotations
@@ -9,18 +10,33 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from cellwright.agent.tool import Tool
+from cellwright.agent.calls.tool_input import written_schema
+from cellwright.agent.tool import Category, Tool, ToolAccess, ToolLimits
 from cellwright.config.settings.settings import Settings
-from cellwright.conversation.tools.later_tool import later_tool
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.events import QuestionKind
+from cellwright.tools.agent import agent_tool
 from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import read_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
+from cellwright.tools.planning.ask_user_question import ask_user_question_tool
+from cellwright.tools.planning.plan_mode import exit_plan_mode_tool
+from cellwright.tools.planning.todos import task_tools_enabled
+from cellwright.tools.shell.background import background_tasks, task_stop_tool
+from cellwright.tools.shell.bash import bash_tool
+from cellwright.tools.skill import skill_tool
+from cellwright.tools.web.web_fetch import web_fetch_tool
+from cellwright.tools.web.web_search import choose_engine, web_search_tool
 
 if TYPE_CHECKING:
     from cellwright.agent.side_request import SideRequest
@@ -28,6 +44,103 @@ if TYPE_CHECKING:
     from cellwright.tools.code.navigation.project_code import ProjectCode
     from cellwright.tools.shell.background import StopAgent
     from cellwright.tools.skill import LoadSkill
+
+
+WRITTEN_DEFINITIONS = Path(__file__).with_name("written_definitions.json")
+
+FUNCTIONS = ("facts", "prepare", "preview", "title")
+"""The functions that some tools have."""
+
+
+class WrittenDefinition(Struct, frozen=True, omit_defaults=True):
+    """A tool as it describes itself. `input` is the class that its schema is written under, `functions` those it has."""
+
+    description: str
+    input: str
+    access: ToolAccess
+    read_only: bool
+    limits: ToolLimits
+    category: Category
+    best_for: str
+    input_examples: Sequence[Mapping[str, Any]]
+    asks: QuestionKind
+    asks_together: bool
+    functions: Sequence[str]
+    everyday: bool = False
+    rarely_used: bool = False
+    has_effects: bool | None = None
+    other_names: Sequence[str] = ()
+
+
+class LaterTool(Tool, frozen=True, kw_only=True):
+    """A tool as its written definition says it; `made` gives the tool itself, which its calls come to."""
+
+    made: Callable[[], Tool]
+
+    def canonical(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        # the first thing that is done with a call
+        try:
+            made = self.made()
+        except (OSError, ImportError) as error:
+            message = f"{self.name} cannot be loaded: {error}. Nothing was run."
+            raise ToolError(message, code=ErrorCode.EXECUTION_ERROR) from error
+        return made.canonical(values)
+
+
+def later_tool(name: str, make: Callable[[], Tool]) -> Tool:
+    """The tool `name`, made by `make` with its first call; at once where its definition is not written."""
+    definition = _definitions().get(name)
+    if definition is None:
+        return make()
+    made = _once(make)
+
+    def function_of(function: str) -> Any:
+        return lambda *given: getattr(made(), function)(*given)
+
+    return LaterTool(
+        name=name,
+        description=definition.description,
+        input_schema=written_schema(definition.input),
+        access=definition.access,
+        read_only=definition.read_only,
+        limits=definition.limits,
+        category=definition.category,
+        best_for=definition.best_for,
+        input_examples=definition.input_examples,
+        asks=definition.asks,
+        asks_together=definition.asks_together,
+        everyday=definition.everyday,
+        rarely_used=definition.rarely_used,
+        has_effects=definition.has_effects,
+        other_names=tuple(definition.other_names),
+        call=function_of("call"),
+        **{function: function_of(function) for function in definition.functions},
+        made=made,
+    )
+
+
+def whole_tool(tool: Tool) -> Tool:
+    """The tool itself, made now if it was to be made later."""
+    return replace(tool.made(), defer_loading=tool.defer_loading) if isinstance(tool, LaterTool) else tool
+
+
+@functools.cache
+def _definitions() -> Mapping[str, WrittenDefinition]:
+    return msgspec.json.decode(WRITTEN_DEFINITIONS.read_bytes(), type=dict[str, WrittenDefinition])
+
+
+def _once(make: Callable[[], Tool]) -> Callable[[], Tool]:
+    """`make`, called once, from whatever threads: some tools remember what they have prepared."""
+    lock = threading.Lock()
+    found: list[Tool] = []
+
+    def made() -> Tool:
+        with lock:
+            if not found:
+                found.append(make())
+            return found[0]
+
+    return made
 
 
 def never_unsaved(_path: Path) -> bool:
@@ -70,17 +183,6 @@ class ToolEnvironment(Struct, frozen=True, kw_only=True):
 
 def make_tools(place: ToolEnvironment) -> tuple[Tool, ...]:
     """The tools that need no kernel, sharing one memory of what was read."""
-    from cellwright.tools.agent import agent_tool
-    from cellwright.tools.files.read import read_tool
-    from cellwright.tools.planning.ask_user_question import ask_user_question_tool
-    from cellwright.tools.planning.plan_mode import exit_plan_mode_tool
-    from cellwright.tools.planning.todos import task_tools_enabled
-    from cellwright.tools.shell.background import background_tasks, task_stop_tool
-    from cellwright.tools.shell.bash import bash_tool
-    from cellwright.tools.skill import skill_tool
-    from cellwright.tools.web.web_fetch import web_fetch_tool
-    from cellwright.tools.web.web_search import choose_engine, web_search_tool
-
     cwd, settings, environ = place.cwd, place.settings, place.environ
     make = ToolMakers(place)
 

@@ -1,45 +1,65 @@
-"""The tools of a conversation, made once a session, since some share what they know of files and folders."""
+"""The tools of a conversation, made once a session, since some share what they know of files and folders.
+
+What the first answer's calls and its end need is imported while the model thinks about it (`ThinkingTime`): a session's
+first request waits for nothing of that, and neither does its first call: thirty modules are 40 ms.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import importlib
 import os
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
+from cellwright.agent.agent_setup import AgentSetup
+from cellwright.agent.calls.approval import Policy
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.written_tools import written_tools
+from cellwright.agent.side_request import SideRequest, small_model
 from cellwright.agent.tool import GROUPS, TOOL_ALIASES, TOOL_SEARCH, Tool, is_chosen
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings import load_settings, tool_is_allowed
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.config.user_tools import brought_tools
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.resolve_options import has_small_window
+from cellwright.conversation.runs.in_force import SandboxLookup
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.tools.built_in_tools import (
     ToolEnvironment,
     make_tools,
     never_unsaved,
     no_live_definition,
+    whole_tool,
 )
-from cellwright.conversation.tools.later_tool import whole_tool
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.betas import may_defer
 from cellwright.model.credentials import is_own_platform
 from cellwright.permissions.rules.rule import RULE_NAMES
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import BackupStore
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook, OpenNotebooks
+from cellwright.tools.search.tool_search import with_tool_search
 
 if TYPE_CHECKING:
     from cellwright.tools.agent import StartAgent
     from cellwright.tools.shell.background import StopAgent
     from cellwright.tools.skill import LoadSkill
 
+
 ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]
 """Makes the tools that a process adds to the built-in ones."""
+
+LATE_MODULES = ("cellwright.tools.code.navigation.related_code",)
+"""Modules that calls import when they have been judged."""
 
 
 def builtin_tools(*names: str, cwd: Path | str | None = None) -> tuple[Tool, ...]:
@@ -69,8 +89,6 @@ def _named(tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
 
 def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool, ...], list[str]]:
     """The built-in tools, this process's (`more`), those of packages and trusted folders; notices for the user."""
-    from cellwright.config.user_tools import brought_tools
-
     own = (*make_tools(place), *more)
     # what rules know by name is a tool of ours: nobody else gets such a name, there or not
     brought = brought_tools(
@@ -79,16 +97,12 @@ def all_tools(place: ToolEnvironment, more: Sequence[Tool]) -> tuple[tuple[Tool,
     # what the administrator forbids Claude is not even told of
     tools = [tool for tool in (*own, *brought.tools.values()) if tool_is_allowed(tool.name, place.settings)]
     if tool_is_allowed(TOOL_SEARCH, place.settings) and tools_may_be_deferred(place.environ):
-        from cellwright.tools.search.tool_search import with_tool_search
-
         return with_tool_search(tools), brought.notices
     return tuple(tools), brought.notices
 
 
 def tools_may_be_deferred(environ: Mapping[str, str]) -> bool:
     """Return whether definitions may be loaded on demand on the way to the model."""
-    from cellwright.model.betas import may_defer
-
     return may_defer(environ, is_own_platform=is_own_platform(environ))
 
 
@@ -183,8 +197,6 @@ class ConversationTools:
         return made
 
     def _workplace(self, file_state: FileState) -> ToolEnvironment:
-        from cellwright.agent.side_request import SideRequest, small_model
-
         environ = ChainMap(self._hooks.exported, self._path, self._in_force.environment)  # type: ignore[arg-type]  # it is only read
         return ToolEnvironment(
             cwd=self._in_force.cwd,
@@ -200,3 +212,54 @@ class ConversationTools:
             stop_agent=self._stop_agent,
             live_definitions=self._live_definitions,
         )
+
+
+class ThinkingTime:
+    """The work of one conversation for that time, done once; `add` may say more of it before."""
+
+    def __init__(self, sandbox: SandboxLookup) -> None:
+        self._sandbox = sandbox
+        self._work: list[Callable[[], None]] = []
+        self._asked = self._begun = False
+
+    def add(self, work: Callable[[], None]) -> None:
+        """Have this done, too; in a thread."""
+        self._work.append(work)
+
+    def begin(self, agent: AgentSetup, when_looked: Callable[[], None]) -> None:
+        """A request of `agent` has left; on its loop. `when_looked` is called when the sandbox is known, in any thread."""
+
+        def begin() -> None:
+            self._sandbox.begin().add_done_callback(lambda _: when_looked())
+            if not self._begun:
+                self._begun = True
+                # a policy as it is now: the one in force renews itself, on this thread alone
+                work = functools.partial(self._do, agent.tools, agent.policy.allowing(()))
+                threading.Thread(target=work, name="cellwright-thinking", daemon=True).start()
+
+        if self._asked:  # the first answer has been shown
+            begin()
+        else:
+            self._asked = True
+            # an answer that comes at once is shown first: two threads at work hinder each other
+            asyncio.get_running_loop().call_later(0.05, begin)
+
+    def _do(self, tools: Sequence[Tool], policy: Policy) -> None:
+        with suppress(Exception):
+            self._sandbox.found()  # whoever needs it says what failed
+        rehearse([tool for tool in tools if not (tool.defer_loading or tool.rarely_used)], policy)
+        # what fails here fails again, with its message, when it is needed
+        for name in LATE_MODULES:
+            with suppress(Exception):
+                importlib.import_module(name)
+        for work in self._work:
+            with suppress(Exception):
+                work()
+
+
+def rehearse(tools: Sequence[Tool], policy: Policy) -> None:
+    """Check and judge a call of each of the tools, and do none: what is only imported for that is there from now on."""
+    for tool in tools:
+        # an example need not fit where it is taken for a call, and nobody is told
+        with suppress(Exception):
+            policy.decide(tool, check_input(tool, tool.input_examples[0] if tool.input_examples else {}))

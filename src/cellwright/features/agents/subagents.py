@@ -71,15 +71,6 @@ if TYPE_CHECKING:
     from cellwright.agent.tool import Tool
     from cellwright.features.agents.worktree import Worktree
 
-MAX_IN_MEMORY = 20
-"""Agents of sessions that are not kept on disk which can be gone on with."""
-
-MAX_WORKING = 10
-"""Agents at work in the background at the same time."""
-
-MAX_ENDED = 50
-"""Agents in the background that are over and can still be asked about."""
-
 MAX_RESULT_CHARS = 32_000
 """Of the text that an agent gives back: about 8,000 tokens."""
 
@@ -290,7 +281,7 @@ class Subagents(Feature):
         background = told and (input.run_in_background or definition.background)
         if nesting.agent.features.is_preview and (background or definition.own_worktree):
             raise ToolError("In a preview an agent works neither in the background nor in a work tree of its own.")
-        if background and len(working := [each.id for each in self.background if not each.task.done()]) >= MAX_WORKING:
+        if background and len(working := [each.id for each in self.background if not each.task.done()]) >= 10:
             raise ToolError(f"{len(working)} agents work in the background, which is the most: {', '.join(working)}.")
         session = await self._session(input, nesting.session)
         session.call_rate, session.call_times = nesting.session.call_rate, nesting.session.call_times
@@ -302,7 +293,8 @@ class Subagents(Feature):
             if definition.own_worktree:
                 worktree = await self._worktree(nesting, session)
                 agent = in_worktree(agent, worktree, self._tools_in(worktree.folder))
-            agent = _with_own_container(agent, session.id)
+            # a container for itself, where the settings give each subagent one
+            agent = replace(agent, policy=changed(agent.policy, lambda policy: policy.for_agent(session.id)))
             folder = self._in_force.cwd if worktree is None else worktree.folder
             agent = _within_its_rules(agent, definition, folder)
             agent = replace(
@@ -320,11 +312,14 @@ class Subagents(Feature):
         if not background:
             return await self._awaited_result(work, subagent)
         task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(_retrieve)
+        # it is told with the ending; asyncio would log it as lost
+        task.add_done_callback(lambda ended: None if ended.cancelled() else ended.exception())
         self._background[session.id] = BackgroundAgent(
             session.id, definition.name, input.description, nesting.session.id, time.monotonic(), task
         )
-        self._forget_ended()
+        reported = [each.id for each in self._background.values() if each.task.done() and each.reported]
+        for agent_id in reported[: max(len(reported) - 50, 0)]:  # so many can still be asked about
+            del self._background[agent_id]
         text = (
             f"The agent {definition.name} works in the background as {session.id}; you receive its result when it "
             "finishes. TaskStop ends it. Continue with something else, and do not do its work yourself."
@@ -651,18 +646,13 @@ class Subagents(Feature):
         self._at_work.discard(session.id)
         if session.path is None:
             self._in_memory[session.id] = (session, kind)
-            while len(self._in_memory) > MAX_IN_MEMORY:
+            while len(self._in_memory) > 20:  # of sessions that are not kept on disk
                 del self._in_memory[next(iter(self._in_memory))]
             return
         session.close()
         with suppress(OSError):  # without it the agent cannot be gone on with
             if session.path.exists():
                 write_atomic(_about(session.path), json.dumps({"agentType": kind}).encode(), PRIVATE_FILE)
-
-    def _forget_ended(self) -> None:
-        ended = [each.id for each in self._background.values() if each.task.done() and each.reported]
-        for agent_id in ended[: max(len(ended) - MAX_ENDED, 0)]:
-            del self._background[agent_id]
 
 
 def given_tools(
@@ -695,11 +685,6 @@ def with_servers(agent: AgentSetup, tools: Callable[[], Sequence[Tool]], definit
     return replace(agent, tools=kept, features=OtherTools(agent.features, late))
 
 
-def _with_own_container(agent: AgentSetup, name: str) -> AgentSetup:
-    """`agent` with a container for itself, where the settings give each subagent one."""
-    return replace(agent, policy=changed(agent.policy, lambda policy: policy.for_agent(name)))
-
-
 def _within_its_rules(agent: AgentSetup, definition: AgentDefinition, folder: Path) -> AgentSetup:
     """`agent`, which works in `folder`, with a policy that holds it to the rules among its tools, if there are any."""
     return replace(agent, policy=within_rules(agent.policy, definition, folder))
@@ -730,10 +715,8 @@ def led_by(definition: AgentDefinition, options: RunOptions, mode: Mode) -> RunO
 
 def _is_had(tool: Tool, definition: AgentDefinition) -> bool:
     """Return whether the agent has `tool`: it is listed, or keeps its notes."""
-    return (definition.memory is not None and tool.name in NOTE_TOOLS) or _is_listed(tool, definition)
-
-
-def _is_listed(tool: Tool, definition: AgentDefinition) -> bool:
+    if definition.memory is not None and tool.name in NOTE_TOOLS:
+        return True
     listed = definition.tools is None or any(_names(name, tool) for name in definition.tools)
     return listed and not _is_withheld(tool, definition)
 
@@ -815,8 +798,3 @@ def _unknown(agent_id: str) -> ToolError:
         f"No agent {visible_line(agent_id)} of this session can be resumed. Start a new one.",
         code=ErrorCode.INVALID_PARAMETERS,
     )
-
-
-def _retrieve(task: asyncio.Task[ToolResult]) -> None:
-    if not task.cancelled():
-        task.exception()  # it is told with the ending; asyncio would log it as lost

@@ -1,47 +1,386 @@
-"""MCP servers as a feature: their tools, what Claude knows of them, their resources, and their prompts as commands.
+"""MCP servers as a feature: their connections and tools, what Claude knows of them, resources, and prompts as commands.
 
-What comes later is declared behind the tools that are there, and loaded by ToolSearch; without it, it comes with the next
-prompt.
+Servers are connected in the background when a run begins. Its first request waits a moment for those that nobody waited for
+yet, and longer for those that the command line or a program names. Tools that come later are declared behind those that are
+there, and loaded by ToolSearch; without it, they come with the next prompt.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
+from cellwright.agent.calls.confinement import Confinement, without_hosts
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
-from cellwright.agent.tool import TOOL_SEARCH, Tool
-from cellwright.conversation.feature import Feature, PromptCall, RunInfo, is_in_history, listing
+from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext
+from cellwright.config.agents import AgentDefinition
+from cellwright.config.settings.settings import tool_is_allowed
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.feature import Feature, PromptCall, RunInfo, is_in_history, listing, unheard
 from cellwright.conversation.runs.kinds import TrustCheck
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.tools.toolset import tools_may_be_deferred
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.features.mcp.connections import CONNECT_SECONDS, ServerConnections
+from cellwright.events import NotLoaded
+from cellwright.features.mcp.discovery import ServerDiscovery
 from cellwright.markdown.code_ranges import without_code
 from cellwright.model.models import limits
 from cellwright.text import lazy_pattern, visible_line
+from cellwright.this_process.late_imports import importing
+from cellwright.tools.mcp.server_entry import ServerEntry, plain_name
+from cellwright.tools.mcp.token_store import TokenStore, token_store
 
 if TYPE_CHECKING:
-    from cellwright.tools.mcp.connection import ServerPrompt
+    from cellwright.tools.mcp.connection import ServerConnection, ServerPrompt
+    from cellwright.tools.mcp.oauth import SignIn
+
 
 LISTING_CHARS = 12_000
 """Of the list of servers and their tools: about 3,000 tokens."""
-
-MAX_MENTIONS = 20
 
 _TAG = "mcp_servers"
 _MENTION = lazy_pattern(
     r"(?<![\w@./\\-])@(?P<server>[\w-]+):(?P<uri>[A-Za-z][\w+.-]*:[^\s\"'<>`]*[^\s\"'<>`.,;:!?)\]}])"
 )
 _CALL = lazy_pattern(r"\s*/(?P<name>mcp__[\w-]+)(?P<arguments>(?:\s.*)?)", re.DOTALL)
-_CLAUSE = lazy_pattern(r"[^.:(\n]+")
+_FIRST_CLAUSE = lazy_pattern(r"[^.:(\n]+")
+
+CONNECT_SECONDS = 30.0
+FIRST_WAIT_SECONDS = 5.0
+"""The longest that a request waits for new servers; CELLWRIGHT_MCP_WAIT says another time, in seconds.
+
+For a server that the command line or a program names it is MCP_TIMEOUT: who names one needs it.
+"""
+
+
+class ServerConnections(ServerDiscovery):
+    """The servers that are configured, with their connections, which live on the agent's loop.
+
+    `confine` says what holds for programs of the project, and may wait for the sandbox to be found.
+    """
+
+    def __init__(
+        self,
+        in_force: SettingsInForce,
+        confine: Callable[[], Confinement | None],
+        tokens: TokenStore | None = None,
+    ) -> None:
+        super().__init__(in_force)
+        self._confine = confine
+        self._disabled: set[str] = set()
+        self._connections: dict[str, ServerConnection] = {}
+        self._of_agents: dict[str, tuple[str, ...]] = {}
+        self._lead: AgentDefinition | None = None
+        self._tokens = token_store() if tokens is None else tokens
+        self._sign_ins: dict[str, SignIn] = {}
+        self._following: set[asyncio.Task[None]] = set()
+        self._waited_for: WeakSet[ServerConnection] = WeakSet()
+        self._made: tuple[object, tuple[Tool, ...]] = (None, ())
+
+    def use_for_lead(self, lead: AgentDefinition | None) -> None:
+        """Have the servers of the agent that works itself count, from the next `connect` on; None: the usual ones."""
+        self._lead = lead
+
+    @property
+    def connections(self) -> Mapping[str, ServerConnection]:
+        """The servers that are connected or were to be, by name."""
+        return self._connections
+
+    @property
+    def disabled(self) -> frozenset[str]:
+        """The names of servers that the user has switched off for this conversation."""
+        return frozenset(self._disabled)
+
+    def set_disabled(self, name: str, disabled: bool) -> None:
+        """Switch a server off for this conversation, or on again."""
+        (self._disabled.add if disabled else self._disabled.discard)(name)
+
+    async def sign_in(self, name: str, client_secret: str = "") -> SignIn:
+        """Begin a sign-in to the server, which takes the place of one that goes on; it is connected when that is done.
+
+        Raises CellwrightError: INVALID_PARAMETERS where nobody can sign in there, MCP_CONNECTION_FAILED.
+        """
+        entry = self._found.entries.get(name)
+        if entry is None or not entry.may_sign_in:
+            why = "is not there" if entry is None else "takes no sign-in: its entry sets the credentials"
+            if entry is not None and not entry.url:
+                why = "is a program: there is nothing to sign in to"
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"The MCP server {visible_line(name)} {why}.")
+        sign_in_module = await asyncio.to_thread(_sign_in_module)
+        if (before := self._sign_ins.pop(name, None)) is not None:
+            await before.cancel()
+        connection = self._connections.get(name)
+        made: SignIn = sign_in_module.SignIn(
+            entry,
+            self._tokens,
+            challenge=connection.challenge if connection is not None else None,
+            client_secret=client_secret,
+        )
+        await made.begin()
+        self._sign_ins[name] = made
+        task = asyncio.get_running_loop().create_task(self._follow(name, made))
+        self._following.add(task)
+        task.add_done_callback(self._following.discard)
+        return made
+
+    def sign_in_under_way(self, name: str) -> SignIn | None:
+        """The sign-in that waits for the user's browser."""
+        found = self._sign_ins.get(name)
+        return found if found is not None and not found.is_over else None
+
+    def has_sign_in(self, name: str) -> bool:
+        """Return whether a sign-in to the server is stored, which `sign_out` would delete."""
+        entry = self._found.entries.get(name)
+        return entry is not None and entry.may_sign_in and self._tokens.keeps(entry)
+
+    async def sign_out(self, name: str) -> bool:
+        """Forget all that signing in to the server has brought; False where there was nothing. Raises CellwrightError."""
+        entry = self._found.entries.get(name)
+        if (pending := self._sign_ins.pop(name, None)) is not None:
+            await pending.cancel()
+        if entry is None or not await asyncio.to_thread(self._tokens.forget, entry):
+            return False
+        if (connection := self._connections.get(name)) is not None:
+            connection.reconnect()
+        return True
+
+    async def _follow(self, name: str, sign_in: SignIn) -> None:
+        with contextlib.suppress(CellwrightError, asyncio.CancelledError):  # who waits for it is told
+            await sign_in.done()
+            if (connection := self._connections.get(name)) is not None:
+                connection.reconnect()
+
+    def _wanted(self) -> dict[str, ServerEntry]:
+        settings = self._in_force.settings
+        denied = {rule.tool for rule in settings.deny if rule.specifier is None}
+        return {
+            name: entry
+            for name, entry in self._found.entries.items()
+            if name not in self._disabled
+            and (self._is_for_all(entry) or any(name in names for names in self._of_agents.values()))
+            and tool_is_allowed(f"{entry.prefix}x", settings)
+            and not denied & {"*", "mcp__*", entry.prefix.removesuffix("__"), f"{entry.prefix}*"}
+        }
+
+    async def connect(self) -> None:
+        """Connect what is to be and is not, and end what is not to be any more. Waits for no server that begins."""
+        wanted = self._wanted()
+        gone = [name for name, each in self._connections.items() if name not in wanted or wanted[name] != each.entry]
+        ending = [self._connections.pop(name) for name in gone]
+        if ending:
+            await asyncio.gather(*(each.close() for each in ending))
+        if not wanted:
+            return
+        # most conversations have no servers: what speaks with them is imported for those that do, here and below
+        from cellwright.tools.mcp.connection import ServerConnection
+        from cellwright.tools.mcp.elicitation import elicit
+        from cellwright.tools.mcp.tools import number_in, server_tools
+
+        environ = self._in_force.program_environment
+        seconds = number_in(environ, "MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000
+        bounds = None
+        if any(entry.scope == "project" and name not in self._connections for name, entry in wanted.items()):
+            # where a program may reach some hosts only, nobody would ask about others: it reaches none
+            bounds = without_hosts(await asyncio.to_thread(self._confine))
+        for name, entry in wanted.items():  # nothing is waited for here: no server is begun twice
+            if name in self._connections:
+                continue
+            connection = ServerConnection(
+                entry,
+                environ,
+                connect_seconds=seconds,
+                roots=self._roots,
+                elicit=elicit,
+                make_tools=lambda each: server_tools(each, environ),
+                confinement=bounds if entry.scope == "project" else None,
+                tokens=self._tokens,
+            )
+            self._connections[name] = connection
+            connection.start()
+
+    def _roots(self) -> list[str]:
+        folders = (self._in_force.cwd, *self._in_force.settings.additional_directories)
+        return list(dict.fromkeys(folder.absolute().as_uri() for folder in folders))
+
+    async def settled(self, seconds: float) -> None:
+        """Wait until every server is connected or has failed, so long at most."""
+        waits = [asyncio.ensure_future(each.settled.wait()) for each in self._connections.values()]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=seconds)
+            for each in late:
+                each.cancel()
+
+    async def wait_for_servers(self) -> None:
+        """Connect what is to be connected, and wait a while for servers that nobody has waited for in this process.
+
+        Raises CellwrightError MCP_CONNECTION_FAILED if servers were given in place of all others, and one is not there.
+        """
+        await self.connect()
+        new = [each for each in self._connections.values() if each not in self._waited_for]
+        if new:
+            from cellwright.tools.mcp.connection import load_package
+
+            with contextlib.suppress(ImportError):  # then each connection says so
+                await asyncio.to_thread(load_package)  # ours, and not the time that a server takes
+            usual = self._number("CELLWRIGHT_MCP_WAIT", FIRST_WAIT_SECONDS)
+            # a little longer than a connection may take: then it is known why there is none
+            required = self._number("MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000 + 1
+
+            async def wait(connection: ServerConnection) -> None:
+                seconds = max(required, usual) if connection.entry.scope == "flag" else usual
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(connection.settled.wait(), seconds)
+
+            await asyncio.gather(*map(wait, new))
+            self._waited_for.update(new)
+        if self._only_given:
+            self._check_given()
+
+    def _number(self, variable: str, default: float) -> float:
+        from cellwright.tools.mcp.tools import number_in
+
+        return number_in(self._in_force.environment, variable, default)
+
+    def _check_given(self) -> None:
+        given = {name for entries, origin in self._place().given if origin.scope == "flag" for name in entries}
+        there = {name for name, each in self._connections.items() if each.state == "connected"}
+        if missing := sorted(given - there - self._disabled):
+            reasons = [f"{visible_line(name)}: {self._reason(name)}" for name in missing]
+            message = f"Not all MCP servers that were named are there. {'. '.join(reasons)}. Nothing was sent."
+            raise CellwrightError(ErrorCode.MCP_CONNECTION_FAILED, message)
+
+    def _reason(self, name: str) -> str:
+        connection = self._connections.get(name)
+        if connection is None:
+            in_words = [notice for notice in self._found.notices if name in notice]
+            known = name in self._found.entries
+            return (
+                "a rule or the administrator denies it" if known else (in_words or [self._missing(name)])[0].rstrip(".")
+            )
+        match connection.state:
+            case "needs sign-in":
+                return f"it needs you to sign in: /mcp login {name}"
+            case "connecting" | "lost":
+                seconds = "MCP_TIMEOUT" if connection.entry.scope == "flag" else "CELLWRIGHT_MCP_WAIT=30"
+                return f"it has not answered yet ({seconds} says how long a first request waits)"
+            case _:
+                return connection.problem or "it was ended"
+
+    def states(self) -> dict[str, str]:
+        """The states of the servers that are for everybody, by name."""
+        return {name: each.state for name, each in self._common().items()}
+
+    def not_loaded(self) -> list[NotLoaded]:
+        """The servers that are configured, or that the agent that works itself names, and are not there."""
+        named = () if self._lead is None else self._lead.servers or ()
+        missing = [name for name, each in self._common().items() if each.state != "connected"]
+        missing += [name for name in self._found.pending if name not in missing]
+        missing += [name for name in named if name not in self._found.entries and name not in missing]
+        return [NotLoaded("MCP server", visible_line(name), self._reason(name)) for name in missing]
+
+    async def close(self) -> None:
+        """End all connections."""
+        ending = [*self._connections.values()]
+        self._connections.clear()
+        for name in [*self._sign_ins]:
+            await self._sign_ins.pop(name).cancel()
+        await asyncio.gather(*(each.close() for each in ending))
+
+    async def call_for_text(self, server: str, name: str, values: Mapping[str, Any]) -> str:
+        """Call a server's tool without Claude; its text. Raises LookupError where there is no such server, and ToolError."""
+        connection = self._connections.get(server)
+        if connection is None:
+            raise LookupError(f"there is no MCP server {server}")
+        from cellwright.tools.mcp.tools import result_of
+
+        result = await result_of(await connection.call_tool(name, values, ToolContext("hook", unheard)))
+        if not isinstance(result.content, str) or result.is_error:
+            raise ToolError(f"{name} gave no text: {result.content!s:.300}")
+        return result.content
+
+    def connected_tools(self) -> tuple[Tool, ...]:
+        """The tools of the servers that are connected, and of one that is being connected again those it had."""
+        state = tuple((name, id(each.tools)) for name, each in self._common().items())
+        if self._made[0] != state:
+            self._made = (state, self._tools_of(self._common))
+        return self._made[1]
+
+    def _common(self) -> Mapping[str, ServerConnection]:
+        """The servers that are for everybody; where an agent works itself that names some, those."""
+        named = None if self._lead is None else self._lead.servers
+        return {
+            name: each
+            for name, each in self._connections.items()
+            if self._is_for_all(each.entry) and (named is None or name in named)
+        }
+
+    def _is_for_all(self, entry: ServerEntry) -> bool:
+        """Return whether the server is no agent's own, or of the agent that works itself."""
+        return not entry.agent or (self._lead is not None and entry.agent == self._lead.name)
+
+    def _tools_of(self, connections: Callable[[], Mapping[str, ServerConnection]]) -> tuple[Tool, ...]:
+        settings = self._in_force.settings
+        made: dict[str, Tool] = {}
+        for connection in connections().values():
+            for name, tool in connection.tools.items():
+                if name not in made and tool_is_allowed(name, settings):
+                    made[name] = tool
+        if any(each.has_resources for each in connections().values()):
+            from cellwright.tools.mcp.tools import resource_tools
+
+            made.update({tool.name: tool for tool in resource_tools(connections)})
+        return tuple(made.values())
+
+    async def begin_agent(self, agent: AgentDefinition, work: str) -> tuple[Callable[[], Sequence[Tool]], str]:
+        """Connect the servers that an agent names; what gives their tools, and which are not there and why, in words.
+
+        They stay connected until `end_agent` is called with the same `work`.
+        """
+        names = agent.servers or ()
+        await asyncio.to_thread(self.refresh)
+        self._of_agents[work] = names
+
+        def own() -> Mapping[str, ServerConnection]:
+            return {
+                name: each
+                for name, each in self._connections.items()
+                if name in names and each.entry.agent in ("", agent.name)
+            }
+
+        await self.connect()
+        await self.settled(self._number("MCP_TIMEOUT", CONNECT_SECONDS * 1_000) / 1_000)
+        missing = [f"{name}: {self._missing(name)}" for name in names if name not in own()]
+        missing += [f"{name}: {each.problem}" for name, each in own().items() if each.state != "connected"]
+        return lambda: self._tools_of(own), "; ".join(missing)
+
+    async def end_agent(self, work: str) -> None:
+        """End the servers that no agent needs any more."""
+        if self._of_agents.pop(work, None):
+            await self.connect()
+
+    def prompts(self) -> dict[str, tuple[ServerConnection, ServerPrompt]]:
+        """The prompts of connected servers by the names of their commands: `mcp__server__prompt`."""
+        return {
+            f"{each.entry.prefix}{plain_name(prompt.name)}": (each, prompt)
+            for each in self._common().values()
+            for prompt in each.prompts
+        }
+
+
+def _sign_in_module() -> Any:
+    with importing:
+        import cellwright.tools.mcp.oauth as module  # the `mcp` package, a second's work
+
+    return module
 
 
 class McpServers(ServerConnections, Feature):
@@ -96,7 +435,7 @@ class McpServers(ServerConnections, Feature):
         if not self._connections and not self._found.notices:
             return ContextItems()
         told = await self.listing(prompt_context)
-        mentioned = islice(_MENTION.finditer(without_code(prompt_context.words)), MAX_MENTIONS)
+        mentioned = islice(_MENTION.finditer(without_code(prompt_context.words)), 20)
         after = [await self._mentioned(match["server"], match["uri"]) for match in mentioned]
         return ContextItems(
             before=told.before,
@@ -133,7 +472,11 @@ class McpServers(ServerConnections, Feature):
             if each.instructions:
                 lines.append(visible_line(each.instructions, max(room * 4, 200)))
             own = [tool for tool in each.tools.values() if tool.name in late]
-            lines += [f"  - {tool.name}: {_first_clause(tool.description)[:room]}".rstrip(": ") for tool in own]
+            for tool in own:
+                clause = _FIRST_CLAUSE.match(tool.description.strip())
+                lines.append(
+                    f"  - {tool.name}: {visible_line(clause[0].strip())[:room] if clause else ''}".rstrip(": ")
+                )
         text = "\n".join(lines)
         return listing(_TAG, text if len(text) <= LISTING_CHARS else f"{text[:LISTING_CHARS]}\n…and more: search")
 
@@ -210,8 +553,3 @@ def _arguments(prompt: ServerPrompt, given: str) -> dict[str, str]:
     if missing:
         raise ToolError(f"it needs {', '.join(missing)}.", code=ErrorCode.INVALID_PARAMETERS)
     return arguments
-
-
-def _first_clause(description: str) -> str:
-    match = _CLAUSE.match(description.strip())
-    return visible_line(match[0].strip()) if match else ""

@@ -1,8 +1,8 @@
 """Traced numbers: every number of an answer is looked up in what the conversation has seen.
 
-`written` reads the numbers of an answer, `sources` indexes what was seen, `match` looks one number up,
-`typed` those of an answer that is JSON, `trace` gives the verdicts, `seen` reads the messages and asks for
-numbers that were not found to be computed, `answers` does it for the answers of a conversation, `feature` for its runs.
+`written` reads the numbers of a text, `sources` indexes what was seen, `match` looks one number up, `trace` gives the
+verdicts, `claims` looks names and test runs up, `answers` reads a conversation's messages and traces its answers, `feature`
+does so in runs. `stale` keeps the places of a saved answer's numbers; `in_notebook` holds a notebook against its cells.
 
 All is local, without a model, a clock or randomness: a replay has the same verdicts.
 """

@@ -26,8 +26,6 @@ from cellwright.text import lazy_pattern, strings_in
 NameKind = Literal["column", "file", "function", "cell"]
 TestsVerdict = Literal["borne_out", "contradicted", "outdated", "not_run", "unclear"]
 
-MOST_NAMES = 200
-MOST_MARKED = 50
 MOST_TEXT = 400_000
 LIBRARIES = (
     *(
@@ -170,7 +168,7 @@ def stated_names(
     text = "\n".join(seen)
     found: list[StatedName] = []
     for name, start, kind in _names(answer):
-        if len(found) >= MOST_NAMES:
+        if len(found) >= 200:
             break
         if not _NOT_STATED.search(_around(answer, start, start + len(name))):
             there = _exists(name, kind, text, folder, known)
@@ -202,7 +200,7 @@ def unknown_names(
         for claim in claims_of_tests(answer, messages)
         if claim.verdict in ("contradicted", "outdated")
     ]
-    return tuple(found[:MOST_MARKED])
+    return tuple(found[:50])
 
 
 def _inline_code(answer: str) -> Iterator[tuple[int, str]]:
@@ -344,8 +342,11 @@ def _last_run(messages: Sequence[bytes]) -> _TestRun | None:
                 if _runs_tests(block):
                     runs.add(block["id"])
                     last = _TestRun(None, None, edited_since=False)
-                elif last is not None and _changes_code(block):
-                    last = _TestRun(last.passed, last.many, edited_since=True)
+                elif last is not None and access_of(block["name"]).edits_files:
+                    values = block["input"] if isinstance(block["input"], Mapping) else {}
+                    path = str(values.get("file_path") or values.get("notebook_path") or "x.py")
+                    if _CODE_ENDINGS.search(path) is not None:
+                        last = _TestRun(last.passed, last.many, edited_since=True)
             elif block.get("type") == "tool_result" and block.get("tool_use_id") in runs:
                 last = _ended(block)
     return last
@@ -357,12 +358,6 @@ def _runs_tests(block: Mapping[str, Any]) -> bool:
     return access_of(block["name"]).kind == "tests" or (
         isinstance(command, str) and _RUNNER.search(command[:20_000]) is not None
     )
-
-
-def _changes_code(block: Mapping[str, Any]) -> bool:
-    values = block["input"] if isinstance(block["input"], Mapping) else {}
-    path = str(values.get("file_path") or values.get("notebook_path") or "x.py")
-    return access_of(block["name"]).edits_files and _CODE_ENDINGS.search(path) is not None
 
 
 def _ended(block: Mapping[str, Any]) -> _TestRun:

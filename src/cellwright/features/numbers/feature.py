@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from cellwright.features.numbers.answers import TracedAnswers
     from cellwright.tools.notebook.open_notebook import Cell
 
-SECONDS_FOR_CELLS = 3.0
-"""The time that a page may take to send its cells before a run ends without them."""
-
 
 class TracedNumbers(Feature):
     """Numbers and names: each of an answer is looked up in what the conversation has seen, in a thread beside the loop."""
@@ -89,7 +86,7 @@ class TracedNumbers(Feature):
         if notebooks is None or not any(from_results) or (own := notebooks.own()) is None:
             return None
         try:
-            return await asyncio.wait_for(own.cells(), SECONDS_FOR_CELLS)
+            return await asyncio.wait_for(own.cells(), 3.0)  # then the run ends without them
         except (ToolError, TimeoutError):
             return None  # its page went away: the answer is kept without
 

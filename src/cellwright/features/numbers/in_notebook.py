@@ -11,33 +11,30 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.events import Number, traced_words
-from cellwright.features.numbers.notebook_texts import (
+from cellwright.features.numbers.sources import (
+    Source,
     Statement,
     name_of,
     notebook_sources,
     statements,
     texts_source,
+    words,
+    words_of_place,
 )
-from cellwright.features.numbers.places import (
+from cellwright.features.numbers.stale import (
     Lines,
     changed_words,
     find_place,
     lines_of,
     rank_in_line,
     short,
+    stale_numbers,
     still_says,
     value_at,
 )
-from cellwright.features.numbers.sources import Source, words, words_of_place
-from cellwright.features.numbers.stale import stale_numbers
 from cellwright.features.numbers.trace import MARKED_DIGITS, trace
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.notebook.open_notebook import Cell, Output
-
-NEAR_CELLS = 3
-"""Cells with outputs before a text, whose numbers it is likeliest to state."""
-NEARLY = 0.02
-"""The relative distance at which a value of the same words is likely to be meant."""
 
 _MARKUP = lazy_pattern(r"<[^<>]{0,1000}>|^[#>\s|-]{1,20}|[*_`]{1,3}")
 
@@ -108,7 +105,7 @@ def _for_statement(statement: Statement, sources: Sequence[Source], prompts: Seq
     """Return the sources of a statement, those that it is likeliest to be from last and in a turn of their own."""
     position = statement.cell.position
     with_outputs = sorted({each.turn for each in sources if each.kind in ("cell", "output") and each.turn < position})
-    near = {*with_outputs[-NEAR_CELLS:], position}
+    near = {*with_outputs[-3:], position}  # whose numbers it is likeliest to state
     near.add(min((each.turn for each in sources if each.turn > position), default=position))
     own_words = [each for each in prompts if statement.kind == "answer" and each.turn <= position]
     ordered = sorted([*own_words, *sources], key=lambda each: (each.turn <= position, each.turn))
@@ -207,7 +204,12 @@ def _finding(
     source_cell: str = "",
 ) -> Finding:
     cell = statement.cell
-    name = name_of(cell) if cell.cell_type == "code" else _markdown_name(cell)
+    if cell.cell_type == "code":
+        name = name_of(cell)
+    else:  # with its first words that a reader sees
+        lines = (_MARKUP.sub("", line).strip() for line in cell.source[:2_000].split("\n"))
+        first = visible_line(next((line for line in lines if line), ""), 60)
+        name = f"cell {cell.position + 1} ({first})" if first else f"cell {cell.position + 1}"
     return Finding(
         kind=kind,
         cell=cell.id,
@@ -220,13 +222,6 @@ def _finding(
         now=now,
         source_cell=source_cell,
     )
-
-
-def _markdown_name(cell: Cell) -> str:
-    """Return a Markdown cell's place and the first words of it that a reader sees."""
-    lines = (_MARKUP.sub("", line).strip() for line in cell.source[:2_000].split("\n"))
-    first = visible_line(next((line for line in lines if line), ""), 60)
-    return f"cell {cell.position + 1} ({first})" if first else f"cell {cell.position + 1}"
 
 
 def _changed(
@@ -280,7 +275,8 @@ def _hint(number: Number, statement: Statement, sources: Sequence[Source]) -> st
             value = each.values[index]
             shared = len(near & words_of_place(each, each.starts[index]))
             slip = sorted(digits) == sorted(re.sub(r"\D", "", short(value)))
-            close = abs(value - number.value) <= NEARLY * number.value
+            # so near, a value of the same words is likely to be meant
+            close = abs(value - number.value) <= 0.02 * number.value
             if shared >= 2 or (shared and (slip or close)):
                 rank = (shared + 2 * slip + 2 * close, -abs(value - number.value))
                 if best is None or rank >= best:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -17,14 +17,10 @@ from cellwright.text import lazy_pattern
 
 CHANCE = 0.05
 """The share of random numbers of the same form that may be accepted."""
-ONE_DIGIT_CHANCE = 0.01
 ONE_WORD_CHANCE = 0.30
 TWO_WORDS_CHANCE = 0.60
 FEW_NUMBERS = 1_000
 COUNTED_APART = 64
-MOST_HITS = 40
-MOST_READ = 8
-"""Places of a number that are compared by their words."""
 
 _UNIT_WORDS: dict[str, tuple[float, ...]] = {
     **{"minutes": (60.0,), "minute": (60.0,), "min": (60.0,), "mins": (60.0,)},
@@ -55,12 +51,8 @@ PASSAGE_CHANCE = 0.15
 SMALL_OUTPUT = 8
 OUTPUT = 60
 MOST_SOURCES = 12
-SMALL_OUTPUTS = 4
-"""Small outputs whose numbers are tried with one another's."""
-UNSURE_CHANCE = 0.01
-MOST_IN_LINES = 2_000
-MOST_LINES_OF_A_WORD = 20
 """Outputs that are tried, the latest first."""
+UNSURE_CHANCE = 0.01
 
 _TIMES = lazy_pattern(r"\s?(?:times|×|x\b|-?fold|per\b)")
 _RATIO_BEFORE = lazy_pattern(r"\b(?:ratio|average|averag\w{1,4}|mean|per|rate|factor)\b")
@@ -130,11 +122,11 @@ def _look_up(number: WrittenNumber, sources: Sequence[Source], near: frozenset[s
     hits, chance = _hits_and_chance(number, sources, _scales(number), near)
     if not hits:
         return None
-    rounded = number.zeros > 0 and not any(_is_exact(number, hit) for hit in hits)
-    limit = ONE_DIGIT_CHANCE if number.digits < 2 else CHANCE
+    rounded = number.zeros > 0 and not any(abs(hit.value - number.value) <= number.resolution / 2 for hit in hits)
+    limit = 0.01 if number.digits < 2 else CHANCE
     shared, hit = 0, hits[0]  # of the latest source
     if near and (chance > limit or len(hits) > 1):
-        ranked = [(len(near & words_of_place(each.source, each.start)), each) for each in hits[:MOST_READ]]
+        ranked = [(len(near & words_of_place(each.source, each.start)), each) for each in hits[:8]]
         shared, hit = max(ranked, key=lambda entry: entry[0])
     if number.digits < 2 and rounded and hit.source.kind == "code":
         limit = 0.0
@@ -142,10 +134,6 @@ def _look_up(number: WrittenNumber, sources: Sequence[Source], near: frozenset[s
     by_words = (shared >= enough and chance <= ONE_WORD_CHANCE) or (shared >= 2 and chance <= TWO_WORDS_CHANCE)
     told = chance <= limit or by_words
     return Match(hit, chance, told, len(hits))
-
-
-def _is_exact(number: WrittenNumber, hit: Hit) -> bool:
-    return abs(hit.value - number.value) <= number.resolution / 2
 
 
 def _scales(number: WrittenNumber) -> tuple[_Scale, ...]:
@@ -192,7 +180,7 @@ def _hits_and_chance(
 
 def _within(sources: Sequence[Source], low: float, high: float) -> Iterator[Hit]:
     for source in sources:
-        for index in source.within(low, high)[:MOST_HITS]:
+        for index in source.within(low, high)[:40]:
             yield Hit(source, index)
 
 
@@ -264,7 +252,7 @@ class Derivation(Struct, frozen=True):
     sure: bool = True
 
 
-Ranges = Iterator[tuple[float, float]]
+Ranges = Iterable[tuple[float, float]]
 ShortLines = dict[str, list[list[Term]]]
 
 
@@ -275,49 +263,24 @@ class _Operation(Struct, frozen=True):
     partners: Callable[[float, float, float], Ranges]
 
 
-def _of_difference(a: float, low: float, high: float) -> Ranges:
-    yield a - high, a - low
-
-
-def _of_difference_of_shares(a: float, low: float, high: float) -> Ranges:
-    if a <= 1:
-        yield a - high / 100, a - low / 100
-
-
-def _of_sum(a: float, low: float, high: float) -> Ranges:
-    yield low - a, high - a
-
-
-def _of_product(a: float, low: float, high: float) -> Ranges:
-    yield low / a, high / a
-
-
-def _of_ratio(a: float, low: float, high: float) -> Ranges:
-    yield a / high, a / low
-
-
-def _of_share(a: float, low: float, high: float) -> Ranges:
-    yield max(a, 100 * a / high), 100 * a / low
-
-
-def _of_share_of_sum(a: float, low: float, high: float) -> Ranges:
-    if low < 100:
-        yield a * (100 / min(high, 100.0) - 1), a * (100 / low - 1)
-
-
 def _of_change(a: float, low: float, high: float) -> Ranges:
     yield a / (1 + high / 100), a / (1 + low / 100)
     if low < 100:
         yield a / (1 - low / 100), a / (1 - min(high, 99.99) / 100)
 
 
-_DIFFERENCE = _Operation("{a} − {b}", _of_difference)
-_DIFFERENCE_OF_SHARES = _Operation("{a} − {b}", _of_difference_of_shares)
-_SUM = _Operation("{a} + {b}", _of_sum)
-_PRODUCT = _Operation("{a} × {b}", _of_product)
-_RATIO = _Operation("{a} ÷ {b}", _of_ratio)
-_SHARE = _Operation("{a} ÷ {b}", _of_share)
-_SHARE_OF_SUM = _Operation("{a} ÷ ({a} + {b})", _of_share_of_sum)
+_DIFFERENCE = _Operation("{a} − {b}", lambda a, low, high: [(a - high, a - low)])
+_DIFFERENCE_OF_SHARES = _Operation(
+    "{a} − {b}", lambda a, low, high: [(a - high / 100, a - low / 100)] if a <= 1 else []
+)
+_SUM = _Operation("{a} + {b}", lambda a, low, high: [(low - a, high - a)])
+_PRODUCT = _Operation("{a} × {b}", lambda a, low, high: [(low / a, high / a)])
+_RATIO = _Operation("{a} ÷ {b}", lambda a, low, high: [(a / high, a / low)])
+_SHARE = _Operation("{a} ÷ {b}", lambda a, low, high: [(max(a, 100 * a / high), 100 * a / low)])
+_SHARE_OF_SUM = _Operation(
+    "{a} ÷ ({a} + {b})",
+    lambda a, low, high: [(a * (100 / min(high, 100.0) - 1), a * (100 / low - 1))] if low < 100 else [],
+)
 _CHANGE = _Operation("{a} ÷ {b} − 1", _of_change)
 
 
@@ -365,7 +328,7 @@ def _pools(
         for word in near:
             for terms in by_word.get(word, ()):
                 yield terms, LINE_CHANCE, False
-    small = [source for source in outputs if 0 < len(source.values) <= SMALL_OUTPUT][:SMALL_OUTPUTS]
+    small = [source for source in outputs if 0 < len(source.values) <= SMALL_OUTPUT][:4]
     for index, one in enumerate(small):
         for other in small[index + 1 :]:
             yield [*_terms(one), *_terms(other)], OUTPUT_CHANCE, False
@@ -473,7 +436,7 @@ def _whole_sum(number: WrittenNumber, source: Source) -> Derivation | None:
 def short_lines(source: Source) -> ShortLines:
     """Return the terms of the lines that hold two to four numbers, by the words of these lines."""
     by_word: ShortLines = {}
-    if len(source.values) > MOST_IN_LINES:
+    if len(source.values) > 2_000:
         return by_word
     lines: dict[int, list[int]] = {}
     for index, start in enumerate(source.starts):
@@ -483,6 +446,6 @@ def short_lines(source: Source) -> ShortLines:
             end = source.text.find("\n", begin + 1)
             terms = [Term(source.values[index], Hit(source, index)) for index in indexes]
             for word in words(source.text[begin + 1 : len(source.text) if end < 0 else end]):
-                if len(entry := by_word.setdefault(word, [])) < MOST_LINES_OF_A_WORD:
+                if len(entry := by_word.setdefault(word, [])) < 20:
                     entry.append(terms)
     return by_word

@@ -31,10 +31,7 @@ MARKED_DIGITS = 3
 """A shorter number that was not found is not marked: too often it is right."""
 PASSAGE_CHARS = 300
 SENTENCE_CHARS = 160
-MOST_TEXT = 400_000
 MOST_CHECKED = 500
-MOST_DERIVED = 60
-"""Numbers for which operations are tried; one beyond that has no source is not checked, and so not listed."""
 _SENTENCE_END = lazy_pattern(r"[.!?:;](?:\s|$)|\n")
 _UNIT_WORD = lazy_pattern(r"\s?([A-Za-zµ]{1,12})")
 
@@ -58,7 +55,8 @@ def numbers_of_json(text: str) -> Iterator[tuple[WrittenNumber, str]]:
             number = number_of(digits, token.end() - len(digits))
             if number is not None:
                 many += 1
-                yield number, _written_path(path)
+                written = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+                yield number, "".join(written).lstrip(".")
 
 
 def _follow(path: list[str | int], sign: str, key: str) -> None:
@@ -71,10 +69,6 @@ def _follow(path: list[str | int], sign: str, key: str) -> None:
         path[-1] = key
     elif path and isinstance(path[-1], int):
         path[-1] += 1
-
-
-def _written_path(path: list[str | int]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
 
 
 def path_words(path: str) -> str:
@@ -96,7 +90,7 @@ def trace(answer: str, sources: Sequence[Source], *, typed: bool = False) -> tup
     >>> [(number.text, number.words) for number in trace("Churn is 26.5 %, not 31.2 %.", seen)]
     [('26.5 %', 'from Python, call 1'), ('31.2 %', 'not in any result of this conversation')]
     """
-    answer = answer[:MOST_TEXT]
+    answer = answer[:400_000]
     if typed:
         leaves = list(numbers_of_json(answer))[:MOST_CHECKED]
         found = _verdicts([number for number, _ in leaves], [(path_words(path), "") for _, path in leaves], sources)
@@ -147,7 +141,7 @@ def _verdicts(
         derivation = None
         if match is None or not match.told:
             tried += 1
-            if tried > MOST_DERIVED:
+            if tried > 60:  # one beyond that has no source is not checked, and so not listed
                 continue
             passage = [
                 Term(other.value, match_of_other.hit, other.text)

@@ -13,8 +13,6 @@ from cellwright.text import lazy_pattern
 Form = Literal["plain", "percent", "points"]
 
 MOST_NUMBERS = 2_000
-SMALL = 13
-"""Whole numbers below are never marked: there are too many of them, and most count what the reader sees."""
 
 _UNITS = {
     **{"k": 1e3, "K": 1e3, "thousand": 1e3, "M": 1e6, "mn": 1e6, "mio": 1e6, "million": 1e6, "millions": 1e6},
@@ -242,7 +240,8 @@ def _convention(body: str, before: str, after: str, percent: str | None) -> str:
 
 
 def _small_or_year(body: str) -> str:
-    if re.fullmatch(r"\d{1,3}", body) and int(body) < SMALL:
+    # small whole numbers are never marked: there are too many of them, and most count what the reader sees
+    if re.fullmatch(r"\d{1,3}", body) and int(body) < 13:
         return "small number"
     return "year" if re.fullmatch(r"(?:1[6-9]|20)\d\d|2100", body) else ""
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cellwright.conversation.kernel_copies import PreviewKernel
     from cellwright.conversation.runs.run import Run
     from cellwright.features.preview.open_preview import OpenPreview
-    from cellwright.features.preview.staged_tree import StagedTree
+    from cellwright.features.preview.staged import StagedTree
 
 ABOUT = """\
 <preview>
@@ -64,12 +64,13 @@ class TurnPreview(Feature):
 
     def run_added(self, run: Run) -> None:
         self._runs.append(run)
-        run.bus.subscribe(lambda event: self._on_event(run, event))
 
-    def _on_event(self, run: Run, event: Event) -> None:
-        if isinstance(event, RunEnd):
-            self._runs = [each for each in self._runs if each is not run]
-            self._now = None
+        def forget(event: Event) -> None:
+            if isinstance(event, RunEnd):
+                self._runs = [each for each in self._runs if each is not run]
+                self._now = None
+
+        run.bus.subscribe(forget)
 
     # ------------------------------------------------------------ a run
 
@@ -78,7 +79,7 @@ class TurnPreview(Feature):
             return agent
         # few turns are previews
         from cellwright.features.preview.open_preview import Accepting, OpenPreview
-        from cellwright.features.preview.staged_calls import PreviewPolicy, Stage, StagedFeatures, staged_tool
+        from cellwright.features.preview.staged import PreviewPolicy, Stage, StagedFeatures, staged_tool
 
         if self._now is None:
             kernel = self._make_kernel()
@@ -104,7 +105,14 @@ class TurnPreview(Feature):
         if (preview := self._now) is None or not run.options.preview:
             return False
         await self.drop()
-        reason = self._refusal(preview) or await self._copied(preview, run)
+        inside = self._core.in_force.settings.sandbox.container.container
+        if inside is None:
+            reason = preview.kernel.refusal()
+        else:
+            reason = (
+                f"Commands run in the container {inside.name} (`sandbox.container`), which has no copy of the files."
+            )
+        reason = reason or await self._copied(preview, run)
         if not reason:
             self.open = preview
             return False
@@ -115,14 +123,8 @@ class TurnPreview(Feature):
         self._now = None
         return False
 
-    def _refusal(self, preview: OpenPreview) -> str:
-        inside = self._core.in_force.settings.sandbox.container.container
-        if inside is not None:
-            return f"Commands run in the container {inside.name} (`sandbox.container`), which has no copy of the files."
-        return preview.kernel.refusal()
-
     async def _copied(self, preview: OpenPreview, run: RunInfo) -> str:
-        from cellwright.features.preview.staged_tree import StagedTree, TreeTooLarge
+        from cellwright.features.preview.staged import StagedTree, TreeTooLarge
 
         core = self._core
         policy = core.agent(run.options, core.model.chosen(run.options.provider)).policy
@@ -189,7 +191,7 @@ class TurnPreview(Feature):
 
     async def accept(self, preview: OpenPreview, numbers: Sequence[int]) -> tuple[str, list[str]]:
         """Bring the items of `numbers` to the user's own and drop the rest; gives what is said, and code still to be run."""
-        from cellwright.features.preview.changes import Acceptance
+        from cellwright.features.preview.open_preview import Acceptance
 
         core = self._core
         assert preview.stage.tree is not None

@@ -15,7 +15,6 @@ HOOK = "__cellwright_perturb__"
 """The name in the copy under which the perturbation is called again when code binds the frame anew."""
 MARK = "cellwright-stability "
 """Begins the line that `describe` prints."""
-MOST_COLUMNS = 200
 
 
 def begin(namespace: dict[str, Any], spec: dict[str, Any]) -> None:
@@ -49,8 +48,7 @@ def perturb(namespace: dict[str, Any], spec: dict[str, Any]) -> None:
         raise ValueError(message)
     if kind in ("none", "seed") or rows == 0:
         return
-    import numpy
-
+    numpy = _numpy()
     generator = numpy.random.default_rng(spec["seed"])
     if kind == "permuted":
         order = generator.permutation(rows)
@@ -74,8 +72,7 @@ def perturb(namespace: dict[str, Any], spec: dict[str, Any]) -> None:
 
 def bootstrap(generator: Any, rows: int, *, blocks: bool, groups: Sequence[Any] | None) -> Any:
     """Return row numbers drawn with replacement: single rows, whole groups, or blocks of a series."""
-    import numpy
-
+    numpy = _numpy()
     if groups is not None:
         drawn = generator.integers(0, len(groups), len(groups))
         return numpy.concatenate([groups[group] for group in drawn])
@@ -88,8 +85,7 @@ def bootstrap(generator: Any, rows: int, *, blocks: bool, groups: Sequence[Any] 
 
 def without_a_tenth(rows: int, part: int, seed: int, *, blocks: bool, groups: Sequence[Any] | None) -> Any:
     """Return the row numbers but for a tenth of them; parts 0 to 9 leave out each row once."""
-    import numpy
-
+    numpy = _numpy()
     units = rows if groups is None else len(groups)
     order = numpy.arange(units) if blocks else numpy.random.default_rng(seed).permutation(units)
     left_out = set(numpy.array_split(order, 10)[part % 10].tolist())
@@ -131,8 +127,7 @@ def has_time_index(value: Any) -> bool:
 
 def groups_of(value: Any, by: str) -> list[Any]:
     """Return the row numbers of each group of the column `by`."""
-    import numpy
-
+    numpy = _numpy()
     of_row = numpy.asarray(value[by])
     _, codes = numpy.unique(of_row.astype(str), return_inverse=True)
     order = numpy.argsort(codes, kind="stable")
@@ -171,6 +166,12 @@ def describe(namespace: dict[str, Any], names: Sequence[str]) -> None:
         value = namespace.get(name)
         rows = rows_of(value)
         if rows is not None and rows > 1:
-            columns = [column[:100] for column in columns_of(value)][:MOST_COLUMNS]
+            columns = [column[:100] for column in columns_of(value)][:200]
             found.append({"name": name, "rows": rows, "columns": columns, "times": has_time_index(value)})
     print(MARK + json.dumps(found))
+
+
+def _numpy() -> Any:
+    import numpy  # imported late, as neither this process nor the copy need have it
+
+    return numpy

@@ -1,6 +1,7 @@
-"""The calls that gave an answer's numbers run again on perturbed data, each time in a new copy of the kernel.
+"""The feature of `/stability`: the calls that gave an answer's numbers run again on perturbed data, in copies of the kernel.
 
-Nothing is sent, no model is asked, and the kernel's own variables stay as they are. All of it on the agent's loop.
+No run asks it anything: the test is made when the user asks for it. Each call runs in a new copy. Nothing is sent, no model
+is asked, and the kernel's own variables stay as they are. All of it on the agent's loop.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct, field
@@ -20,18 +22,20 @@ from msgspec.structs import replace
 from cellwright.conversation.kernel_copies import CannotRerun, Copies, KernelCode, Ran, Step
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Number
-from cellwright.features.numbers.places import lines_of
-from cellwright.features.numbers.seen import SeenNumbers
+from cellwright.features.numbers.answers import SeenNumbers
 from cellwright.features.numbers.sources import Source
+from cellwright.features.numbers.stale import lines_of
 from cellwright.features.numbers.trace import trace
 from cellwright.features.stability import perturb
-from cellwright.features.stability.follow import Followed, Texts, follow
 from cellwright.features.stability.report import (
+    Followed,
     Kind,
     NumberStability,
     Spread,
     StabilityReport,
     Stated,
+    Texts,
+    follow,
     judged,
     not_followed,
 )
@@ -52,16 +56,11 @@ RESAMPLES = 50
 MOST_RESAMPLES = 1_000
 SECONDS = 60.0
 MOST_SECONDS = 3_600.0
-LEFT_OUT = 10
-SEEDS = 5
 FIRST_SEED = 1
 MOST_SEED = 2**31 - 10_000
-MOST_COPIES = 4
-"""Copies that work at once, on a machine with as many processors."""
 BASELINE_SECONDS = 120.0
 """The time for the first run, on unchanged data; each later one may take five times as long as that did."""
 CODE_TOOLS = frozenset({"Branch", "Python"})
-NAMES_LOOKED_AT = 200
 
 NO_NUMBERS = (
     "The last answer has no numbers that come from code: only results of Branch, Python and cells are run again."
@@ -136,7 +135,7 @@ class Chooser:
     ) -> Choice | None:
         """Look at the frames that the code uses, and choose one."""
         names = list(loaded_names([*cells, *calls]))
-        names = [*dict.fromkeys([*filter(None, (wish.frame, wish.label)), *names])][:NAMES_LOOKED_AT]
+        names = [*dict.fromkeys([*filter(None, (wish.frame, wish.label)), *names])][:200]
         describe = _code("describe", f"get_ipython().user_ns, {names!r}")
         ran = await copies.run([describe, *(step.code for step in calls), describe], BASELINE_SECONDS)
         if ran and ran[0].problem:
@@ -149,7 +148,9 @@ class Chooser:
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         if not ranked:
             text = "The code that gave the numbers uses no pandas or polars frame and no array"
-            raise CannotRerun(f"{text}, so there are no rows to resample.{_first_problem(ran)}")
+            problem = next((each.problem for each in ran if each.problem), "")
+            failed = f" Run again, the code failed: {problem}" if problem else ""
+            raise CannotRerun(f"{text}, so there are no rows to resample.{failed}")
         known_before = self._chosen if self._of_session == session.id else None
         if not wish.frame and known_before is not None and known_before.frame.name in frames:
             frame = frames[known_before.frame.name]
@@ -166,37 +167,45 @@ class Chooser:
         return choice
 
 
-async def rerun_on_perturbed_data(
-    kernel: KernelCode,
-    session: Session,
-    wish: Wish,
-    chooser: Chooser,
-    *,
-    approve: Callable[[str, Sequence[Step]], Awaitable[bool]],
-    confirm: Confirm,
-    progress: Callable[[str], None],
-) -> StabilityReport | None:
-    """Test the numbers of the last answer, or of the one that `wish` names; None if the user does not want to.
+class Stability:
+    """The stability of the answers of one conversation. `kernel` gives what copies the kernel. On the agent's loop."""
 
-    `approve` is asked if the code could do harm. `confirm` gets the choice that was guessed and says what is to be done; it
-    is asked once a session, and not if the wish names a frame. Raises CannotRerun, and CellwrightError for names that
-    are unknown.
-    """
-    cells = kernel.cells()
-    answer = await asyncio.to_thread(_read, session, wish, {cell.id: cell for cell in cells})
-    if not answer.calls:
-        raise CannotRerun(NO_NUMBERS)
-    async with kernel.copies([step.code for step in answer.calls]) as copies:
-        if copies.asks and not await approve(copies.asks, answer.calls):
-            return None
-        progress(f"Looking at the data in {copies.words}…")
-        choice = await chooser.choose(copies, session, wish, cells, answer.calls, confirm)
-        if choice is None:
-            return None
-        reruns = _Reruns(copies, wish, choice, [*needed_cells(cells, answer.calls, choice.frame.name), *answer.calls])
-        began = time.monotonic()
-        runs = await reruns.run(progress)
-        return _report(answer, runs, reruns, time.monotonic() - began)
+    def __init__(self, kernel: Callable[[], KernelCode]) -> None:
+        self._kernel = kernel
+        self._chooser = Chooser()
+
+    async def test(
+        self,
+        session: Session,
+        wish: Wish,
+        *,
+        approve: Callable[[str, Sequence[Step]], Awaitable[bool]],
+        confirm: Confirm,
+        progress: Callable[[str], None],
+    ) -> StabilityReport | None:
+        """Test the numbers of the last answer, or of the one that `wish` names; None if the user does not want to.
+
+        `approve` is asked if the code could do harm. `confirm` gets the choice that was guessed and says what is to be done;
+        it is asked once a session, and not if the wish names a frame. Raises CannotRerun, and CellwrightError for names that
+        are unknown.
+        """
+        kernel = self._kernel()
+        cells = kernel.cells()
+        answer = await asyncio.to_thread(_read, session, wish, {cell.id: cell for cell in cells})
+        if not answer.calls:
+            raise CannotRerun(NO_NUMBERS)
+        async with kernel.copies([step.code for step in answer.calls]) as copies:
+            if copies.asks and not await approve(copies.asks, answer.calls):
+                return None
+            progress(f"Looking at the data in {copies.words}…")
+            choice = await self._chooser.choose(copies, session, wish, cells, answer.calls, confirm)
+            if choice is None:
+                return None
+            steps = [*needed_cells(cells, answer.calls, choice.frame.name), *answer.calls]
+            reruns = _Reruns(copies, wish, choice, steps)
+            began = time.monotonic()
+            runs = await reruns.run(progress)
+            return _report(answer, runs, reruns, time.monotonic() - began)
 
 
 def _choice(
@@ -235,8 +244,8 @@ class _Reruns:
         self.planned: dict[Kind, int] = {
             "bootstrap": wish.resamples,
             "permuted": permuted,
-            "leave_out": LEFT_OUT,
-            "seed": SEEDS,
+            "leave_out": 10,
+            "seed": 5,
         }
         self.again: Ran | None = None
 
@@ -254,7 +263,7 @@ class _Reruns:
         )
         waiting = [_Job(kind, part) for _, kind, part in reversed(jobs)]
         deadline = began + self.wish.seconds
-        workers = min(MOST_COPIES, os.cpu_count() or 1)
+        workers = min(4, os.cpu_count() or 1)  # copies that work at once
         done = 0
         told = 0
 
@@ -331,11 +340,6 @@ def _frames(text: str) -> list[Frame]:
     return found
 
 
-def _first_problem(ran: Sequence[Ran]) -> str:
-    problem = next((each.problem for each in ran if each.problem), "")
-    return f" Run again, the code failed: {problem}" if problem else ""
-
-
 def _report(answer: _Answer, runs: _Runs, reruns: _Reruns, seconds: float) -> StabilityReport:
     choice = reruns.choice
     numbers = [
@@ -373,17 +377,13 @@ def _number(number: Number, followed: Followed | None, runs: _Runs, reruns: _Rer
         return not_followed(number.text, source, kind)
     spreads: list[Spread] = []
     for kind, texts in runs.texts.items():
-        found = [None if each is None else followed.value(each) for _, each in sorted(texts.items(), key=_part)]
+        found = [None if each is None else followed.value(each) for _, each in sorted(texts.items(), key=itemgetter(0))]
         values = tuple(value for value in found if value is not None)
         spreads.append(Spread(kind, values, len(found) - len(values)))
     text = f"−{number.text}" if followed.then < 0 else number.text
     stated = Stated(text, number.value, number.resolution, source, followed.then)
     again = followed.value(reruns.baseline)
     return judged(stated, again, spreads, reruns.choice.frame.name, reruns.choice.label)
-
-
-def _part(run: tuple[int, Texts | None]) -> int:
-    return run[0]
 
 
 def _read(session: Session, wish: Wish, cells: Mapping[str, Step]) -> _Answer:
@@ -397,7 +397,8 @@ def _read(session: Session, wish: Wish, cells: Mapping[str, Step]) -> _Answer:
         return _Answer("", (), (), ())
     sources = SeenNumbers().of(messages[:end])
     numbers = [number for number in trace(text, sources) if number.verdict in ("seen", "derived")]
-    wanted = {step for number in numbers if (found := follow(number, text, numbers, sources)) for step in _ids(found)}
+    followed = (follow(number, text, numbers, sources) for number in numbers)
+    wanted = {term.step for found in followed if found is not None for term in found.terms}
     steps: list[Step] = []
     of_turn: list[Step] = []
     last = 0
@@ -422,10 +423,6 @@ def _read(session: Session, wish: Wish, cells: Mapping[str, Step]) -> _Answer:
     # a cell that Claude ran or read comes as it ran last
     steps += [cells[step] for step in sorted(wanted) if step in cells and all(step != each.id for each in steps)]
     return _Answer(text, numbers, sources, steps)
-
-
-def _ids(followed: Followed) -> list[str]:
-    return [term.step for term in followed.terms]
 
 
 def _answer_in(messages: Sequence[bytes], name: str) -> tuple[int, str]:

@@ -214,7 +214,9 @@ def with_hook(code: str, frame: str) -> str:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         makes = any(isinstance(each, ast.Name) and each.id == frame for each in targets)
         if makes and not any(isinstance(part, ast.Name) and part.id == frame for part in ast.walk(node.value)):
-            _insert(lines, node.end_lineno or 0, node.end_col_offset or 0, f"; {HOOK}()")
+            at, column = (node.end_lineno or 0) - 1, node.end_col_offset or 0
+            encoded = lines[at].encode()
+            lines[at] = f"{encoded[:column].decode()}; {HOOK}(){encoded[column:].decode()}"
     return "\n".join(lines)
 
 
@@ -248,8 +250,3 @@ def _seeds(code: str) -> Iterator[ast.Constant]:
 def _literal(node: ast.expr) -> Iterator[ast.Constant]:
     if isinstance(node, ast.Constant) and type(node.value) is int and node.lineno == node.end_lineno:
         yield node
-
-
-def _insert(lines: list[str], line: int, column: int, text: str) -> None:
-    encoded = lines[line - 1].encode()
-    lines[line - 1] = (encoded[:column] + text.encode() + encoded[column:]).decode()

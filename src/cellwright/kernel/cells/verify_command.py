@@ -16,7 +16,7 @@ from msgspec import Struct, to_builtins
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.runs.sandbox_lookup import look_for_sandbox
+from cellwright.conversation.runs.in_force import look_for_sandbox
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.features.numbers.in_notebook import NotebookNumbers, finding_line, notebook_numbers
 from cellwright.kernel.cells.fresh_kernel import own_confinement

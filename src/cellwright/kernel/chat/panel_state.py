@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.approval import ToolUse
 from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
+from cellwright.conversation.runs.run import leave_other_modes
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_queue import leave_other_modes
 from cellwright.errors import CellwrightError
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import LoggedRun

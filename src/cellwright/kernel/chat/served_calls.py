@@ -26,7 +26,7 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
-from cellwright.conversation.runs.served_calls import ignore_event
+from cellwright.conversation.runs.without_a_run import ignore_event
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Asked, Emit, Event, ToolProgress
 from cellwright.features.conversation import Conversation
@@ -48,7 +48,7 @@ from cellwright.tools.mcp.kernel_tools import (
 if TYPE_CHECKING:
     from cellwright.agent.calls.approval import CanUseTool
     from cellwright.config.settings.settings_in_force import SettingsInForce
-    from cellwright.conversation.runs.served_calls import ServedCalls
+    from cellwright.conversation.runs.without_a_run import ServedCalls
     from cellwright.events import ToolEnd
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.chat.connections import PanelConnection

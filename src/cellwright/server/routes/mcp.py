@@ -26,7 +26,7 @@ from cellwright.this_process.late_imports import importing
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    from cellwright.conversation.runs.served_calls import ServedCalls
+    from cellwright.conversation.runs.without_a_run import ServedCalls
     from cellwright.features.conversation import Conversation
 
 logger = logging.getLogger(__name__)

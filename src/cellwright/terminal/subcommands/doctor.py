@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 
-from cellwright.commands.doctor import page_of
+from cellwright.commands.installation import page_of
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.terminal.exit_codes import ExitCode

@@ -13,8 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.commands.sessions.export import ExportPlace, free_path, secrets_replaced, write_export
-from cellwright.commands.sessions.sessions import branch, price, when
+from cellwright.commands.sessions.sessions import (
+    ExportPlace,
+    branch,
+    free_path,
+    price,
+    secrets_replaced,
+    when,
+    write_export,
+)
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.trust.ownership import project_folder
 from cellwright.errors import CellwrightError, ErrorCode

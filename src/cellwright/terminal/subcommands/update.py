@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from cellwright.commands.upgrade import upgrade_sections
+from cellwright.commands.installation import upgrade_sections
 from cellwright.terminal.exit_codes import ExitCode
 
 

@@ -13,10 +13,10 @@ from msgspec import structs
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
-from cellwright.commands.sandbox import may_rows
+from cellwright.commands.settings_pages import may_rows
 from cellwright.conversation.core import Host
+from cellwright.conversation.runs.in_force import SandboxFound
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.sandbox_lookup import SandboxFound
 from cellwright.features.conversation import Conversation
 from cellwright.permissions.sandboxing import SandboxAbilities
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cellwright.commands.upgrade import find_upgrade
+from cellwright.commands.installation import find_upgrade
 from row_tables import for_each_row
 
 

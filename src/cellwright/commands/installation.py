@@ -1,26 +1,31 @@
-"""`/doctor` and `/bug`: what keeps Cellwright from working here, and a report on it.
+"""`/doctor`, `/bug` and `/upgrade`: what keeps this installation from working, a report on it, and another version of it.
 
-Its user reads the report before sending it; nothing is sent from here.
+The user reads the report before sending it; nothing is sent from here. The program that installed the package upgrades
+it; the files it left behind name it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import json
 import os
 import platform
 import secrets
+import shlex
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.doctor.check import Finding
 from cellwright.doctor.examination import Examination, ExaminedEnvironment, examine
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
-from cellwright.redaction.redaction import Redaction
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 from cellwright.telemetry.log_file import last_lines
 from cellwright.text import code_fence
@@ -32,12 +37,17 @@ _SIGNS = {"ok": "✓", "warning": "!", "problem": "✗"}
 BUG = "[with-messages] [TITLE]"
 WITH_MESSAGES = "with-messages"
 
-LOG_LINES = 400
-MAX_ERRORS = 60
-MAX_MESSAGES = 6
-MESSAGE_CHARS = 4_000
 _LEVELS = ("WARNING", "ERROR", "CRITICAL")
 _ISSUES = ("issues", "bug tracker", "bug reports", "tracker")
+
+NAME = "cellwright"
+RESTARTS = [
+    ("what changed", "what to start anew"),
+    ("the agent, the magics, the tools", "each kernel that has loaded Cellwright"),
+    ("the panel, the cells' toolbar", "reload the page of JupyterLab"),
+    ("the server's part", "Jupyter Server"),
+    ("the command `cellwright`", "nothing: the next call is the new one"),
+]
 
 
 async def doctor_page(call: CommandCall) -> CommandPage:
@@ -115,37 +125,33 @@ def _report(conversation: Conversation, title: str, *, with_messages: bool) -> s
     in_force = conversation.in_force
     examined = ExaminedEnvironment(conversation.cwd, in_force.environ, in_force.settings)
     findings = examine(examined, offline=True, more=tuple(conversation.checks())).findings
-    errors = [line for line in last_lines(LOG_LINES) if any(f" {level} " in line for level in _LEVELS)]
+    errors = [line for line in last_lines(400) if any(f" {level} " in line for level in _LEVELS)]
     parts = [
         f"# {title or 'A report about Cellwright'}",
         f"Cellwright {VERSION}, Python {platform.python_version()}, {platform.platform()}",
         "## The doctor",
         "\n".join(f"- {each.status}: {each.name}: {' '.join(each.found.split())}" for each in findings),
         "## The last warnings and errors of the log",
-        _fenced(errors[-MAX_ERRORS:]) or "None.",
+        _fenced(errors[-60:]) or "None.",
     ]
     if with_messages:
         parts += ["## The last messages", *_messages(conversation)]
-    return _without_secrets("\n\n".join(parts) + "\n", conversation.redaction, in_force.environ.get("HOME", ""))
+    report = conversation.redaction.clean("\n\n".join(parts) + "\n").text
+    home = in_force.environ.get("HOME", "")
+    for folder in {home, str(Path.home()), os.path.realpath(home or "/nowhere")} - {"", "/"}:
+        report = report.replace(folder, "~")  # folders tell the name of their user
+    return report
 
 
 def _messages(conversation: Conversation) -> list[str]:
     found: list[str] = []
-    for message in conversation.sessions.current.messages[-MAX_MESSAGES:]:
+    for message in conversation.sessions.current.messages[-6:]:
         content = message["content"]
         texts = [content] if isinstance(content, str) else [str(each.get("text") or each) for each in content]
         # cut when it has no secrets any more: half of one is not known
-        texts = [conversation.redaction.clean(text).text[:MESSAGE_CHARS] for text in texts]
+        texts = [conversation.redaction.clean(text).text[:4_000] for text in texts]
         found.append(f"**{message['role']}**\n\n{_fenced(texts)}")
     return found or ["None."]
-
-
-def _without_secrets(text: str, redaction: Redaction, home: str) -> str:
-    """`text` without secrets, and without the name of its user as far as folders tell it."""
-    cleaned = redaction.clean(text).text
-    for folder in {home, str(Path.home()), os.path.realpath(home or "/nowhere")} - {"", "/"}:
-        cleaned = cleaned.replace(folder, "~")
-    return cleaned
 
 
 def _fenced(lines: Sequence[str]) -> str:
@@ -163,3 +169,69 @@ def _kept(text: str) -> Path:
     except OSError as error:
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"{file} could not be written: {error}.") from error
     return file
+
+
+def upgrade_page(_call: CommandCall) -> CommandPage:
+    """Say how to upgrade; nothing is run."""
+    return upgrade_sections()
+
+
+def upgrade_sections() -> CommandPage:
+    """The page, which needs no conversation."""
+    found = find_upgrade()
+    head = f"Cellwright {VERSION}, installed by {found.installer}"
+    restarts = Section("After that", RESTARTS, "Sessions are kept: /resume continues them.")
+    return CommandPage([Section(head, text=found.note, code=found.command), restarts])
+
+
+class Upgrade(Struct, frozen=True):
+    """The program that installed us, and the command that upgrades; "" for a checkout, which its owner brings up to date."""
+
+    installer: str
+    command: str
+    note: str = ""
+
+
+def _metadata(name: str) -> str:
+    """The text of one of the files that were installed beside the package; "" where there is none."""
+    try:
+        return importlib.metadata.distribution(NAME).read_text(name) or ""
+    except (importlib.metadata.PackageNotFoundError, OSError, UnicodeDecodeError):
+        return ""
+
+
+def find_upgrade(
+    prefix: Path | None = None, python: str | None = None, metadata: Callable[[str], str] = _metadata
+) -> Upgrade:
+    """Find out how the installation in `prefix`, whose interpreter is `python`, is upgraded (default: this one).
+
+    `metadata` gives the texts of the files that were installed beside the package.
+    """
+    prefix, python = prefix or Path(sys.prefix), shlex.quote(python or sys.executable)
+    if source := _checkout(metadata("direct_url.json")):
+        return Upgrade("a checkout", "", f"It runs from {source}: bring that up to date, then `make build` there.")
+    if (prefix / "pipx_metadata.json").exists():
+        return Upgrade("pipx", f"pipx upgrade {NAME}")
+    if (prefix / "uv-receipt.toml").exists():
+        return Upgrade("uv tool", f"uv tool upgrade {NAME}")
+    if any((prefix / "conda-meta").glob(f"{NAME}-[0-9]*.json")):
+        return Upgrade("conda", f"conda update --prefix {shlex.quote(str(prefix))} {NAME}", "mamba takes the same.")
+    if metadata("INSTALLER").strip().lower() == "uv":
+        note = f"In a project of uv's: `uv lock --upgrade-package {NAME}`, then `uv sync`."
+        return Upgrade("uv", f"uv pip install --python {python} --upgrade {NAME}", note)
+    note = (
+        "The environment is conda's, and this package pip's: pip upgrades it."
+        if (prefix / "conda-meta").is_dir()
+        else ""
+    )
+    return Upgrade("pip", f"{python} -m pip install --upgrade {NAME}", note)
+
+
+def _checkout(direct_url: str) -> str:
+    """The folder that an editable installation runs from; "" for any other."""
+    try:
+        said = json.loads(direct_url or "{}")
+        editable = said.get("dir_info", {}).get("editable") is True
+    except (ValueError, AttributeError):
+        return ""
+    return str(said.get("url", "")).removeprefix("file://") if editable else ""

@@ -2,7 +2,7 @@
 
 import json
 
-from cellwright.features.numbers.seen import SeenNumbers
+from cellwright.features.numbers.answers import SeenNumbers
 
 PROMPT = {"role": "user", "content": [{"type": "text", "text": "Look at the 1500 largest"}]}
 CALL = {
