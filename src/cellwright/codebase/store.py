@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 BUSY = 3
 """The answer of an indexer that found another one at work, for longer than it was to wait."""
 
+NICENESS = 10
+"""Of the processes that fill an index: what the user waits for comes first."""
+
 VERSION = 3
 """Of the tables, and of what is put into them."""
 

@@ -14,7 +14,7 @@ from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import counted
 from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.originals import original, sha256
+from cellwright.tools.files.file_state import original, sha256
 from cellwright.tools.paths import shown_path
 
 DIFF = "[last|TURN]"

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from cellwright.agent.prompt import ContextItem, ContextItems, PromptContext, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
-from cellwright.codebase.parsing.source_file import SourceText, largest_of, place_in, source_text
+from cellwright.codebase.source_file import SourceText, largest_of, place_in, source_text
 from cellwright.conversation.feature import refusal, without_secrets
 from cellwright.errors import ToolError
 from cellwright.text import counted, lazy_pattern

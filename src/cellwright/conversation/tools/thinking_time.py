@@ -21,7 +21,7 @@ from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
 QUIET_SECONDS = 0.05
 """An answer that comes at once is shown first: two threads at work hinder each other."""
 
-LATE_MODULES = ("cellwright.tools.code.navigation.related_code",)
+LATE_MODULES = ("cellwright.tools.code.navigation.project_code",)
 """Modules that calls import when they have been judged."""
 
 

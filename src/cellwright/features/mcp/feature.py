@@ -24,7 +24,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.tools.toolset import tools_may_be_deferred
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.features.mcp.connections import CONNECT_SECONDS, ServerConnections
-from cellwright.markdown.code_ranges import without_code
+from cellwright.markdown.prose import without_code
 from cellwright.model.models import limits
 from cellwright.text import lazy_pattern, visible_line
 

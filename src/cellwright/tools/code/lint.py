@@ -34,7 +34,7 @@ from cellwright.tools.code.project_programs import (
     python_with,
     run_program,
 )
-from cellwright.tools.files.originals import BackupStore, OriginalsOnly
+from cellwright.tools.files.file_state import BackupStore, OriginalsOnly
 from cellwright.tools.inputs import HERE, MAX_WORDS, Words, timed_limits, timeout_meta
 from cellwright.tools.paths import real_path, resolve_path, shown_path
 

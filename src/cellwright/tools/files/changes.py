@@ -18,9 +18,8 @@ from cellwright.events import Preview
 from cellwright.text import counted
 from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.diff import Diff
-from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.formats.encodings import Encoding
-from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha256
+from cellwright.tools.files.encodings import Encoding
+from cellwright.tools.files.file_state import FileState, UpcomingChange, kept_originals, sha256
 from cellwright.tools.files.staged_file import FileChanged
 from cellwright.tools.paths import file_errors, real_path, resolve_path, shown_path
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.tools.files.formats.text import numbered
+from cellwright.tools.files.text import numbered
 
 CONTEXT = 3
 COMPARED_LINES = 4_000

@@ -19,16 +19,16 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.model.images import UnusableImage, media_type, model_image
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
+from cellwright.tools.files.encodings import Encoding, NotText, named_encoding, shown_name
 from cellwright.tools.files.file_state import FileState, SeenFile
-from cellwright.tools.files.formats.encodings import Encoding, NotText, named_encoding, shown_name
-from cellwright.tools.files.formats.pdf import ASKED_PAGES, WHOLE_PAGES, PdfRequest, read_pdf
-from cellwright.tools.files.formats.text import numbered, open_regular
+from cellwright.tools.files.pdf import ASKED_PAGES, WHOLE_PAGES, PdfRequest, read_pdf
+from cellwright.tools.files.text import numbered, open_regular
 from cellwright.tools.inputs import EncodingName, FilePath
 from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 
 if TYPE_CHECKING:
-    from cellwright.tools.files.formats.text_pages import TextPage
+    from cellwright.tools.files.text import TextPage
     from cellwright.tools.notebook.notebook_page import NotebookPage
     from cellwright.tools.notebook.notebook_source import NotebookSource
 
@@ -369,7 +369,7 @@ def _notebook_output(
 
 def _text_page(file: io.FileIO, status: os.stat_result, request: ReadRequest, stopped: Callable[[], bool]) -> TextPage:
     # with the first call: no first request waits for it
-    from cellwright.tools.files.formats.text_pages import PageBounds, read_page, read_tail
+    from cellwright.tools.files.text import PageBounds, read_page, read_tail
 
     line_chars = request.limits.chars if request.limits.large else min(LINE_CHARS, request.limits.chars)
     bounds = PageBounds(request.limits.chars, line_chars, request.limit)

@@ -26,8 +26,7 @@ from cellwright.text import LOOK_ALIKES, counted, look_alike_words
 from cellwright.tools.code.syntax_check import check_syntax
 from cellwright.tools.files.changes import Change
 from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
-from cellwright.tools.files.formats.encodings import (
+from cellwright.tools.files.encodings import (
     UTF_8,
     Encoding,
     NotText,
@@ -39,8 +38,8 @@ from cellwright.tools.files.formats.encodings import (
     encoding_note,
     named_encoding,
 )
-from cellwright.tools.files.formats.text import main_line_end, numbered, open_regular, read_bytes, with_line_ends
-from cellwright.tools.files.originals import sha256
+from cellwright.tools.files.file_state import FileState, SeenFile, is_stale, sha256
+from cellwright.tools.files.text import main_line_end, numbered, open_regular, read_bytes, with_line_ends
 
 SEARCH_SECONDS = 0.2
 """Comparing goes line by line; a good hint is not worth more than this."""

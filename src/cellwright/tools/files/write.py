@@ -13,9 +13,8 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
+from cellwright.tools.files.encodings import named_encoding
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.formats.encodings import named_encoding
-from cellwright.tools.files.formats.text import main_line_end, with_line_ends
 from cellwright.tools.files.replace import (
     EDITED_BYTES,
     check_notebook,
@@ -25,6 +24,7 @@ from cellwright.tools.files.replace import (
     update,
     with_cell_ids,
 )
+from cellwright.tools.files.text import main_line_end, with_line_ends
 from cellwright.tools.inputs import ENCODING_NAME, AllowSyntaxErrors, FilePath
 from cellwright.tools.paths import real_path, shown_path
 

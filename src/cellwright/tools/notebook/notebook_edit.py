@@ -17,11 +17,10 @@ from cellwright.events import Preview
 from cellwright.text import code_fence
 from cellwright.tools.files.changes import AffectedFile, Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
-from cellwright.tools.files.formats.encodings import UTF_8, Encoding, NotText, encode, encoding_note
-from cellwright.tools.files.formats.text import read_bytes
-from cellwright.tools.files.originals import sha256
+from cellwright.tools.files.encodings import UTF_8, Encoding, NotText, encode, encoding_note
+from cellwright.tools.files.file_state import FileState, SeenFile, is_stale, sha256
 from cellwright.tools.files.replace import check_size, stale_error
+from cellwright.tools.files.text import read_bytes
 from cellwright.tools.inputs import NotebookPath
 from cellwright.tools.notebook.file_notebook import NOTEBOOK_BYTES
 from cellwright.tools.notebook.notebook_json import (

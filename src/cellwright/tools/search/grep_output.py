@@ -15,7 +15,7 @@ from cellwright.agent.tool import ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted, lazy_pattern, visible
 from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
-from cellwright.tools.search.glob_readings import GlobReadings
+from cellwright.tools.search.globs import GlobReadings
 from cellwright.tools.search.ripgrep import Output, relative_path
 
 LINE_CHARS = 500

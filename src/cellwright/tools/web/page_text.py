@@ -23,10 +23,9 @@ from msgspec.structs import replace
 from cellwright.errors import ErrorCode, ToolError, needs_extra
 from cellwright.text import lazy_pattern
 from cellwright.this_process.late_imports import importing
-from cellwright.tools.files.formats.pdf import import_pypdf
+from cellwright.tools.files.pdf import import_pypdf
 from cellwright.tools.process.child_processes import Command
-from cellwright.tools.process.environment import own_module_environment
-from cellwright.tools.process.runner import OutputHead, RunningProgram
+from cellwright.tools.process.runner import OutputHead, RunningProgram, own_module_environment
 from cellwright.tools.web.client import FetchedPage, read_address
 
 _CHARSET = lazy_pattern(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)

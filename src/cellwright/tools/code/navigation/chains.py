@@ -14,8 +14,7 @@ from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
-from cellwright.codebase.imports import ImportResolver, importable_name
-from cellwright.codebase.index_reader import IndexedFile, IndexedSymbol
+from cellwright.codebase.index_reader import ImportResolver, IndexedFile, IndexedSymbol, importable_name
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.navigation.code_context import symbols_named
 from cellwright.tools.code.navigation.find_names import Within

@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.codebase.facts import FUNCTIONS
 from cellwright.codebase.index_reader import IndexedSymbol
-from cellwright.codebase.parsing.facts import FUNCTIONS
 from cellwright.errors import ToolError
 from cellwright.tools.code.navigation.project_code import (
     LIMITS,

@@ -11,7 +11,7 @@ from msgspec import Meta
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.codebase.index_reader import IndexedSymbol
-from cellwright.codebase.parsing.source_file import language_of, place_in
+from cellwright.codebase.source_file import language_of, place_in
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.navigation.find_names import definition_row
 from cellwright.tools.code.navigation.project_code import LIMITS, PARSED_FILES, CodeOutput, ProjectCode, joined, short

@@ -16,8 +16,8 @@ from msgspec import Meta, Struct
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.codebase.index_reader import IndexedFile, IndexedSymbol
-from cellwright.codebase.parsing.references import references_in
-from cellwright.codebase.parsing.source_file import SourceText, language_of
+from cellwright.codebase.references import references_in
+from cellwright.codebase.source_file import SourceText, language_of
 from cellwright.tools.code.navigation.project_code import (
     LIMITS,
     RG_SECONDS,

@@ -3,11 +3,15 @@
 The first question starts the indexer, in a process of its own; each later one has it look for what changed, and waits a
 moment for that. A row whose file has changed since is made anew from the file. Files that may not be read unasked are in
 no answer.
+
+`related_line` is what stands below what `Read` shows of a program: from the index alone, where it is there and answers at
+once, since a reading waits for nothing. What is not sure is left out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,27 +24,29 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import ToolContext, ToolLimits
-from cellwright.codebase.embedding.provider import EmbeddingProblem, EmbeddingSettings
+from cellwright.codebase.embedding_settings import EmbeddingProblem, EmbeddingSettings
+from cellwright.codebase.facts import FUNCTIONS, FileFacts
 from cellwright.codebase.index_reader import (
     Hit,
+    ImportResolver,
     IndexedCall,
     IndexedFile,
     IndexedSymbol,
     IndexReader,
     IndexStatus,
     fused,
+    importable_name,
     is_named,
     reading,
     status_of,
 )
-from cellwright.codebase.parsing.facts import FileFacts
-from cellwright.codebase.parsing.source_file import SourceText, language_of, largest_of, place_in, source_text
+from cellwright.codebase.source_file import SourceText, language_of, largest_of, place_in, source_text
 from cellwright.codebase.store import BUSY, IndexRequest, index_path
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.sessions.state_dir import make_private_folder
 from cellwright.tools.code.navigation.index_processes import IndexerProcess, Look, ProjectEmbedding
 from cellwright.tools.paths import existing_path, shown_path
-from cellwright.tools.process.environment import own_module_environment
+from cellwright.tools.process.runner import own_module_environment
 from cellwright.tools.search.ripgrep import NO_VERSION_CONTROL, relative_path, run_ripgrep, search_program
 
 WAIT_SECONDS = 2.0
@@ -483,3 +489,87 @@ def short(text: str) -> str:
 def joined(lines: Iterable[str], note: str) -> str:
     """The lines of an answer, and the note below them."""
     return "\n".join([*lines, *([note] if note else [])])
+
+
+async def related_line(
+    code: ProjectCode, path: Path, lines: tuple[int, int] | None, may_read: Callable[[str], bool]
+) -> str:
+    """One line about the file at `path`, of which `lines` were read (None: all); "" where nothing helps."""
+    try:
+        relative = path.relative_to(os.path.realpath(code.root)).as_posix()
+    except ValueError:
+        return ""
+
+    def question(reader: IndexReader) -> str:
+        return _line(code, reader, relative, lines, may_read) if reader.is_complete() else ""
+
+    try:
+        async with asyncio.timeout(0.15):
+            return await code.ask(question) or ""
+    except TimeoutError:
+        return ""
+
+
+def _line(
+    code: ProjectCode, reader: IndexReader, path: str, lines: tuple[int, int] | None, may_read: Callable[[str], bool]
+) -> str:
+    file = reader.file(path)
+    if file is None or file.cells or file.language in ("Markdown", "text"):
+        return ""
+    parts = []
+    if lines is not None and not code.is_stale(file):
+        parts.append(_around(reader.symbols_below(path), *lines))
+    resolver = ImportResolver(code.root)
+
+    def readable(paths: Iterable[str]) -> list[str]:
+        return [each for each in dict.fromkeys(paths) if each != path and may_read(str(code.root / each))]
+
+    imports = [
+        target
+        for each in reader.imports_of(path)
+        for target in resolver.targets(path, file.language, each.module, tuple(each.names.split()))
+    ]
+    candidates = reader.importers_of(importable_name(path))
+    importers = [
+        each
+        # where more files hold its name among their imports, it says too little
+        for each in (candidates if len(candidates) <= 40 else ())
+        if any(
+            path in resolver.targets(each, row.file.language, row.module, tuple(row.names.split()))
+            for row in reader.imports_of(each)
+        )
+    ]
+    tests = [each for each in reader.files_called(_test_names(path)) if each not in importers]
+    parts.append(_named("imports", readable(imports)))
+    parts.append(_named("imported by", readable(importers)))
+    parts.append(_named("tests", readable(tests)))
+    found = "; ".join(part for part in parts if part)
+    return f"[{found}]" if found else ""
+
+
+def _around(symbols: list[IndexedSymbol], first: int, last: int) -> str:
+    """The functions and classes that the lines begin or end in."""
+    cut = [
+        each
+        for each in symbols
+        if each.kind in (*FUNCTIONS, "class")
+        and each.line <= last
+        and each.end_line >= first
+        and (each.line < first or each.end_line > last)
+    ]
+    shown = [f"{each.qualified} ({each.line}-{each.end_line})" for each in cut[:6]]
+    return f"these lines are within {', '.join(shown)}" if shown else ""
+
+
+def _named(what: str, paths: list[str]) -> str:
+    if not paths:
+        return ""
+    more = f" and {len(paths) - 4} more" if len(paths) > 4 else ""
+    return f"{what} {', '.join(paths[:4])}{more}"
+
+
+def _test_names(path: str) -> list[str]:
+    pure = PurePosixPath(path)
+    stem, suffix = pure.name.partition(".")[0], pure.suffix
+    names = (f"test_{stem}", f"{stem}_test", f"{stem}.test", f"{stem}.spec", f"{stem}Test")
+    return [f"{name}{suffix}" for name in names]

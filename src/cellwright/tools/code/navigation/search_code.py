@@ -16,7 +16,7 @@ from msgspec import Meta
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.codebase.index_reader import Hit
-from cellwright.codebase.parsing.source_file import language_of, searchable
+from cellwright.codebase.source_file import language_of, searchable
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import lazy_pattern
 from cellwright.tools.code.navigation.code_context import symbols_named

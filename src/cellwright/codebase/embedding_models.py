@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cellwright.codebase.embedding.provider import (
+from cellwright.codebase.embedding_settings import (
     KEY_NAMES,
     Embed,
     EmbeddingProblem,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import httpx2
     from numpy.typing import NDArray
 
-    from cellwright.codebase.embedding.provider import Matrix
+    from cellwright.codebase.embedding_settings import Matrix
 
 
 MAX_TOKENS = 512

@@ -22,6 +22,7 @@ from cellwright.permissions.shell.syntax_trees import parse_until
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser, Tree
 
+
 PIECE_BYTES = 32 * 1024
 """So much is parsed in some 5 ms, in which other threads may wait: a larger text grows by it, and what was parsed stays."""
 

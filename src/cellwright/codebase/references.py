@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from cellwright.codebase.parsing.grammars import PYTHON, parse, text_of
-from cellwright.codebase.parsing.source_file import SourceText
+from cellwright.codebase.grammars import PYTHON, parse, text_of
+from cellwright.codebase.source_file import SourceText
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
 
 ReferenceKind = Literal["definition", "call", "import", "write", "read", "text"]
 REFERENCE_KINDS: tuple[ReferenceKind, ...] = ("definition", "call", "import", "write", "read", "text")

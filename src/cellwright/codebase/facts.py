@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.codebase.parsing.grammars import (
+from cellwright.codebase.grammars import (
     CPP,
     GO,
     JAVA,
@@ -29,7 +29,7 @@ from cellwright.codebase.parsing.grammars import (
     parse,
     text_of,
 )
-from cellwright.codebase.parsing.symbol_outline import RULES, definition_names
+from cellwright.codebase.symbol_outline import RULES, definition_names
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
