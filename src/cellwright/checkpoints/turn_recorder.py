@@ -29,7 +29,7 @@ from cellwright.errors import ToolError
 from cellwright.events import Changed, TurnChanged
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.text import visible_line
-from cellwright.tools.files.diff import diff_texts
+from cellwright.tools.files.changes import diff_texts
 from cellwright.tools.files.encodings import NotText, decode
 from cellwright.tools.files.file_state import KEPT_FILE_BYTES, UpcomingChange, keep_original, original, sha256
 from cellwright.tools.notebook.open_notebook import (

@@ -181,6 +181,10 @@ class FileFacts(Struct, frozen=True):
     calls: tuple[Call, ...] = ()
     imports: tuple[Import, ...] = ()
 
+    def calls_within(self, first: int, last: int) -> list[Call]:
+        """The calls in the lines from `first` to `last`."""
+        return [call for call in self.calls if first <= call.line <= last]
+
 
 class _Measured:
     """A symbol in the making: how many branches it has, and how they are nested."""

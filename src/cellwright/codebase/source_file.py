@@ -86,6 +86,10 @@ class SourceText(Struct, frozen=True):
         """The number of its lines."""
         return self.text.count(b"\n") + (not self.text.endswith(b"\n") and bool(self.text))
 
+    def lines_between(self, first: int, last: int) -> list[str]:
+        """The lines from `first` to `last`, counted from 1."""
+        return self.text.decode("utf-8", "replace").split("\n")[first - 1 : last]
+
     def facts(self) -> FileFacts:
         """Find what is defined, called and imported; headings of Markdown count as definitions."""
         if self.grammar is not None:

@@ -13,7 +13,7 @@ from cellwright.checkpoints.turn_recorder import cell_source, shown_cell
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import counted
-from cellwright.tools.files.diff import diff_texts
+from cellwright.tools.files.changes import diff_texts
 from cellwright.tools.files.file_state import original, sha256
 from cellwright.tools.paths import shown_path
 

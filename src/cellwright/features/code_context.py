@@ -159,6 +159,6 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
 
 def _lines(path: str, source: SourceText, span: Span) -> str:
     first, end = span
-    text = source.text.decode("utf-8", "replace").split("\n")[first - 1 : end]
+    text = source.lines_between(first, end)
     body = "\n".join(f"{number:6d}\t{line[:LINE_CHARS]}" for number, line in enumerate(text, start=first))
     return f"{path}{place_in(source.cells, first)}\n{body}"

@@ -13,7 +13,7 @@ from cellwright.errors import ToolError
 from cellwright.features.preview.staged_tree import FileChange, StagedTree
 from cellwright.text import counted, visible_line
 from cellwright.tools.files.atomic_write import FileWrite, write_together
-from cellwright.tools.files.diff import diff_texts
+from cellwright.tools.files.changes import diff_texts
 from cellwright.tools.files.file_state import FileState, UpcomingChange
 from cellwright.tools.files.staged_file import FileChanged
 from cellwright.tools.notebook.file_notebook import FileNotebook, cells_of

@@ -14,8 +14,7 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import counted
-from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
-from cellwright.tools.files.diff import common_start
+from cellwright.tools.files.changes import Change, FilesOutput, Plan, common_start, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.replace import (
     EDITED_BYTES,
@@ -102,21 +101,15 @@ def plan_edit(path: Path, display_path: str, input: EditInput, state: FileState)
 
     It must have been read. Has it changed since, an `old_string` that is there exactly once is replaced all the same.
     """
-    real, old_string, new_string = real_path(path), input.old_string, input.new_string
-    if old_string == new_string:
-        raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
+    real = real_path(path)
+    _check_differs(input)
     old = on_disk(real, display_path, state, input.encoding)
     if old is None:
-        if old_string:
+        if input.old_string:
             raise not_found(path, display_path)
-        return creation(real, display_path, new_string, input.encoding)
-    check_editable(real, display_path, old, old_string)
-    if old.stale and input.replace_all:
-        raise stale_error(display_path)
-    if not old.text and not old_string:
-        text, count = new_string, 1
-    else:
-        text, count = replaced(old, old_string, new_string, input.replace_all, display_path)
+        return creation(real, display_path, input.new_string, input.encoding)
+    check_editable(real, display_path, old, input.old_string)
+    text, count = _edited(input, old.text, display_path, old)
     change = update(
         real,
         display_path,
@@ -241,10 +234,19 @@ def _made(
     return text, statuses
 
 
-def _edited(edit: ReplacementInput, text: str, display_path: str, old: FileOnDisk | None) -> tuple[str, int]:
-    old_string, new_string, replace_all = edit.old_string, edit.new_string, edit.replace_all
-    if old_string == new_string:
+def _check_differs(edit: EditInput | ReplacementInput) -> None:
+    if edit.old_string == edit.new_string:
         raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
+
+
+def _edited(
+    edit: EditInput | ReplacementInput, text: str, display_path: str, old: FileOnDisk | None
+) -> tuple[str, int]:
+    """The text after one edit, and the number of places; `old` is the file that it was read from, None for a new one."""
+    old_string, new_string, replace_all = edit.old_string, edit.new_string, edit.replace_all
+    _check_differs(edit)
+    if old is not None and old.stale and replace_all:
+        raise stale_error(display_path)
     if not old_string:
         if not text:
             return new_string, 1
@@ -254,8 +256,6 @@ def _edited(edit: ReplacementInput, text: str, display_path: str, old: FileOnDis
         )
     if old is None:
         return replace_text(text, old_string, new_string, replace_all=replace_all, display_path=display_path)
-    if old.stale and replace_all:
-        raise stale_error(display_path)
     return replaced(replace(old, text=text), old_string, new_string, replace_all, display_path)
 
 

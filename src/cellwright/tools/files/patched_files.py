@@ -22,8 +22,7 @@ from cellwright.permissions.patch_text import FilePatch, Hunk, PatchProblem, rea
 from cellwright.text import counted
 from cellwright.tools.code.syntax_check import EditedFile, check_all
 from cellwright.tools.files.atomic_write import FileWrite, write_together
-from cellwright.tools.files.changes import AffectedFile, FilesOutput
-from cellwright.tools.files.diff import Diff, diff_texts, prefixed
+from cellwright.tools.files.changes import AffectedFile, Diff, FilesOutput, diff_texts, prefixed
 from cellwright.tools.files.encodings import (
     UTF_8,
     Encoding,

@@ -24,8 +24,7 @@ from msgspec.structs import replace
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import LOOK_ALIKES, counted, look_alike_words
 from cellwright.tools.code.syntax_check import check_syntax
-from cellwright.tools.files.changes import Change
-from cellwright.tools.files.diff import diff_texts
+from cellwright.tools.files.changes import Change, diff_texts
 from cellwright.tools.files.encodings import (
     UTF_8,
     Encoding,

@@ -15,8 +15,15 @@ from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolLimits, To
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import code_fence
-from cellwright.tools.files.changes import AffectedFile, Change, FilesOutput, Plan, make_change, preview_change
-from cellwright.tools.files.diff import diff_texts
+from cellwright.tools.files.changes import (
+    AffectedFile,
+    Change,
+    FilesOutput,
+    Plan,
+    diff_texts,
+    make_change,
+    preview_change,
+)
 from cellwright.tools.files.encodings import UTF_8, Encoding, NotText, encode, encoding_note
 from cellwright.tools.files.file_state import FileState, SeenFile, is_stale, sha256
 from cellwright.tools.files.replace import check_size, stale_error

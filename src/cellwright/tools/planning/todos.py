@@ -195,8 +195,8 @@ def todo_read_tool() -> Tool:
 
 def _last_list(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The list of the last call of TodoWrite that went well; another program may have made it."""
-    failed = {block["tool_use_id"] for block in _blocks(messages, "tool_result") if block.get("is_error")}
-    calls = [block for block in _blocks(messages, "tool_use") if writes_whole_list(block)]
+    failed = {block["tool_use_id"] for block in blocks_of(messages, "tool_result") if block.get("is_error")}
+    calls = [block for block in blocks_of(messages, "tool_use") if writes_whole_list(block)]
     for call in reversed(calls):
         if call["id"] in failed:
             continue
@@ -207,7 +207,8 @@ def _last_list(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, A
     return ()
 
 
-def _blocks(messages: Sequence[Mapping[str, Any]], kind: str) -> Iterator[Mapping[str, Any]]:
+def blocks_of(messages: Sequence[Mapping[str, Any]], kind: str) -> Iterator[Mapping[str, Any]]:
+    """The content blocks of one type, in the order in which they were sent."""
     for message in messages:
         content = message["content"]
         if not isinstance(content, str):

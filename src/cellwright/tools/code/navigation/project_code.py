@@ -16,14 +16,14 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_results import ToolOutput
-from cellwright.agent.tool import ToolContext, ToolLimits
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.codebase.embedding_settings import EmbeddingProblem, EmbeddingSettings
 from cellwright.codebase.facts import FUNCTIONS, FileFacts
 from cellwright.codebase.index_reader import (
@@ -63,8 +63,6 @@ SEMANTIC_HITS = 200
 LISTING = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", ".")
 RG_SECONDS = 20.0
 ROW_CHARS = 200
-
-LIMITS = ToolLimits(seconds=60)
 
 Answer = TypeVar("Answer")
 
@@ -216,6 +214,14 @@ class ProjectCode:
             f"[The index is still being built ({status.share:.0%}): the rest was found with ripgrep and may be less.]"
         )
 
+    async def answer(
+        self, lines: Iterable[str], rows: Sequence[CodeRow], total: int | None = None, note: str | None = None
+    ) -> ToolResult:
+        """The result of a tool: lines, and below them what they may lack, or another `note`; for programs the rows."""
+        output = CodeOutput(rows=tuple(rows), total=len(rows) if total is None else total, index=await self.state())
+        below = await self.note() if note is None else note
+        return ToolResult("\n".join([*lines, *([below] if below else [])]), structured=output)
+
     # --- answers from the index, or else from the files ---
 
     async def fitting(
@@ -257,10 +263,17 @@ class ProjectCode:
             last = name.rpartition(".")[2]
             stem = last.rstrip("*")
             files = await self.files_with(stem if stem == last else rf"\b{re.escape(stem)}", under, fixed=stem == last)
-            found = await asyncio.to_thread(self._defined_in, files[:PARSED_FILES], name)
+            found = await asyncio.to_thread(self._defined_in, files, name)
         else:
             found = await asyncio.to_thread(self._fresh, found, name)
         return self.readable(found, context, lambda symbol: symbol.file.path)
+
+    async def symbols_below(self, under: str) -> list[IndexedSymbol]:
+        """The definitions in all files of a folder, headings too."""
+        found = await self.ask(lambda reader: reader.symbols_below(under) if reader.is_complete() else None)
+        if found is not None:
+            return found
+        return await asyncio.to_thread(self._symbols_in, await self.files_with(r"\w", under, fixed=False))
 
     async def similar_names(self, name: str, context: ToolContext) -> list[str]:
         """Some names like `name`, for one that is nowhere defined."""
@@ -277,9 +290,7 @@ class ProjectCode:
         found = await self.ask(question) if names else []
         if found is None:
             files = await self.files_with(rf"\b(?:{'|'.join(map(re.escape, names))})\b", "", fixed=False)
-            found = await asyncio.to_thread(
-                lambda: [each for path in files[:PARSED_FILES] for each in self.symbols(path)]
-            )
+            found = await asyncio.to_thread(self._symbols_in, files)
         by_name: dict[str, list[IndexedSymbol]] = {name: [] for name in names}
         for symbol in self.readable(found, context, lambda symbol: symbol.file.path):
             if not symbol.declared and symbol.kind != "heading" and symbol.name in by_name:
@@ -369,9 +380,11 @@ class ProjectCode:
         parsed = self.parsed(path)
         return [] if parsed is None else _symbols(*parsed[:2])
 
-    def _defined_in(self, paths: Iterable[str], name: str) -> list[IndexedSymbol]:
-        found = [symbol for path in paths for symbol in self.symbols(path)]
-        named = [each for each in found if is_named(each, name)]
+    def _symbols_in(self, paths: Sequence[str]) -> list[IndexedSymbol]:
+        return [symbol for path in paths[:PARSED_FILES] for symbol in self.symbols(path)]
+
+    def _defined_in(self, paths: Sequence[str], name: str) -> list[IndexedSymbol]:
+        named = [each for each in self._symbols_in(paths) if is_named(each, name)]
         return sorted(named, key=lambda each: (each.declared, each.file.path, each.line))
 
     def _called_in(self, paths: Iterable[str], name: str) -> list[tuple[IndexedCall, IndexedSymbol | None]]:
@@ -486,9 +499,13 @@ def short(text: str) -> str:
     return line if len(line) <= ROW_CHARS else f"{line[: ROW_CHARS - 1]}…"
 
 
-def joined(lines: Iterable[str], note: str) -> str:
-    """The lines of an answer, and the note below them."""
-    return "\n".join([*lines, *([note] if note else [])])
+def index_tool(**told: Any) -> Callable[[Callable[..., Any]], Tool]:
+    """`tool` for one that answers from the index of a project: what all of them have in common."""
+    access = ToolAccess("index", "path")
+    limits = ToolLimits(seconds=60)
+    return tool(
+        rarely_used=True, output=CodeOutput, access=access, read_only=True, category="search", limits=limits, **told
+    )
 
 
 async def related_line(
