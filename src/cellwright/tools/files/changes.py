@@ -9,7 +9,7 @@ import asyncio
 import difflib
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -191,6 +191,23 @@ async def preview_change(plan: Plan, file_path: str, cwd: Path, title: str) -> P
         return Preview(counts, change.diff.text, "diff", path=change.display_path, warning=link)
 
     return await in_thread(work)
+
+
+def previewed_and_made(
+    plan: Callable[[Path, str, Any, FileState], Change], title: Callable[[Any], str], cwd: Path, state: FileState
+) -> tuple[Callable[[Any], Awaitable[Preview]], Callable[[Any], Awaitable[ToolResult]]]:
+    """The preview and the work of a tool whose input names a file in `file_path`, and of which `plan` makes a change."""
+
+    def of_file(input: Any) -> Plan:
+        return lambda path, display_path: plan(path, display_path, input, state)
+
+    async def preview(input: Any) -> Preview:
+        return await preview_change(of_file(input), input.file_path, cwd, title(input))
+
+    async def make(input: Any) -> ToolResult:
+        return await make_change(of_file(input), input.file_path, cwd, state)
+
+    return preview, make
 
 
 def _partners(change: Change) -> str:

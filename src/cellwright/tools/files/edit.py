@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.events import Preview
 from cellwright.text import counted
-from cellwright.tools.files.changes import Change, FilesOutput, Plan, common_start, make_change, preview_change
+from cellwright.tools.files.changes import Change, FilesOutput, common_start, previewed_and_made
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.replace import (
     EDITED_BYTES,
@@ -64,11 +63,7 @@ def edit_tool(state: FileState, cwd: Path) -> Tool:
     def title(input: EditInput) -> str:
         return f"Edit {shown_path(cwd, cwd / input.file_path)}"
 
-    def plan(input: EditInput) -> Plan:
-        return lambda path, display_path: plan_edit(path, display_path, input, state)
-
-    async def preview(input: EditInput) -> Preview:
-        return await preview_change(plan(input), input.file_path, cwd, title(input))
+    preview, make = previewed_and_made(plan_edit, title, cwd, state)
 
     @tool(
         name="Edit",
@@ -91,7 +86,7 @@ def edit_tool(state: FileState, cwd: Path) -> Tool:
         preview=preview,
     )
     async def edit(input: EditInput) -> ToolResult:
-        return await make_change(plan(input), input.file_path, cwd, state)
+        return await make(input)
 
     return edit
 
@@ -149,11 +144,7 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
     def title(input: MultiEditInput) -> str:
         return f"Edit {shown_path(cwd, cwd / input.file_path)} ({counted(len(input.edits), 'edit')})"
 
-    def plan(input: MultiEditInput) -> Plan:
-        return lambda path, display_path: plan_multi_edit(path, display_path, input, state)
-
-    async def preview(input: MultiEditInput) -> Preview:
-        return await preview_change(plan(input), input.file_path, cwd, title(input))
+    preview, make = previewed_and_made(plan_multi_edit, title, cwd, state)
 
     @tool(
         name="MultiEdit",
@@ -181,7 +172,7 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
         preview=preview,
     )
     async def multi_edit(input: MultiEditInput) -> ToolResult:
-        return await make_change(plan(input), input.file_path, cwd, state)
+        return await make(input)
 
     return multi_edit
 
