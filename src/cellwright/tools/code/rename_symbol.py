@@ -162,7 +162,9 @@ class _Renamer:
 
     async def _definition(self, input: RenameSymbolInput, under: str) -> IndexedSymbol:
         found = [
-            each for each in await self.code.definitions(input.symbol, under, _ANYTHING) if each.name == _last(input)
+            each
+            for each in await self.code.definitions(input.symbol, under, _ANYTHING)
+            if each.name == input.symbol.rpartition(".")[2]
         ]
         found = [each for each in found if not each.declared] or found
         # what a plain name means first: not a local variable or an attribute of the same name
@@ -268,10 +270,6 @@ def rename_symbol_tool(code: ProjectCode, state: FileState) -> Tool:
 
 def _title(input: RenameSymbolInput) -> str:
     return f"Rename {input.symbol} to {input.new_name}"
-
-
-def _last(input: RenameSymbolInput) -> str:
-    return input.symbol.rpartition(".")[2]
 
 
 def _check_name(new_name: str, symbol: IndexedSymbol) -> None:
@@ -477,7 +475,7 @@ def other_renaming(sources: Mapping[str, SourceText], name: str) -> Renaming:
     sure: list[UseOfName] = []
     unclear: list[UseOfName] = []
     for path, source in sources.items():
-        starts = _line_starts(source.text)
+        starts = [0, *(found.end() for found in re.finditer(b"\n", source.text))]
         for use in references_in(source, name):
             start = starts[use.line - 1] + use.column - 1
             before, after = source.text[max(start - 80, 0) : start], source.text[start + len(name.encode()) :][:80]
@@ -487,10 +485,6 @@ def other_renaming(sources: Mapping[str, SourceText], name: str) -> Renaming:
             doubtful = use.kind != "definition" and (member or key or shorthand)
             (unclear if doubtful else sure).append(UseOfName(path, use.line, start))
     return Renaming(tuple(sorted(sure)), tuple(sorted(unclear)))
-
-
-def _line_starts(text: bytes) -> Sequence[int]:
-    return [0, *(found.end() for found in re.finditer(b"\n", text))]
 
 
 def renamed(text: bytes, starts: Sequence[int], name: str, new_name: str) -> bytes:

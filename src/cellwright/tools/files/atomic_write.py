@@ -137,14 +137,13 @@ def recover_changes() -> list[ChangeOutcome]:
             logger.info("a change that was cut off cannot be ended yet: %s", error)
             record.leave()
             continue
-        record.end(outcome if record.files else None, recovered=_is_to_be_told(outcome))
+        # whether somebody who did not see the change begin finds something else than before
+        record.end(
+            outcome if record.files else None,
+            recovered=bool(outcome.made or outcome.unclear or len(outcome.unchanged) > 1),
+        )
         done.append(outcome)
     return done
-
-
-def _is_to_be_told(outcome: ChangeOutcome) -> bool:
-    """Return whether somebody who did not see the change begin finds something else than before."""
-    return bool(outcome.made or outcome.unclear or len(outcome.unchanged) > 1)
 
 
 def _recovered(record: ChangeRecord) -> ChangeOutcome:

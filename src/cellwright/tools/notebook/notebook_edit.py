@@ -443,11 +443,12 @@ class LiveConflict(ToolError):
             for what, side in sides.items()
         )
         # the headers say which is which: they are no paths
-        return "".join(replace(diff, header=[_without_prefix(line) for line in diff.header]).text for diff in diffs)
-
-
-def _without_prefix(header: str) -> str:
-    return header.replace("--- a/", "--- ", 1).replace("+++ b/", "+++ ", 1)
+        return "".join(
+            replace(
+                diff, header=[line.replace("--- a/", "--- ", 1).replace("+++ b/", "+++ ", 1) for line in diff.header]
+            ).text
+            for diff in diffs
+        )
 
 
 async def preview_live_edit(

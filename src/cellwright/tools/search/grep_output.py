@@ -140,15 +140,16 @@ def checked(output: Output, seconds: float) -> Output:
             "more time with timeout_seconds.",
             code=ErrorCode.EXECUTION_TIMEOUT,
         )
-    if output.whole and output.exit_code not in (0, 1) and not output.records and not _about_files(output.errors):
+    # whether rg complained only of single files that it could not read
+    if (
+        output.whole
+        and output.exit_code not in (0, 1)
+        and not output.records
+        and not (bool(output.errors) and all("(os error " in line for line in output.errors.splitlines()))
+    ):
         message = output.errors.removeprefix("rg: ") or f"it ended with {output.exit_code}"
         raise ToolError(f"ripgrep refused the search: {message}", code=ErrorCode.INVALID_PARAMETERS)
     return output
-
-
-def _about_files(errors: str) -> bool:
-    """Return whether rg complained only of single files that it could not read."""
-    return bool(errors) and all("(os error " in line for line in errors.splitlines())
 
 
 class GrepResult(Struct, frozen=True):

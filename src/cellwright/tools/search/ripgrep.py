@@ -354,15 +354,15 @@ def find_links(folder: Path, globs: Sequence[str], wanted: Callable[[str], bool]
                     path = f"{here}{entry.name}"
                     if entry.is_symlink():
                         _take(entry, path, root, wanted, found)
-                    elif path.count("/") < depth and not _is_skipped(entry.name) and entry.is_dir():
+                    elif (
+                        path.count("/") < depth
+                        and not (entry.name.startswith(".") or entry.name in NOT_ENTERED)
+                        and entry.is_dir()
+                    ):
                         waiting.append(f"{path}/")
         except OSError:
             continue  # not readable: rg says so
     return found
-
-
-def _is_skipped(name: str) -> bool:
-    return name.startswith(".") or name in NOT_ENTERED
 
 
 def _take(entry: os.DirEntry[str], path: str, root: str, wanted: Callable[[str], bool], found: FoundLinks) -> None:
