@@ -8,6 +8,7 @@ numpy and what a model needs besides are imported with the first use: most proje
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import re
 import struct
@@ -345,8 +346,6 @@ def load_embed(settings: EmbeddingSettings, keys: Mapping[str, str], models: Pat
 
 
 def _require(module: str, settings: EmbeddingSettings) -> None:
-    import importlib.util
-
     if importlib.util.find_spec(module) is None:
         message = f"{settings.provider} embeddings need {module}: pip install 'cellwright[embedding]'"
         raise EmbeddingProblem(message)

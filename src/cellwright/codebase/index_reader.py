@@ -11,6 +11,7 @@ import contextlib
 import math
 import os
 import re
+import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -186,7 +187,6 @@ def status_of(database: Path) -> IndexStatus:
     """The state of the index at `database`. Raises sqlite3.DatabaseError where it is damaged."""
     if not database.exists():
         return IndexStatus()
-    import sqlite3
 
     try:
         with reading(database) as reader:

@@ -13,10 +13,12 @@ import contextlib
 import hashlib
 import os
 import re
+import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import platformdirs
 from msgspec import Struct
 
 from cellwright.sessions.state_dir import make_private_folder
@@ -91,7 +93,6 @@ def index_folder() -> Path:
     """The folder of all indexes: `index` in `$CELLWRIGHT_HOME`, or else in the platform's cache folder."""
     if home := os.environ.get("CELLWRIGHT_HOME"):
         return Path(home).expanduser().absolute() / "index"
-    import platformdirs  # not needed before the first use of an index
 
     return Path(platformdirs.user_cache_dir("cellwright", appauthor=False)) / "index"
 
@@ -134,8 +135,6 @@ def open_to_write(database: Path, *, check: bool = False) -> sqlite3.Connection:
 
     `check`: look through all of it for damage first, which takes a second for each 100 MB.
     """
-    import sqlite3
-
     make_private_folder(database.parent)
     try:
         connection = _opened(database)
@@ -151,8 +150,6 @@ def open_to_write(database: Path, *, check: bool = False) -> sqlite3.Connection:
 
 
 def _opened(database: Path) -> sqlite3.Connection:
-    import sqlite3
-
     database.touch(mode=0o600)
     connection = sqlite3.connect(database, timeout=30, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
@@ -175,8 +172,6 @@ def open_to_read(database: Path, *, writes: bool = False) -> Iterator[sqlite3.Co
 
     `writes`: something is added to what is there, and waits for the indexer's own batches.
     """
-    import sqlite3  # every start declares the tools that search an index, few use them
-
     # not mode=ro: the first reader after a crash makes the log's shared memory anew
     connection = sqlite3.connect(
         f"{database.absolute().as_uri()}?mode=rw", uri=True, timeout=30 if writes else 2, isolation_level=None

@@ -47,31 +47,37 @@ from cellwright.tools.paths import not_found, real_path, resolve_path, shown_pat
 from cellwright.tools.search.glob import glob_tool
 from cellwright.version import VERSION
 
-if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
+with importing:
     from mcp.server.lowlevel import Server
+    from mcp.shared.exceptions import MCPError
     from mcp_types import (
-        CallToolRequestParams,
+        INVALID_PARAMS,
+        BlobResourceContents,
         CallToolResult,
-        ContentBlock,
+        ElicitRequest,
+        ElicitRequestFormParams,
         ElicitResult,
+        EmbeddedResource,
+        ImageContent,
         InputRequiredResult,
         ListResourcesResult,
         ListResourceTemplatesResult,
         ListToolsResult,
-        PaginatedRequestParams,
-        ReadResourceRequestParams,
         ReadResourceResult,
+        Resource,
+        ResourceTemplate,
+        TextContent,
+        TextResourceContents,
+        ToolAnnotations,
     )
     from mcp_types import Tool as ToolDefinition
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 
-SERVED_TOOLS = ("@read", "Edit", "Write", "NotebookEdit")
-"""The choice of tools that are offered unless the user chooses."""
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp_types import CallToolRequestParams, ContentBlock, PaginatedRequestParams, ReadResourceRequestParams
 
-MAY_BE_SERVED = ("@read", "@edit")
-"""The choice that the user has: what works on files alone, and needs neither a kernel nor a model. KERNEL_TOOLS come
-besides."""
 
 SCHEME = "notebook"
 MAX_ARGUMENT_CHARS = 16 * 2**20
@@ -122,9 +128,6 @@ class ToolCaller(Protocol):
 
 def make_server(calls: ToolCaller, cwd: Path, kernels: KernelCaller | None = None) -> Server[Any]:
     """An MCP server of the tools of `calls`, the notebooks below `cwd` and the `kernels` that there are for them."""
-    with importing:
-        from mcp.server.lowlevel import Server
-
     served = _Served(calls, cwd, kernels)
     return Server(
         "cellwright",
@@ -152,9 +155,6 @@ class _Served:
     async def list_tools(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        with importing:
-            from mcp_types import ListToolsResult
-
         return ListToolsResult(tools=[definition_of(tool) for tool in self._tools])
 
     @property
@@ -166,10 +166,6 @@ class _Served:
     async def call_tool(
         self, context: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        with importing:
-            from mcp.shared.exceptions import MCPError
-            from mcp_types import INVALID_PARAMS
-
         arguments = params.arguments or {}
         if len(json.dumps(arguments)) > MAX_ARGUMENT_CHARS:
             return _refused(f"The arguments are longer than {MAX_ARGUMENT_CHARS:,} characters. Nothing was done.")
@@ -194,9 +190,6 @@ class _Served:
     async def list_resources(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
-        with importing:
-            from mcp_types import ListResourcesResult, Resource
-
         end = await self._calls.call(self._glob.name, {"pattern": "**/*.ipynb"}, None, self._glob)
         found = end.structured.get("filenames", ()) if isinstance(end.structured, dict) else ()
         paths = [path for name in found if (path := _below(self._cwd, name)) is not None]
@@ -208,9 +201,6 @@ class _Served:
     async def list_templates(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        with importing:
-            from mcp_types import ListResourceTemplatesResult, ResourceTemplate
-
         template = ResourceTemplate(
             uri_template=f"{SCHEME}:///{{+path}}",
             name="notebook",
@@ -222,10 +212,6 @@ class _Served:
     async def read_resource(
         self, _context: ServerRequestContext[Any], params: ReadResourceRequestParams
     ) -> ReadResourceResult:
-        with importing:
-            from mcp.shared.exceptions import MCPError
-            from mcp_types import INVALID_PARAMS, BlobResourceContents, ReadResourceResult, TextResourceContents
-
         if (path := notebook_path(params.uri)) is None:
             raise MCPError(INVALID_PARAMS, f"A resource here is {SCHEME}:/// and the path of a notebook.")
         async with self._slots:
@@ -298,9 +284,6 @@ class _Question:
     """
 
     def __init__(self, context: ServerRequestContext[Any], params: CallToolRequestParams, key: bytes) -> None:
-        with importing:
-            from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
         elicitation = (
             None if context.session.client_capabilities is None else context.session.client_capabilities.elicitation
         )
@@ -333,9 +316,6 @@ class _Question:
 
     def _given(self, question: CallQuestion) -> ElicitResult | None:
         """The answer that came with the call, if it is one to this very question; else the question, to be answered."""
-        with importing:
-            from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
-
         about = json.dumps([self._params.name, self._params.arguments, question.text], sort_keys=True)
         state = hmac.new(self._key, about.encode("utf-8", "backslashreplace"), hashlib.sha256).hexdigest()
         given = (self._params.input_responses or {}).get(QUESTION)
@@ -350,10 +330,6 @@ class _Question:
 
 def definition_of(tool: Tool | KernelTool) -> ToolDefinition:
     """A tool as clients are told of it. Its results' form is not promised: what is too long in them is left out."""
-    with importing:
-        from mcp_types import Tool as ToolDefinition
-        from mcp_types import ToolAnnotations
-
     return ToolDefinition(
         name=tool.name,
         description=tool.description if isinstance(tool, KernelTool) else tool.to_param()["description"],
@@ -366,9 +342,6 @@ def definition_of(tool: Tool | KernelTool) -> ToolDefinition:
 
 def result_of(end: ToolEnd) -> CallToolResult:
     """A call's end as its result: texts, images, files, and the structured result where it is an object."""
-    with importing:
-        from mcp_types import CallToolResult
-
     structured = end.structured if isinstance(end.structured, dict) else None
     return CallToolResult(
         content=content_of(end.content), structured_content=structured, is_error=end.status != "success"
@@ -377,9 +350,6 @@ def result_of(end: ToolEnd) -> CallToolResult:
 
 def content_of(content: Content) -> list[ContentBlock]:
     """Content blocks of the Messages API as those of MCP."""
-    with importing:
-        from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent, TextContent
-
     if isinstance(content, str):
         return [TextContent(text=content)]
     blocks: list[ContentBlock] = []
@@ -398,9 +368,6 @@ def content_of(content: Content) -> list[ContentBlock]:
 
 
 def _refused(message: str) -> CallToolResult:
-    with importing:
-        from mcp_types import CallToolResult
-
     return CallToolResult(content=content_of(message), is_error=True)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -43,6 +44,7 @@ from cellwright.codebase.index_reader import (
 from cellwright.codebase.source_file import SourceText, language_of, largest_of, place_in, source_text
 from cellwright.codebase.store import BUSY, IndexRequest, index_path
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.permissions.rules.rule import Rule
 from cellwright.sessions.state_dir import make_private_folder
 from cellwright.tools.code.navigation.index_processes import IndexerProcess, Look, ProjectEmbedding
 from cellwright.tools.paths import existing_path, shown_path
@@ -173,8 +175,6 @@ class ProjectCode:
 
     async def ask(self, question: Callable[[IndexReader], Answer]) -> Answer | None:
         """Ask the index, in a thread; None where there is none that can answer."""
-        import sqlite3
-
         try:
             return await asyncio.to_thread(self._asked, question)
         except sqlite3.OperationalError:
@@ -189,8 +189,6 @@ class ProjectCode:
 
     async def status(self) -> IndexStatus:
         """The state of the index."""
-        import sqlite3
-
         try:
             return await asyncio.to_thread(status_of, self.database)
         except sqlite3.DatabaseError:
@@ -473,8 +471,6 @@ def project_code(
 
     `live_definitions` says of a name what this process has by it.
     """
-    from cellwright.permissions.rules.rule import Rule  # its module is loaded with the policy anyway
-
     restrictions = [(rule.text, rule.source_root) for rule in rules if isinstance(rule, Rule)]
     return ProjectCode(root, restrictions, environ, embedding, live_definitions)
 
