@@ -26,8 +26,8 @@ from cellwright.errors import ToolError
 from cellwright.permissions.patch_text import FilePatch, read_patch
 from cellwright.tools.files.apply_patch import apply_patch_tool
 from cellwright.tools.files.edit import edit_tool, multi_edit_tool
+from cellwright.tools.files.encodings import NotText, decode
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.formats.encodings import NotText, decode
 from cellwright.tools.files.read import read_tool
 
 CONTEXT = ToolContext("replay", lambda **_: None)

@@ -28,10 +28,10 @@ import jedi
 import msgspec
 
 from benchmarks.code.index import CONTEXT, Indexed, run_indexer
-from cellwright.codebase.embedding.provider import KEY_NAMES, EmbeddingSettings
-from cellwright.codebase.embedding.worker import EmbedRequest
+from cellwright.codebase.embedding_settings import KEY_NAMES, EmbeddingSettings
 from cellwright.codebase.index_reader import Hit, fused, reading, status_of
 from cellwright.codebase.store import index_path, models_folder
+from cellwright.codebase.vectors import EmbedRequest
 from cellwright.tools.code.navigation.find_names import find_references_tool
 from cellwright.tools.code.navigation.index_processes import ProjectEmbedding
 from cellwright.tools.code.navigation.project_code import SEMANTIC_HITS
@@ -200,7 +200,7 @@ def _embed(root: Path, embedding: EmbeddingSettings) -> None:
     request = EmbedRequest(
         root=str(root), database=str(index_path(root)), settings=embedding, models=str(models_folder()), keys=keys
     )
-    command = [sys.executable, "-P", "-m", "cellwright.codebase.embedding.worker"]
+    command = [sys.executable, "-P", "-m", "cellwright.codebase.vectors"]
     subprocess.run(command, input=msgspec.json.encode(request), check=True)
     if problem := status_of(index_path(root)).embedding_problem:
         raise SystemExit(problem)

@@ -16,8 +16,7 @@ from benchmarks.rows.row import Row
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox.mechanisms import Sandbox, find_sandbox
 from cellwright.tools.process.child_processes import ChildProcesses, Command
-from cellwright.tools.process.environment import child_environment
-from cellwright.tools.process.runner import RunningProgram
+from cellwright.tools.process.runner import RunningProgram, child_environment
 
 COMMANDS = 60
 

@@ -18,8 +18,8 @@ import pytest
 from cellwright.checkpoints.journal import drop_journals_older_than, fold, journal_of
 from cellwright.sessions.session import Session
 from cellwright.testing import use
-from cellwright.tools.files import originals
-from cellwright.tools.files.originals import (
+from cellwright.tools.files import file_state
+from cellwright.tools.files.file_state import (
     drop_older_than,
     keep_original,
     original,
@@ -85,7 +85,7 @@ def test_what_cannot_be_kept_is_named_and_left(work, own_place):
 
 
 def test_what_is_too_large_is_not_kept():
-    data = bytes(originals.KEPT_FILE_BYTES + 1)
+    data = bytes(file_state.KEPT_FILE_BYTES + 1)
     assert not keep_original(data, sha256(data))
     assert not originals_folder().exists()
 
@@ -171,7 +171,7 @@ from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.originals import UpcomingChange
+from cellwright.tools.files.file_state import UpcomingChange
 from cellwright.tools.files.atomic_write import write_atomically
 
 cwd = Path.cwd()

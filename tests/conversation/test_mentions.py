@@ -27,7 +27,7 @@ from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
 from cellwright.features.conversation import Conversation
-from cellwright.markdown.code_ranges import without_code
+from cellwright.markdown.prose import without_code
 from cellwright.terminal.views.plain_view import CallLines
 from cellwright.testing import MessagesServer, say, turn, use
 from row_tables import for_each_row

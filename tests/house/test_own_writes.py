@@ -28,30 +28,27 @@ config/mcp/written_servers.py python_api/map_result.py commands/extensions/manag
 
 JUDGED = """
 checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patched_files.py
-tools/files/recovery.py tools/files/staged_file.py tools/notebook/file_notebook.py
-agent/recording/replayed_tools.py sessions/project_writes.py features/preview/open_preview.py sandbox/bubblewrap.py
-sandbox/staging.py
+tools/files/staged_file.py tools/notebook/file_notebook.py agent/recording/replayed_tools.py
+sessions/project_writes.py features/preview/open_preview.py sandbox/bubblewrap.py sandbox/staging.py
 """
 """What calls do at the real place that was judged, or undo there; folders are opened without following links."""
 
 OUR_STATE = """
-agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journal.py
-codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/installation.py
-config/credentials/stored_key.py config/plugins/install.py config/plugins/plugin.py
-config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
-config/trust/trust_store.py features/agents/subagents.py server/proxy/spending_ledger.py
-sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py sessions/catalog/index.py
-sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py server/administration.py
-sessions/transcripts/transcript_lock.py telemetry/log_file.py terminal/interactive/prompt_line.py
-tools/code/navigation/project_code.py tools/code/navigation/index_processes.py tools/files/originals.py
-terminal/subcommands/docs.py tools/mcp/token_store.py
+agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journal.py codebase/indexer.py
+codebase/store.py commands/installation.py codebase/embedding_models.py config/credentials/stored_key.py
+config/plugins/install.py config/plugins/plugin.py config/plugins/installed_plugins.py config/plugins/options.py
+config/plugins/marketplace.py config/trust/trust_store.py features/agents/subagents.py
+server/proxy/spending_ledger.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
+sessions/catalog/index.py sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py
+server/administration.py sessions/transcripts/transcript_lock.py telemetry/log_file.py
+terminal/interactive/prompt_line.py tools/code/navigation/project_code.py tools/code/navigation/index_processes.py
+tools/files/file_state.py terminal/subcommands/docs.py tools/mcp/token_store.py
 """
 
 TEMPORARY = """
 agent/calls/tool_results.py doctor/environment_checks.py kernel/cells/fresh_kernel.py
-sandbox/containers/image_files.py sandbox/mechanisms.py
-sandbox/private_folder.py this_process/temporary_files.py sandbox/git_configuration.py
-server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py
+sandbox/containers/image_files.py sandbox/mechanisms.py sandbox/private_folder.py this_process/temporary_files.py
+sandbox/git_configuration.py server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py
 terminal/interactive/interact.py tools/code/project_programs.py tools/code/unittest_reporter.py
 model/claude_code_provider.py features/preview/staged.py
 """
@@ -62,7 +59,7 @@ config/credentials/entered_cloud.py terminal/subcommands/config.py terminal/subc
 """
 """The user's own configuration, in their home."""
 
-READING = "tools/files/formats/text.py"
+READING = "tools/files/text.py"
 """It opens with flags to read."""
 
 THE_NULL_DEVICE = """

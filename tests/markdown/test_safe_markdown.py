@@ -6,11 +6,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
-from tests.markdown.test_active_content import active_in
+from tests.markdown.test_writer import active_in
 
-from cellwright.markdown.active_content import active_parts, destination
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded, visible_controls
-from cellwright.markdown.safe_markdown import safe_markdown
+from cellwright.markdown.safe_markdown import active_parts, safe_markdown
+from cellwright.markdown.writer import destination
 from eventual import growth
 from row_tables import for_each_row
 

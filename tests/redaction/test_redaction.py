@@ -29,7 +29,7 @@ from traitlets.config import Config
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.thread import AgentThread, CallerJobs
 from cellwright.agent.tool import ToolContext, tool
-from cellwright.codebase.embedding.provider import EmbeddingSettings
+from cellwright.codebase.embedding_settings import EmbeddingSettings
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.core import Host
@@ -49,7 +49,7 @@ from cellwright.terminal.stderr_log import Redacting
 from cellwright.testing import MessagesServer, say, use
 from cellwright.tools.code.navigation.project_code import ProjectCode
 from cellwright.tools.code.navigation.search_code import semantic_search_tool
-from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import child_environment
 from eventual import SECONDS
 
 OF_THE_ENVIRONMENT = {

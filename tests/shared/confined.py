@@ -19,7 +19,7 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox import mechanisms, staging
 from cellwright.sandbox.mechanisms import Sandbox
 from cellwright.sandbox.private_folder import PrivateFolder
-from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import child_environment
 
 REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_SANDBOX") == "1"
 

@@ -13,13 +13,12 @@ from weakref import WeakKeyDictionary
 from cellwright.agent.prompt import ContextItems, PromptContext, text_context
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.checkpoints.journal import Journal, describe_undos, drop_journals_older_than, journal_of
-from cellwright.checkpoints.recorded_notebooks import RecordedNotebook, RecordedNotebooks
-from cellwright.checkpoints.turn_recorder import TurnRecorder
+from cellwright.checkpoints.turn_recorder import RecordedNotebook, RecordedNotebooks, TurnRecorder
 from cellwright.sessions.file_changes import drop_outcomes_older_than, untold_changes
 from cellwright.sessions.session import Session
 from cellwright.text import visible_line
-from cellwright.tools.files.originals import OriginalsOnly, UpcomingChange, drop_older_than
-from cellwright.tools.files.recovery import recover_changes
+from cellwright.tools.files.atomic_write import recover_changes
+from cellwright.tools.files.file_state import OriginalsOnly, UpcomingChange, drop_older_than
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
 logger = logging.getLogger(__name__)

@@ -29,17 +29,14 @@ from cellwright.checkpoints.journal import (
     Undone,
     name_of,
 )
-from cellwright.checkpoints.recorded_notebooks import cell_data
-from cellwright.checkpoints.turn_recorder import COUNTED_BYTES, PathState, at, line_counts
+from cellwright.checkpoints.turn_recorder import COUNTED_BYTES, PathState, at, cell_data, line_counts
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Changed
 from cellwright.sessions.file_changes import CallId, changing_call
 from cellwright.sessions.session import Session
 from cellwright.text import counted
-from cellwright.tools.files.atomic_write import FileWrite, write_together
-from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.originals import keep_original, original, sha256
-from cellwright.tools.files.recovery import recover_changes
+from cellwright.tools.files.atomic_write import FileWrite, recover_changes, write_together
+from cellwright.tools.files.file_state import FileState, keep_original, original, sha256
 from cellwright.tools.files.staged_file import FileChanged
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import (

@@ -24,18 +24,22 @@ from pathlib import Path, PurePosixPath
 import msgspec
 from msgspec import Struct
 
-from cellwright.codebase.parsing.facts import FileFacts, Symbol
-from cellwright.codebase.parsing.source_file import (
+from cellwright.codebase.facts import FileFacts, Symbol
+from cellwright.codebase.source_file import (
+    FileContent,
+    SecondReader,
     SourceText,
+    WantedFile,
     language_of,
     largest_of,
     parser_of,
+    read_content,
     searchable,
     source_text,
     units_of,
+    words_of,
 )
-from cellwright.codebase.reading_files import FileContent, SecondReader, WantedFile, read_content, words_of
-from cellwright.codebase.store import BUSY, IndexRequest, lock_path, open_to_write, remove, transaction
+from cellwright.codebase.store import BUSY, NICENESS, IndexRequest, lock_path, open_to_write, remove, transaction
 from cellwright.sessions.state_dir import make_private_folder
 from cellwright.sessions.transcripts.transcript_lock import acquire
 from cellwright.text import lazy_pattern
@@ -48,7 +52,6 @@ HELPED_FILES = 1_000
 OWN_SHARE = 0.35
 """The indexer's own part of what is read: it writes all."""
 
-NICENESS = 10
 JOBS = ("definitions", "texts")
 """The work on all files, in this order: most tools need the first."""
 

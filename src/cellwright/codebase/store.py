@@ -13,10 +13,12 @@ import contextlib
 import hashlib
 import os
 import re
+import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import platformdirs
 from msgspec import Struct
 
 from cellwright.sessions.state_dir import make_private_folder
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 BUSY = 3
 """The answer of an indexer that found another one at work, for longer than it was to wait."""
+
+NICENESS = 10
+"""Of the processes that fill an index: what the user waits for comes first."""
 
 VERSION = 3
 """Of the tables, and of what is put into them."""
@@ -88,7 +93,6 @@ def index_folder() -> Path:
     """The folder of all indexes: `index` in `$CELLWRIGHT_HOME`, or else in the platform's cache folder."""
     if home := os.environ.get("CELLWRIGHT_HOME"):
         return Path(home).expanduser().absolute() / "index"
-    import platformdirs  # not needed before the first use of an index
 
     return Path(platformdirs.user_cache_dir("cellwright", appauthor=False)) / "index"
 
@@ -131,8 +135,6 @@ def open_to_write(database: Path, *, check: bool = False) -> sqlite3.Connection:
 
     `check`: look through all of it for damage first, which takes a second for each 100 MB.
     """
-    import sqlite3
-
     make_private_folder(database.parent)
     try:
         connection = _opened(database)
@@ -148,8 +150,6 @@ def open_to_write(database: Path, *, check: bool = False) -> sqlite3.Connection:
 
 
 def _opened(database: Path) -> sqlite3.Connection:
-    import sqlite3
-
     database.touch(mode=0o600)
     connection = sqlite3.connect(database, timeout=30, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
@@ -172,8 +172,6 @@ def open_to_read(database: Path, *, writes: bool = False) -> Iterator[sqlite3.Co
 
     `writes`: something is added to what is there, and waits for the indexer's own batches.
     """
-    import sqlite3  # every start declares the tools that search an index, few use them
-
     # not mode=ro: the first reader after a crash makes the log's shared memory anew
     connection = sqlite3.connect(
         f"{database.absolute().as_uri()}?mode=rw", uri=True, timeout=30 if writes else 2, isolation_level=None

@@ -18,8 +18,8 @@ from cellwright.features.conversation import Conversation
 from cellwright.text import counted, visible_line
 from cellwright.tools.code.navigation.index_processes import ProjectEmbedding
 from cellwright.tools.code.navigation.project_code import ProjectCode, project_code
-from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.originals import original, sha256
+from cellwright.tools.files.changes import diff_texts
+from cellwright.tools.files.file_state import original, sha256
 from cellwright.tools.paths import shown_path
 
 DIFF = "[last|TURN]"

@@ -30,9 +30,9 @@ from msgspec.structs import replace
 
 from cellwright.config.front_matter import read_front_matter, texts
 from cellwright.config.kept_search import crowded, files_in, places_below
-from cellwright.markdown.code_ranges import without_code
+from cellwright.markdown.prose import without_code
 from cellwright.text import lazy_pattern
-from cellwright.tools.search.glob_regex import glob_matcher
+from cellwright.tools.search.globs import glob_matcher
 
 MemoryScope = Literal["managed", "user", "project", "local", "auto"]
 
@@ -134,7 +134,7 @@ def _decoded(content: bytes) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        from cellwright.tools.files.formats.encodings import NotText, decode  # most files are UTF-8
+        from cellwright.tools.files.encodings import NotText, decode  # most files are UTF-8
 
         try:
             return decode(content)[0]

@@ -29,7 +29,7 @@ from cellwright.agent.tool import Content, ToolContext, ToolResult
 from cellwright.conversation.feature import Feature, RunInfo, refusal, unheard
 from cellwright.errors import ToolError
 from cellwright.events import AttachedKind
-from cellwright.markdown.code_ranges import without_code
+from cellwright.markdown.prose import without_code
 from cellwright.text import lazy_pattern
 from cellwright.tools.paths import shown_path
 

@@ -14,8 +14,7 @@ from typing import Any, Literal
 from cellwright.agent.recording.recorded_edits import Edit, apply_edit
 from cellwright.conversation.tools.toolset import KeptChanges
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.originals import UpcomingChange
+from cellwright.tools.files.file_state import FileState, UpcomingChange
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import (
     Cell,

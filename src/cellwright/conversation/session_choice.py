@@ -19,7 +19,7 @@ from cellwright.model.models import limits
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import find_sessions, sessions_folder
 from cellwright.text import counted
-from cellwright.tools.files.recovery import recover_changes
+from cellwright.tools.files.atomic_write import recover_changes
 from cellwright.tools.mcp.server_entry import TOOL_PREFIX, of_servers
 
 

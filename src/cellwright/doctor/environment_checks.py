@@ -43,7 +43,7 @@ from cellwright.sessions.file_changes import unfinished_changes
 from cellwright.sessions.state_dir import PRIVATE_FOLDER, state_folder
 from cellwright.sessions.transcripts.transcript_lock import has_locks
 from cellwright.text import grouped_notices
-from cellwright.tools.files.recovery import recover_changes
+from cellwright.tools.files.atomic_write import recover_changes
 from cellwright.tools.run_git import find_git
 from cellwright.tools.search.ripgrep import find_ripgrep
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from cellwright.agent.prompt import ContextItem, ContextItems, PromptContext, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
-from cellwright.codebase.parsing.source_file import SourceText, largest_of, place_in, source_text
+from cellwright.codebase.source_file import SourceText, largest_of, place_in, source_text
 from cellwright.conversation.feature import refusal, unheard, without_secrets
 from cellwright.errors import ToolError
 from cellwright.text import counted, lazy_pattern
@@ -148,6 +148,6 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
 
 def _lines(path: str, source: SourceText, span: Span) -> str:
     first, end = span
-    text = source.text.decode("utf-8", "replace").split("\n")[first - 1 : end]
+    text = source.lines_between(first, end)
     body = "\n".join(f"{number:6d}\t{line[:300]}" for number, line in enumerate(text, start=first))
     return f"{path}{place_in(source.cells, first)}\n{body}"

@@ -29,7 +29,7 @@ from cellwright.errors import CellwrightError, ErrorCode, fault
 from cellwright.events import ContextCompacted, Emit
 from cellwright.features.standard import StandardFeatures
 from cellwright.model.provider import Provider
-from cellwright.tools.files.recovery import recover_changes
+from cellwright.tools.files.atomic_write import recover_changes
 from cellwright.tools.shell.background import background_tasks
 
 if TYPE_CHECKING:

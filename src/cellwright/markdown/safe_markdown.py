@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import html
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from cellwright.markdown.escaping import fenced, visible_controls
 from cellwright.text import lazy_pattern
@@ -20,6 +21,13 @@ from cellwright.this_process.late_imports import importing
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_inline import StateInline
+    from mistune import Markdown
+
+_INERT_TAGS = frozenset({"<br>", "<span>", "</span>", "<code>", "</code>"})
+"""Without attributes: what `escaping.py` and `writer.py` write where Markdown has no way to say it."""
+
+_MAY_BE_ACTIVE = lazy_pattern(r"<(?!\s)|\[|https?://")
+"""The beginnings of HTML, links and images in a line, by the rules of mistune that find them."""
 
 _MAX_NESTING = 20
 """So deep no answer is; what is deeper, the parser leaves out without a word."""
@@ -28,16 +36,19 @@ _MAX_NESTING = 20
 def safe_markdown(markdown: str) -> str:
     """`markdown` in a form in which nothing is active, images are links, and `safe_markdown` changes nothing more."""
     prepare()
-    from cellwright.markdown.active_content import active_parts
+    text = visible_controls(markdown)
+    written = _written_anew(text)
+    return fenced(text) if written is None else written
+
+
+def _written_anew(text: str) -> str | None:
     from cellwright.markdown.writer import write
 
-    text = visible_controls(markdown)
     tokens = _parser().parse(text)
-    if all(token.level < _MAX_NESTING - 1 for token in tokens):
-        written = write(tokens)
-        if next(active_parts(written), None) is None:
-            return written
-    return fenced(text)
+    if any(token.level >= _MAX_NESTING - 1 for token in tokens):
+        return None
+    written = write(tokens)
+    return written if next(active_parts(written), None) is None else None
 
 
 def prepare() -> None:
@@ -54,11 +65,52 @@ _preparing = threading.Lock()
 
 @functools.cache
 def _prepared() -> None:
-    from cellwright.markdown.active_content import active_parts
-    from cellwright.markdown.writer import write
+    _written_anew("**a** [b](https://c.example), `d` and $e$")
 
-    for _ in active_parts(write(_parser().parse("**a** [b](https://c.example), `d` and $e$"))):
-        pass
+
+def active_parts(markdown: str) -> Iterator[str]:
+    """Yield what would be more than text where `markdown` is shown: HTML not ours, images, links that lead elsewhere.
+
+    mistune reads it, which shares no line with markdown-it, and with which nbconvert renders. Asked are its tokens, before
+    any HTML.
+    """
+    tokens, _ = _second_parser().parse(markdown)
+    assert not isinstance(tokens, str)
+    yield from active_tokens(tokens)
+
+
+def active_tokens(tokens: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what is active in mistune's `tokens`."""
+    from cellwright.markdown.writer import destination
+
+    for token in tokens:
+        kind = token["type"]
+        if kind in ("inline_html", "block_html"):
+            if token["raw"] not in _INERT_TAGS:
+                yield token["raw"]
+        elif kind == "image":
+            yield f"![…]({token['attrs']['url']})"
+        elif kind == "link" and destination(token["attrs"]["url"]) is None:
+            yield f"[…]({token['attrs']['url']})"
+        yield from active_tokens(token.get("children", ()))
+
+
+@functools.cache
+def _second_parser() -> Markdown:
+    import mistune
+    from mistune.plugins import import_plugin
+
+    class Inline(mistune.InlineParser):
+        """Takes apart only lines in which something can be active: most are words, and take half of the time."""
+
+        def __call__(self, s: str, env: MutableMapping[str, Any]) -> list[dict[str, Any]]:
+            return super().__call__(s, env) if _MAY_BE_ACTIVE.search(s) else []
+
+        def finalize_tokens(self, tokens: list[dict[str, Any]], depth: int) -> list[dict[str, Any]]:
+            return tokens  # emphasis puts some of them together, and makes none
+
+    plugins = ("strikethrough", "table", "url", "task_lists", "def_list")
+    return mistune.Markdown(inline=Inline(), plugins=[import_plugin(name) for name in plugins])
 
 
 @functools.cache
@@ -66,7 +118,7 @@ def _parser() -> MarkdownIt:
     with importing:
         from markdown_it import MarkdownIt
 
-    from cellwright.markdown.mathematics import add_rules
+    from cellwright.markdown.writer import add_rules
 
     # HTML is no markup but text; every link is read, and the writer judges where it leads
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _MAX_NESTING})

@@ -2,23 +2,29 @@
 
 Everything else is words, escaped. So every renderer finds the borders of code, links and formulas where this parser has
 found them.
+
+Jupyter's front ends take formulas out of the source before they parse it, and each finds them in its own way. So a formula
+is written only where all find the same one: without backticks, with braces in pairs, and so that it is text to a renderer
+which knows no formulas. What TeX could load or link to is no formula here, and is shown as text.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
-from cellwright.markdown.active_content import destination, split_at_addresses
 from cellwright.markdown.escaping import escape_words, fenced, inline_code, opening_apart, visible_controls
-from cellwright.markdown.mathematics import formula
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
 
@@ -275,3 +281,182 @@ class _Line:
             return
         named = escape_words(visible_controls(words or address), self._dollar, at_line_start=False)
         self._out.append(f"[{named}]({target})")
+
+
+_MAX_FORMULA_CHARS = 10_000
+
+# what makes a link, sets attributes or styles, loads an extension or a file; and what could put such a name together
+_FORBIDDEN = lazy_pattern(
+    r"\\(?:href|url|style|class|cssId|data|html|require|unicode|mmlToken|bbox|include|input|import|write|open|read|csname"
+    r"|catcode|tooltip|toggle|mathtip|texttip|breakAlign|def|let|gdef|edef|xdef|futurelet|new(?!line)|renew|provide)"
+    r"|[`\x00-\x08\x0b-\x1f]|~~~|@@|\n[ \t]*\n|(?<!\\)%|<!|<\?",
+    re.IGNORECASE,
+)
+_ENVIRONMENT = lazy_pattern(r"\\begin\{([a-z]{1,40}\*?)\}")
+_IN_LINES = {"$$": "$$", "\\\\[": "\\\\]", "\\\\(": "\\\\)", "\\(": "\\)"}
+_IN_BLOCKS = {"$$": "$$", "\\\\[": "\\\\]", "\\[": "\\]"}
+"""Openings and what ends them; `\\[` in the midst of a line is rather a bracket that is no link's."""
+
+
+def formula(body: str, *, in_table: bool = False) -> str | None:
+    """The TeX of a formula, harmless to everybody; None for what is not to be one."""
+    body = body.strip()
+    if not body or _FORBIDDEN.search(body) or not _is_balanced(body):
+        return None
+    # TeX does not see these blanks; to Markdown they are the end of a tag, a link, a definition
+    body = re.sub(r"<(?=[A-Za-z/])", "< ", body)
+    body = re.sub(r"\](?=[(\[:])", "] ", body)
+    return body.replace("|", "\\vert ") if in_table else body
+
+
+def _is_balanced(body: str) -> bool:
+    """Return whether its braces are in pairs and no dollar or backslash is left that an end could be found with."""
+    depth = 0
+    for token in re.findall(r"\\.|[{}$]|\\\Z", body, re.DOTALL):
+        if token in ("$", "\\", "\\(", "\\)", "\\[", "\\]"):
+            return False
+        depth += {"{": 1, "}": -1}.get(token, 0)
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def add_rules(parser: MarkdownIt) -> None:
+    """Have `parser` make tokens `math_inline`, `math_display` and `math_environment` with the TeX as their content."""
+    parser.inline.ruler.before("escape", "math", _inline_rule)
+    parser.block.ruler.before("fence", "math", _block_rule, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+
+
+def _inline_rule(state: StateInline, silent: bool) -> bool:
+    if state.src[state.pos] not in "$\\":
+        return False
+    found = _found_at(state.src, state.pos, state.posMax, _IN_LINES)
+    if found is None:
+        return False
+    kind, body, end = found
+    if not silent:
+        state.push(kind, "", 0).content = body
+    state.pos = end
+    return True
+
+
+def _found_at(text: str, start: int, limit: int, openings: Mapping[str, str]) -> tuple[str, str, int] | None:
+    """The kind of the formula that begins at `start`, what is in it, and where it ends."""
+    if text.startswith("$", start) and not text.startswith("$$", start):
+        match = _IN_DOLLARS.match(text, start, min(limit, start + _MAX_FORMULA_CHARS))
+        return None if match is None or formula(match[1]) is None else ("math_inline", match[1], match.end())
+    if environment := _ENVIRONMENT.match(text, start, limit):
+        closing = f"\\end{{{environment[1]}}}"
+        end = text.find(closing, environment.end(), min(limit, start + _MAX_FORMULA_CHARS))
+        body = "" if end < 0 else text[start : end + len(closing)]
+        return None if formula(body) is None else ("math_environment", body, start + len(body))
+    for opening, closing in openings.items():
+        if text.startswith(opening, start):
+            begin = start + len(opening)
+            end = text.find(closing, begin, min(limit, start + _MAX_FORMULA_CHARS))
+            if end < 0 or formula(text[begin:end]) is None:
+                return None
+            kind = "math_inline" if "(" in opening else "math_display"
+            return kind, text[begin:end], end + len(closing)
+    return None
+
+
+_IN_DOLLARS = lazy_pattern(r"\$(?![\s$])((?:\\.|[^\n$\\`])*?)(?<!\s)\$(?![\d$])")
+"""By pandoc's rule: no blank inside the dollars and no digit after them, which is money."""
+
+
+def _closing_at(text: str, start: int) -> str | None:
+    """Return what ends the displayed formula that begins at `start`; None where none begins."""
+    if environment := _ENVIRONMENT.match(text, start):
+        return f"\\end{{{environment[1]}}}"
+    return next((closing for opening, closing in _IN_BLOCKS.items() if text.startswith(opening, start)), None)
+
+
+def _block_rule(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """Take a formula in lines of its own, which a list's or a quotation's marks in it do not end."""
+    begin = state.bMarks[start_line] + state.tShift[start_line]
+    if not state.src.startswith(("$", "\\"), begin):
+        return False
+    if state.is_code_block(start_line) or (closing := _closing_at(state.src, begin)) is None:
+        return False
+    # found before lines are put together: a text may have an opening in each of its lines
+    until = state.src.find(closing, begin + 2, begin + _MAX_FORMULA_CHARS)
+    if until < 0:
+        return False
+    line = start_line
+    while line < end_line and not state.isEmpty(line):
+        if line > start_line and (state.bMarks[line] > until or state.sCount[line] < state.blkIndent):
+            break
+        line += 1
+    text = state.getLines(start_line, line, state.blkIndent, False).lstrip()
+    found = _found_at(text, 0, len(text), _IN_BLOCKS)
+    if found is None or found[0] == "math_inline":
+        return False
+    kind, body, end = found
+    rest = text[end:].partition("\n")[0]
+    if rest.strip():
+        return False
+    if not silent:
+        state.line = start_line + text[:end].count("\n") + 1
+        token = state.push(kind, "", 0)
+        token.block, token.content = True, body
+        token.map = [start_line, state.line]
+    return True
+
+
+_SCHEME = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_FOLLOWED = lazy_pattern(r"https?://[^/?#\s]|mailto:[^\s]", re.IGNORECASE)
+# none of these ends a destination, opens code, a formula, emphasis or a placeholder of JupyterLab's for a formula
+_KEPT = "%:/?#&=+,;._~@-"
+_ENTITY = lazy_pattern(r"&(?=#?\w+;)")
+_WRITTEN_OUT = lazy_pattern(r"(?<![\w:])https?://[^\s<>\"'`\\^{}|\[\]$*]+", re.IGNORECASE)
+_NOT_ITS_END = "?!.,:;_~'\""
+_MAX_ADDRESS_CHARS = 8_000
+
+
+def destination(address: str) -> str | None:
+    """`address` as a link's destination in Markdown; None for one that a click must not follow."""
+    address = address.strip()
+    if not address or len(address) > _MAX_ADDRESS_CHARS or not (_FOLLOWED.match(address) or _is_below(address)):
+        return None
+    encoded = quote(address, safe=_KEPT, errors="replace").replace("@@", "%40%40")
+    # not `&amp;`: mistune reads it, and what it was put before, twice
+    return _ENTITY.sub("%26", encoded)
+
+
+def _is_below(address: str) -> bool:
+    """Return whether this is a relative address that nobody's reading takes out of the notebook's folder."""
+    path = re.split(r"[?#]", unquote(unquote(address)), maxsplit=1)[0]
+    if _SCHEME.match(address) or ":" in path or "\\" in path or address.startswith(("/", "?")):
+        return False
+    depth = 0
+    for part in path.split("/"):
+        # "" may be the root to somebody: `a//b`
+        depth += {"..": -1, ".": 0}.get(part.strip(), 1)
+        if depth < 0:
+            return False
+    return not path.startswith("/") and "//" not in path
+
+
+def split_at_addresses(text: str) -> list[tuple[str, bool]]:
+    """`text` in pieces; True with those that are addresses of the web written out."""
+    pieces: list[tuple[str, bool]] = []
+    position = 0
+    for match in _WRITTEN_OUT.finditer(text):
+        address = _without_what_follows(match[0])
+        if destination(address) is None:
+            continue
+        pieces += [(text[position : match.start()], False), (address, True)]
+        position = match.start() + len(address)
+    return [*pieces, (text[position:], False)]
+
+
+def _without_what_follows(address: str) -> str:
+    """`address` without the sentence's punctuation, and without a parenthesis that was opened before it."""
+    while True:
+        shorter = address.rstrip(_NOT_ITS_END)
+        if shorter.endswith(")") and shorter.count(")") > shorter.count("("):
+            shorter = shorter[:-1]
+        if shorter == address:
+            return address
+        address = shorter

@@ -6,6 +6,7 @@ read into data for the views and text for Claude.
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import shutil
@@ -680,8 +681,6 @@ def _read_blame(text: str) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _day(seconds: str) -> str:
-    import datetime  # needed for blame alone
-
     if not seconds.isdigit():
         return " " * 10
     return datetime.datetime.fromtimestamp(int(seconds), datetime.UTC).date().isoformat()

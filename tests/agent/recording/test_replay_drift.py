@@ -35,7 +35,7 @@ from cellwright.tools.files.read import read_tool
 from cellwright.tools.files.write import write_tool
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import NothingOpen
-from cellwright.tools.planning.todo_tools import todo_write_tool
+from cellwright.tools.planning.todos import todo_write_tool
 from cellwright.tools.search.ls import ls_tool
 
 NAMES = ("a.txt", "b.txt", "missing.txt")

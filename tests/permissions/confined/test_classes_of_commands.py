@@ -22,8 +22,7 @@ from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxRules
 from cellwright.sandbox.mechanisms import Sandbox
 from cellwright.tools.process.child_processes import ChildProcesses, Command
-from cellwright.tools.process.environment import child_environment
-from cellwright.tools.process.runner import OutputHead, RunningProgram
+from cellwright.tools.process.runner import OutputHead, RunningProgram, child_environment
 from confined import sandbox_by
 from declared_tools import tool_named
 from eventual import paces

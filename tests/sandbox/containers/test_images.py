@@ -12,8 +12,7 @@ import pytest
 
 from cellwright.agent.calls.confinement import Confinement
 from cellwright.tools.process.child_processes import ChildProcesses, Command
-from cellwright.tools.process.environment import child_environment
-from cellwright.tools.process.runner import OutputHead, RunningProgram
+from cellwright.tools.process.runner import OutputHead, RunningProgram, child_environment
 from eventual import eventually
 from processes.container_images import IMAGE
 from processes.containers_at_work import bounds, engine_of, ours, run

@@ -10,8 +10,7 @@ from cellwright.agent.calls.confinement import Confinement, Container
 from cellwright.sandbox.containers.engine import Engine, find_engine
 from cellwright.sandbox.containers.pool import our_containers
 from cellwright.tools.process.child_processes import ChildProcesses, Command
-from cellwright.tools.process.environment import child_environment
-from cellwright.tools.process.runner import OutputHead, RunningProgram
+from cellwright.tools.process.runner import OutputHead, RunningProgram, child_environment
 from processes.container_images import IMAGE
 
 

@@ -23,7 +23,7 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.tools.process.child_processes import ChildProcesses, Command
-from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import child_environment
 from declared_tools import tool_named
 from eventual import eventually
 

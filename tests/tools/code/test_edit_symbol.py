@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.codebase.parsing.grammars import grammar_of
-from cellwright.codebase.parsing.symbol_outline import definitions
+from cellwright.codebase.grammars import grammar_of
+from cellwright.codebase.symbol_outline import definitions
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.edit_symbol import splice
 from row_tables import for_each_row

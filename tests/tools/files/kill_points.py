@@ -23,8 +23,7 @@ if os.environ.get("KILL_NAMED"):
 
 from cellwright.sessions.file_changes import CallId, changes_folder, changing_call, untold_changes
 from cellwright.sessions.session import Session
-from cellwright.tools.files.atomic_write import FileWrite, write_together
-from cellwright.tools.files.recovery import recover_changes
+from cellwright.tools.files.atomic_write import FileWrite, recover_changes, write_together
 
 WRITING = (
     "open", "write", "fsync", "ftruncate", "fchmod", "chmod", "link", "rename", "replace", "unlink", "mkdir", "rmdir",

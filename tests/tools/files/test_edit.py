@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode
-from cellwright.tools.files import originals
-from cellwright.tools.files.originals import keep_original, original_path
+from cellwright.tools.files import file_state
+from cellwright.tools.files.file_state import keep_original, original_path
 from cellwright.tools.files.replace import differences
 from row_tables import for_each_row
 
@@ -200,23 +200,23 @@ def test_the_original_is_kept_for_the_user_alone(tools, own_place):
 def test_only_so_many_originals_are_kept():
     folder = original_path("x").parent
     folder.mkdir(parents=True)
-    for number in range(originals.KEPT_FILES):
+    for number in range(file_state.KEPT_FILES):
         (folder / f"{number:064}").write_bytes(b"x")
         os.utime(folder / f"{number:064}", (number, number))
     keep_original(b"new", "new")
     left = {path.name for path in folder.iterdir()}
-    assert originals.KEPT_FILES - originals.LOOKED_AT_EACH <= len(left) <= originals.KEPT_FILES
+    assert file_state.KEPT_FILES - file_state.LOOKED_AT_EACH <= len(left) <= file_state.KEPT_FILES
     assert "new" in left
     assert f"{0:064}" not in left
-    assert f"{originals.KEPT_FILES - 1:064}" in left
+    assert f"{file_state.KEPT_FILES - 1:064}" in left
 
 
 def test_originals_take_only_so_much_room():
     folder = original_path("x").parent
     folder.mkdir(parents=True)
-    for number in range(originals.LOOKED_AT_EACH - 1):
+    for number in range(file_state.LOOKED_AT_EACH - 1):
         with (folder / str(number)).open("wb") as file:
-            file.truncate(originals.KEPT_BYTES // 4)
+            file.truncate(file_state.KEPT_BYTES // 4)
         os.utime(folder / str(number), (number, number))
     keep_original(b"new", "new")
     assert {path.name for path in folder.iterdir()} == {"new", "14", "13", "12"}

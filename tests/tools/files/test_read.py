@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.formats.encodings import UTF_8, UTF_16_LE
-from cellwright.tools.files.formats.text_pages import Lines, PageBounds
+from cellwright.tools.files.encodings import UTF_8, UTF_16_LE
+from cellwright.tools.files.text import Lines, PageBounds
 from row_tables import for_each_row
 
 

@@ -19,8 +19,7 @@ from cellwright.agent.calls.confinement import Confinement
 from cellwright.sandbox import mechanisms
 from cellwright.sandbox.confined_process import marking, new_mark
 from cellwright.tools.process.child_processes import ChildProcesses, Command
-from cellwright.tools.process.environment import child_environment
-from cellwright.tools.process.runner import OutputHead, RunningProgram
+from cellwright.tools.process.runner import OutputHead, RunningProgram, child_environment
 from confined import sandbox_by
 from eventual import eventually
 

@@ -12,7 +12,7 @@ import pytest
 
 from cellwright.agent.calls.tool_results import json_of
 from cellwright.agent.tool import Tool, ToolContext
-from cellwright.tools.planning.todo_tools import todo_write_tool
+from cellwright.tools.planning.todos import todo_write_tool
 from cellwright.tools.shell.bash import bash_tool
 from declared_tools import declared
 

@@ -25,10 +25,9 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.rules.domain_pattern import Address
 from cellwright.testing import MessagesServer, fault, say
 from cellwright.tools.process.child_processes import child_processes
-from cellwright.tools.process.environment import own_module_environment
+from cellwright.tools.process.runner import own_module_environment
 from cellwright.tools.web.client import FetchedPage, Network, read_address
-from cellwright.tools.web.page_text import WebPage, kind_of, page_of, read_page
-from cellwright.tools.web.plain_html import HtmlText
+from cellwright.tools.web.page_text import HtmlText, WebPage, kind_of, page_of, read_page
 from cellwright.tools.web.web_fetch import PAGE_CHARS, web_fetch_tool
 from eventual import growth, paces
 from row_tables import for_each_row

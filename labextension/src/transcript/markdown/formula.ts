@@ -1,6 +1,6 @@
 /**
  * Formulas: found in the text, and typeset by the page where it can, before they show. Elsewhere they are the text they are.
- * As in the package's `markdown/mathematics.py`, what TeX could load, link to or define is no formula.
+ * As in the package's `markdown/writer.py`, what TeX could load, link to or define is no formula.
  */
 
 import type { MarkedExtension } from "marked";

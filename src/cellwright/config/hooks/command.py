@@ -45,8 +45,7 @@ from cellwright.config.plugins.plugin import put_in
 from cellwright.config.settings.option_table import environment_of
 from cellwright.this_process.temporary_files import new_file
 from cellwright.tools.process.child_processes import MARK_NAME, ChildProcesses, Command, child_processes
-from cellwright.tools.process.environment import child_environment
-from cellwright.tools.process.runner import OutputHead, RunningProgram
+from cellwright.tools.process.runner import OutputHead, RunningProgram, child_environment
 
 MAX_BYTES = 2_000_000
 """Of each output of a hook."""

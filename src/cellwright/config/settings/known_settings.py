@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from cellwright.codebase.embedding.provider import PROVIDER_KINDS
+from cellwright.codebase.embedding_settings import PROVIDER_KINDS
 from cellwright.config.settings.option_table import OPTIONS, Option
 from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import MODES

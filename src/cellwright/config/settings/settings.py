@@ -27,7 +27,7 @@ import msgspec
 from msgspec.structs import replace
 
 from cellwright.agent.tool import own_tool_name
-from cellwright.codebase.embedding.provider import EmbeddingSettings
+from cellwright.codebase.embedding_settings import EmbeddingSettings
 from cellwright.config.settings.edit import add_allow_rules
 from cellwright.config.settings.known_settings import a_path, seconds_of
 from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge

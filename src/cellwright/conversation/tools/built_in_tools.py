@@ -262,7 +262,7 @@ class ToolMakers:
 
     async def related_line(self, path: Path, lines: tuple[int, int] | None, may_read: Callable[[str], bool]) -> str:
         """One line about the file at `path` that was read, for Read."""
-        from cellwright.tools.code.navigation.related_code import related_line
+        from cellwright.tools.code.navigation.project_code import related_line
 
         return await related_line(self.project_code, path, lines, may_read)
 
@@ -308,8 +308,8 @@ LATER: Mapping[str, ToolMaker] = {
     "Lint": ToolMaker("code.lint:lint_tool", ("cwd", "environ", "state.keeper")),
     "NotebookEdit": ToolMaker("notebook.notebook_edit:notebook_edit_tool", ("state", "cwd", "open_notebooks")),
     "NotebookRead": ToolMaker("notebook.notebook_read:notebook_read_tool", ("state", "cwd", "open_notebooks")),
-    "TodoWrite": ToolMaker("planning.todo_tools:todo_write_tool", group="list"),
-    "TodoRead": ToolMaker("planning.todo_tools:todo_read_tool", group="list"),
+    "TodoWrite": ToolMaker("planning.todos:todo_write_tool", group="list"),
+    "TodoRead": ToolMaker("planning.todos:todo_read_tool", group="list"),
     "EnterPlanMode": ToolMaker("planning.plan_mode:enter_plan_mode_tool", group="plan"),
 }
 """The tools that neither settings nor the environment describe otherwise, in the order in which Claude has them."""

@@ -44,8 +44,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.betas import may_defer
 from cellwright.model.credentials import is_own_platform
 from cellwright.permissions.rules.rule import RULE_NAMES
-from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.originals import BackupStore
+from cellwright.tools.files.file_state import BackupStore, FileState
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook, OpenNotebooks
 from cellwright.tools.search.tool_search import with_tool_search
 

@@ -15,7 +15,7 @@ from cellwright.config.trust.trust import HOW_TO_TRUST
 from cellwright.conversation.feature import Feature, RunInfo, is_in_history, listed_line, listing, read_ahead
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded
-from cellwright.markdown.code_ranges import without_code
+from cellwright.markdown.prose import without_code
 from cellwright.text import lazy_pattern
 
 LISTING_CHARS = 12_000

@@ -32,7 +32,7 @@ from cellwright.conversation.tools.toolset import tools_may_be_deferred
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded
 from cellwright.features.mcp.discovery import ServerDiscovery
-from cellwright.markdown.code_ranges import without_code
+from cellwright.markdown.prose import without_code
 from cellwright.model.models import limits
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.this_process.late_imports import importing

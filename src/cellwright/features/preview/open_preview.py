@@ -18,9 +18,8 @@ from cellwright.features.preview.staged import ACCEPT, FileChange, Stage, Staged
 from cellwright.sessions.session import Session
 from cellwright.text import counted, lazy_pattern, visible_line
 from cellwright.tools.files.atomic_write import FileWrite, write_together
-from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.originals import UpcomingChange
+from cellwright.tools.files.changes import diff_texts
+from cellwright.tools.files.file_state import FileState, UpcomingChange
 from cellwright.tools.files.staged_file import FileChanged
 from cellwright.tools.notebook.file_notebook import FileNotebook, cells_of
 from cellwright.tools.notebook.open_notebook import (

@@ -25,7 +25,7 @@ from cellwright.sandbox.mechanisms import copied_configuration, try_landlock
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of
-from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import child_environment
 
 
 class BranchBounds(Struct, frozen=True):

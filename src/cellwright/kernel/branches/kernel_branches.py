@@ -48,7 +48,7 @@ from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 from cellwright.sandbox.resolved_bounds import ConfinementError
 from cellwright.tools.process.child_processes import MARK_NAME, child_processes
-from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import child_environment
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

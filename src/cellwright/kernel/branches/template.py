@@ -32,7 +32,7 @@ from cellwright.kernel.branches.snapshot import NoBranch, Snapshot, Taken
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment
 from cellwright.tools.process.child_processes import MARK_NAME, child_processes
-from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import child_environment
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.confinement import Confinement

@@ -23,8 +23,7 @@ from cellwright.permissions.sandboxing import FindAbilities
 from cellwright.this_process import late_imports
 from cellwright.this_process.temporary_files import scratch_folder
 from cellwright.tools.process.child_processes import Command
-from cellwright.tools.process.environment import child_environment
-from cellwright.tools.process.runner import RunningProgram
+from cellwright.tools.process.runner import RunningProgram, child_environment
 
 
 class FreshCell(Struct, frozen=True):

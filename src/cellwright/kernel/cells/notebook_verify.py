@@ -32,7 +32,7 @@ from cellwright.tools.inputs import MIN_SECONDS
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import not_found, real_path, resolve_path, shown_path
-from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import child_environment
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

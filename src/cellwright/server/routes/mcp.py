@@ -52,8 +52,8 @@ class _UsersServer:
         from cellwright.conversation.core import Host
         from cellwright.conversation.runs.run_options import RunOptions
         from cellwright.features.conversation import Conversation
-        from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
-        from cellwright.tools.mcp.mcp_server import SERVED_TOOLS, make_server
+        from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, SERVED_TOOLS
+        from cellwright.tools.mcp.mcp_server import make_server
 
         self._conversation: Conversation = Conversation(
             Host(cwd=access.root, interface="an MCP client", is_unsaved=access.unsaved.is_unsaved)

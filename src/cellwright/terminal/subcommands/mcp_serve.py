@@ -20,8 +20,7 @@ from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands.served_kernels import OwnKernels
 from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.installed_extras import extra_problem
-from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
-from cellwright.tools.mcp.mcp_server import MAY_BE_SERVED, SERVED_TOOLS, make_server
+from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, MAY_BE_SERVED, SERVED_TOOLS
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +81,7 @@ async def _serve(options: RunOptions, kernel_tool_names: Sequence[str]) -> None:
 
     from cellwright.conversation.core import Host
     from cellwright.features.conversation import Conversation
+    from cellwright.tools.mcp.mcp_server import make_server
 
     cwd = start_folder(os.environ)
     conversation = Conversation(Host(cwd=cwd, interface="an MCP client"))

@@ -29,7 +29,7 @@ from cellwright.tools.mcp.kernel_tools import (
     TellProgress,
     kernel_tools,
 )
-from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import child_environment
 
 if TYPE_CHECKING:
     from jupyter_client.asynchronous.client import AsyncKernelClient

@@ -18,16 +18,16 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
-from cellwright.codebase.parsing.grammars import BASH, PYTHON, Grammar, grammar_of, is_installed, parse
-from cellwright.codebase.parsing.symbol_outline import LANGUAGES, Definition, definitions
+from cellwright.codebase.grammars import BASH, PYTHON, Grammar, grammar_of, is_installed, parse
+from cellwright.codebase.symbol_outline import LANGUAGES, Definition, definitions
 from cellwright.errors import ErrorCode, ToolError, needs_extra
 from cellwright.events import Preview
 from cellwright.text import lazy_pattern
 from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.formats.text import main_line_end
 from cellwright.tools.files.patched_files import split_lines
 from cellwright.tools.files.replace import check_size, on_disk, stale_error, update
+from cellwright.tools.files.text import main_line_end
 from cellwright.tools.inputs import SYMBOL_NAMES, AllowSyntaxErrors, FilePath
 from cellwright.tools.paths import not_found, real_path, shown_path
 

@@ -6,10 +6,12 @@ Reports, each in its linter's own format, are read as one kind of problem.
 from __future__ import annotations
 
 import asyncio
+import configparser
 import json
 import os
 import re
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,7 +36,7 @@ from cellwright.tools.code.project_programs import (
     python_with,
     run_program,
 )
-from cellwright.tools.files.originals import BackupStore, OriginalsOnly
+from cellwright.tools.files.file_state import BackupStore, OriginalsOnly
 from cellwright.tools.inputs import HERE, MAX_WORDS, Words, timed_limits, timeout_meta
 from cellwright.tools.paths import real_path, resolve_path, shown_path
 
@@ -287,16 +289,12 @@ def _mypy_has_files(folder: Path) -> bool:
 
 def _toml(file: Path) -> dict[str, Any]:
     try:
-        import tomllib
-
         return tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
 
 
 def _ini(file: Path) -> RawConfigParser:
-    import configparser  # two milliseconds that a session's first request need not wait for
-
     parser = configparser.RawConfigParser()
     try:
         parser.read_string(file.read_text("utf-8"))

@@ -20,8 +20,7 @@ from cellwright.agent.calls.confinement import Confinement, also_writing, in_eng
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.paths import shown_path
 from cellwright.tools.process.child_processes import Command
-from cellwright.tools.process.environment import child_environment
-from cellwright.tools.process.runner import RunningProgram
+from cellwright.tools.process.runner import RunningProgram, child_environment
 from cellwright.tools.shell.run_command import LiveOutput, exit_code
 
 SHOWN_CHARS = 12_000

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from xml.etree import ElementTree
 
 from msgspec import Meta, Struct, field, structs
 
@@ -163,8 +164,6 @@ def _tail(text: str) -> str:
 
 def read_junit(path: Path) -> Report:
     """JUnit XML, as pytest and `node --test` write it."""
-    from xml.etree import ElementTree  # needed for this format alone
-
     report = Report()
     try:
         for _, element in ElementTree.iterparse(_bounded(path)):

@@ -1,6 +1,6 @@
 """The check that a file's text is still a program: an edit that breaks what parsed is refused before it is written.
 
-Languages with a grammar are parsed by tree-sitter (`codebase/parsing/grammars.py`); what has none is not checked. Python
+Languages with a grammar are parsed by tree-sitter (`codebase/grammars.py`); what has none is not checked. Python
 is also compiled, since the grammar does not see wrong indentation. That happens in a child process: the compiler holds
 the interpreter's lock, prints warnings and may crash on deep nesting, all of which would be the user's kernel's. JSON
 and TOML are read.
@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.codebase.parsing.grammars import PYTHON, Grammar, error_nodes, grammar_of, is_installed, parse
+from cellwright.codebase.grammars import PYTHON, Grammar, error_nodes, grammar_of, is_installed, parse
 from cellwright.errors import ErrorCode, ToolError
 
 

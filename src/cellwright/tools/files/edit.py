@@ -12,10 +12,8 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.events import Preview
 from cellwright.text import counted
-from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
-from cellwright.tools.files.diff import common_start
+from cellwright.tools.files.changes import Change, FilesOutput, common_start, previewed_and_made
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.replace import (
     EDITED_BYTES,
@@ -65,11 +63,7 @@ def edit_tool(state: FileState, cwd: Path) -> Tool:
     def title(input: EditInput) -> str:
         return f"Edit {shown_path(cwd, cwd / input.file_path)}"
 
-    def plan(input: EditInput) -> Plan:
-        return lambda path, display_path: plan_edit(path, display_path, input, state)
-
-    async def preview(input: EditInput) -> Preview:
-        return await preview_change(plan(input), input.file_path, cwd, title(input))
+    preview, make = previewed_and_made(plan_edit, title, cwd, state)
 
     @tool(
         name="Edit",
@@ -92,7 +86,7 @@ def edit_tool(state: FileState, cwd: Path) -> Tool:
         preview=preview,
     )
     async def edit(input: EditInput) -> ToolResult:
-        return await make_change(plan(input), input.file_path, cwd, state)
+        return await make(input)
 
     return edit
 
@@ -102,21 +96,15 @@ def plan_edit(path: Path, display_path: str, input: EditInput, state: FileState)
 
     It must have been read. Has it changed since, an `old_string` that is there exactly once is replaced all the same.
     """
-    real, old_string, new_string = real_path(path), input.old_string, input.new_string
-    if old_string == new_string:
-        raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
+    real = real_path(path)
+    _check_differs(input)
     old = on_disk(real, display_path, state, input.encoding)
     if old is None:
-        if old_string:
+        if input.old_string:
             raise not_found(path, display_path)
-        return creation(real, display_path, new_string, input.encoding)
-    check_editable(real, display_path, old, old_string)
-    if old.stale and input.replace_all:
-        raise stale_error(display_path)
-    if not old.text and not old_string:
-        text, count = new_string, 1
-    else:
-        text, count = replaced(old, old_string, new_string, input.replace_all, display_path)
+        return creation(real, display_path, input.new_string, input.encoding)
+    check_editable(real, display_path, old, input.old_string)
+    text, count = _edited(input, old.text, display_path, old)
     change = update(
         real,
         display_path,
@@ -156,11 +144,7 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
     def title(input: MultiEditInput) -> str:
         return f"Edit {shown_path(cwd, cwd / input.file_path)} ({counted(len(input.edits), 'edit')})"
 
-    def plan(input: MultiEditInput) -> Plan:
-        return lambda path, display_path: plan_multi_edit(path, display_path, input, state)
-
-    async def preview(input: MultiEditInput) -> Preview:
-        return await preview_change(plan(input), input.file_path, cwd, title(input))
+    preview, make = previewed_and_made(plan_multi_edit, title, cwd, state)
 
     @tool(
         name="MultiEdit",
@@ -188,7 +172,7 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
         preview=preview,
     )
     async def multi_edit(input: MultiEditInput) -> ToolResult:
-        return await make_change(plan(input), input.file_path, cwd, state)
+        return await make(input)
 
     return multi_edit
 
@@ -241,10 +225,19 @@ def _made(
     return text, statuses
 
 
-def _edited(edit: ReplacementInput, text: str, display_path: str, old: FileOnDisk | None) -> tuple[str, int]:
-    old_string, new_string, replace_all = edit.old_string, edit.new_string, edit.replace_all
-    if old_string == new_string:
+def _check_differs(edit: EditInput | ReplacementInput) -> None:
+    if edit.old_string == edit.new_string:
         raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
+
+
+def _edited(
+    edit: EditInput | ReplacementInput, text: str, display_path: str, old: FileOnDisk | None
+) -> tuple[str, int]:
+    """The text after one edit, and the number of places; `old` is the file that it was read from, None for a new one."""
+    old_string, new_string, replace_all = edit.old_string, edit.new_string, edit.replace_all
+    _check_differs(edit)
+    if old is not None and old.stale and replace_all:
+        raise stale_error(display_path)
     if not old_string:
         if not text:
             return new_string, 1
@@ -254,8 +247,6 @@ def _edited(edit: ReplacementInput, text: str, display_path: str, old: FileOnDis
         )
     if old is None:
         return replace_text(text, old_string, new_string, replace_all=replace_all, display_path=display_path)
-    if old.stale and replace_all:
-        raise stale_error(display_path)
     return replaced(replace(old, text=text), old_string, new_string, replace_all, display_path)
 
 

@@ -22,10 +22,8 @@ from cellwright.permissions.patch_text import FilePatch, Hunk, PatchProblem, rea
 from cellwright.text import counted
 from cellwright.tools.code.syntax_check import EditedFile, check_all
 from cellwright.tools.files.atomic_write import FileWrite, write_together
-from cellwright.tools.files.changes import AffectedFile, FilesOutput
-from cellwright.tools.files.diff import Diff, diff_texts, prefixed
-from cellwright.tools.files.file_state import FileState, is_stale
-from cellwright.tools.files.formats.encodings import (
+from cellwright.tools.files.changes import AffectedFile, Diff, FilesOutput, diff_texts, prefixed
+from cellwright.tools.files.encodings import (
     UTF_8,
     Encoding,
     NotText,
@@ -34,8 +32,7 @@ from cellwright.tools.files.formats.encodings import (
     encode_changed,
     encoding_note,
 )
-from cellwright.tools.files.formats.text import main_line_end, read_bytes
-from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha256
+from cellwright.tools.files.file_state import FileState, UpcomingChange, is_stale, kept_originals, sha256
 from cellwright.tools.files.replace import (
     EDITED_BYTES,
     TOO_LARGE,
@@ -45,6 +42,7 @@ from cellwright.tools.files.replace import (
     nearest_place,
 )
 from cellwright.tools.files.staged_file import FileChanged
+from cellwright.tools.files.text import main_line_end, read_bytes
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 
 EXACTLY, LINE_ENDS, TRAILING_SPACE, INDENTATION = range(4)

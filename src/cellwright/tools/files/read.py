@@ -19,16 +19,17 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.model.images import UnusableImage, media_type, model_image
 from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
+from cellwright.tools.files.encodings import Encoding, NotText, named_encoding, shown_name
 from cellwright.tools.files.file_state import FileState, SeenFile
-from cellwright.tools.files.formats.encodings import Encoding, NotText, named_encoding, shown_name
-from cellwright.tools.files.formats.pdf import ASKED_PAGES, WHOLE_PAGES, PdfRequest, read_pdf
-from cellwright.tools.files.formats.text import numbered, open_regular
+from cellwright.tools.files.pdf import ASKED_PAGES, WHOLE_PAGES, PdfRequest, read_pdf
+from cellwright.tools.files.text import PageBounds, numbered, open_regular, read_page, read_tail
 from cellwright.tools.inputs import EncodingName, FilePath
+from cellwright.tools.notebook.notebook_source import NotANotebook, live_note, live_source, open_notebook, with_note
 from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 
 if TYPE_CHECKING:
-    from cellwright.tools.files.formats.text_pages import TextPage
+    from cellwright.tools.files.text import TextPage
     from cellwright.tools.notebook.notebook_page import NotebookPage
     from cellwright.tools.notebook.notebook_source import NotebookSource
 
@@ -270,8 +271,6 @@ def read_live(
     notebook: OpenNotebook, cells: Sequence[Cell], display_path: str, request: ReadRequest, state: FileState
 ) -> ToolResult:
     """Read a notebook that is open in a front end, as the model sees it."""
-    from cellwright.tools.notebook.notebook_source import live_note, live_source, with_note
-
     source = live_source(cells)
     first, page = _notebook_page(source, request)
     state.cells.add(notebook.path, page.known)
@@ -314,8 +313,6 @@ def read_file(
             return ToolResult(content, structured=_output(real, "pdf", status))
         broken = []
         if real.suffix.lower() == ".ipynb":
-            from cellwright.tools.notebook.notebook_source import NotANotebook
-
             try:
                 return _notebook(file, status, real, display_path, request, state, stopped)
             except NotANotebook as error:
@@ -369,7 +366,6 @@ def _notebook_output(
 
 def _text_page(file: io.FileIO, status: os.stat_result, request: ReadRequest, stopped: Callable[[], bool]) -> TextPage:
     # with the first call: no first request waits for it
-    from cellwright.tools.files.formats.text_pages import PageBounds, read_page, read_tail
 
     line_chars = request.limits.chars if request.limits.large else min(LINE_CHARS, request.limits.chars)
     bounds = PageBounds(request.limits.chars, line_chars, request.limit)
@@ -488,8 +484,6 @@ def _notebook(
     state: FileState,
     stopped: Callable[[], bool],
 ) -> ToolResult:
-    from cellwright.tools.notebook.notebook_source import open_notebook
-
     source = open_notebook(file, status.st_size, stopped)
     first, page = _notebook_page(source, request)
     last = page.shown[-1] + 1 if page.shown else first - 1

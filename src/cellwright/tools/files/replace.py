@@ -6,6 +6,7 @@ most like it is named, and the difference in words.
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -24,10 +25,8 @@ from msgspec.structs import replace
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import LOOK_ALIKES, counted, look_alike_words
 from cellwright.tools.code.syntax_check import check_syntax
-from cellwright.tools.files.changes import Change
-from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
-from cellwright.tools.files.formats.encodings import (
+from cellwright.tools.files.changes import Change, diff_texts
+from cellwright.tools.files.encodings import (
     UTF_8,
     Encoding,
     NotText,
@@ -39,8 +38,10 @@ from cellwright.tools.files.formats.encodings import (
     encoding_note,
     named_encoding,
 )
-from cellwright.tools.files.formats.text import main_line_end, numbered, open_regular, read_bytes, with_line_ends
-from cellwright.tools.files.originals import sha256
+from cellwright.tools.files.file_state import FileState, SeenFile, is_stale, sha256
+from cellwright.tools.files.text import main_line_end, numbered, open_regular, read_bytes, with_line_ends
+from cellwright.tools.notebook.notebook_json import notebook_content, parse_notebook
+from cellwright.tools.notebook.notebook_source import NotANotebook
 
 SEARCH_SECONDS = 0.2
 """Comparing goes line by line; a good hint is not worth more than this."""
@@ -147,7 +148,6 @@ def _plain(text: str) -> str:
 
 def _unescaped(text: str) -> str:
     known = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\'": "'", "\\\\": "\\"}
-    import html  # only for what was not found as it stands
 
     return html.unescape(re.sub(r"\\[nt\"'\\]", lambda found: known[found[0]], text))
 
@@ -440,8 +440,6 @@ def check_editable_notebook(real: Path, display_path: str, text: str) -> None:
     """Raise ToolError if the file is a notebook: those are not changed as text."""
     if real.suffix.lower() != ".ipynb":
         return
-    from cellwright.tools.notebook.notebook_json import notebook_content  # few edits are of notebooks
-    from cellwright.tools.notebook.notebook_source import NotANotebook
 
     try:
         notebook_content(text)
@@ -454,8 +452,6 @@ def check_editable_notebook(real: Path, display_path: str, text: str) -> None:
 
 def with_cell_ids(content: str) -> tuple[str, str]:
     """A notebook's content with ids for cells that lack one, and a note that says so."""
-    from cellwright.tools.notebook.notebook_json import parse_notebook  # few files are notebooks
-
     data, count = parse_notebook(content.encode("utf-8", "surrogatepass")).with_ids()
     if not count:
         return content, ""
@@ -465,8 +461,6 @@ def with_cell_ids(content: str) -> tuple[str, str]:
 
 def check_notebook(content: str, display_path: str) -> None:
     """Raise ToolError if a notebook file would not be a notebook with this content."""
-    from cellwright.tools.notebook.notebook_json import notebook_content  # few edits are of notebooks
-    from cellwright.tools.notebook.notebook_source import NotANotebook
 
     try:
         notebook_content(content)

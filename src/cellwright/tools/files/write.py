@@ -11,11 +11,9 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.events import Preview
-from cellwright.tools.files.changes import Change, FilesOutput, Plan, make_change, preview_change
+from cellwright.tools.files.changes import Change, FilesOutput, previewed_and_made
+from cellwright.tools.files.encodings import named_encoding
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.formats.encodings import named_encoding
-from cellwright.tools.files.formats.text import main_line_end, with_line_ends
 from cellwright.tools.files.replace import (
     EDITED_BYTES,
     check_notebook,
@@ -25,6 +23,7 @@ from cellwright.tools.files.replace import (
     update,
     with_cell_ids,
 )
+from cellwright.tools.files.text import main_line_end, with_line_ends
 from cellwright.tools.inputs import ENCODING_NAME, AllowSyntaxErrors, FilePath
 from cellwright.tools.paths import real_path, shown_path
 
@@ -59,11 +58,7 @@ def write_tool(state: FileState, cwd: Path) -> Tool:
     def title(input: WriteInput) -> str:
         return f"Write {shown_path(cwd, cwd / input.file_path)}"
 
-    def plan(input: WriteInput) -> Plan:
-        return lambda path, display_path: plan_write(path, display_path, input, state)
-
-    async def preview(input: WriteInput) -> Preview:
-        return await preview_change(plan(input), input.file_path, cwd, title(input))
+    preview, make = previewed_and_made(plan_write, title, cwd, state)
 
     @tool(
         name="Write",
@@ -84,7 +79,7 @@ def write_tool(state: FileState, cwd: Path) -> Tool:
         preview=preview,
     )
     async def write(input: WriteInput) -> ToolResult:
-        return await make_change(plan(input), input.file_path, cwd, state)
+        return await make(input)
 
     return write
 

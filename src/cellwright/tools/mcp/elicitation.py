@@ -34,9 +34,6 @@ class _Wrong(Exception):
 
 async def elicit(context: ToolContext, server: str, params: Any) -> Any:
     """Put a server's question to hooks and the user within the call of `context`; the SDK's `ElicitResult`."""
-    with importing:
-        from mcp_types import ElicitResult
-
     about: dict[str, Any] = {"mcp_server_name": server, "mode": params.mode}
     if params.mode == "url":
         about["elicitation_id"] = params.elicitation_id
@@ -45,7 +42,7 @@ async def elicit(context: ToolContext, server: str, params: Any) -> Any:
         asked = {**about, "requested_schema": params.requested_schema}
     said = await context.fire_hooks("Elicitation", {**asked, "message": params.message})
     if said.block or said.stop is not None:
-        result = ElicitResult(action="decline")
+        result = _result("decline")
     elif said.elicitation is not None:
         result = _hooks_answer(said.elicitation, None)
     else:
@@ -53,39 +50,41 @@ async def elicit(context: ToolContext, server: str, params: Any) -> Any:
     answer = {**about, "action": result.action, **({"content": result.content} if result.content is not None else {})}
     said = await context.fire_hooks("ElicitationResult", answer)
     if said.block or said.stop is not None:
-        return ElicitResult(action="decline")
+        return _result("decline")
     return result if said.elicitation is None else _hooks_answer(said.elicitation, result.content)
+
+
+def _result(action: str, **content: Any) -> Any:
+    """The SDK's `ElicitResult`. Raises ValueError for content that does not fit."""
+    with importing:
+        from mcp_types import ElicitResult
+
+    return ElicitResult.model_validate({"action": action, **content})
 
 
 def _hooks_answer(answer: Mapping[str, Any], content: Any) -> Any:
     """A hook's answer as the SDK's; `content` is the user's, which counts where the hook has none. None that fits: a no."""
-    with importing:
-        from mcp_types import ElicitResult
-
     if answer["action"] != "accept":
-        return ElicitResult(action=answer["action"])
+        return _result(answer["action"])
     given = content if answer["content"] is None else answer["content"]
     try:
-        return ElicitResult.model_validate({"action": "accept", "content": given})
+        return _result("accept", content=given)
     except ValueError:
-        return ElicitResult(action="decline")
+        return _result("decline")
 
 
 async def _users_answer(context: ToolContext, server: str, params: Any) -> Any:
-    with importing:
-        from mcp_types import ElicitResult
-
     if params.mode == "url":
-        return ElicitResult(action="accept" if await _opened(context, server, params) else "decline")
+        return _result("accept" if await _opened(context, server, params) else "decline")
     schema = params.requested_schema if isinstance(params.requested_schema, Mapping) else {}
     fields = schema.get("properties")
     fields = fields if isinstance(fields, Mapping) else {}
     if len(fields) > 40:
-        return ElicitResult(action="decline")
+        return _result("decline")
     required = schema.get("required")
     needed = set(required) if isinstance(required, list) else set()
     content = await _filled_in(context, server, params.message, fields, needed)
-    return ElicitResult(action="cancel") if content is None else ElicitResult(action="accept", content=content)
+    return _result("cancel") if content is None else _result("accept", content=content)
 
 
 async def _opened(context: ToolContext, server: str, params: Any) -> bool:

@@ -5,6 +5,7 @@ Most often it is `mcp`, of which other assistants need the major version before 
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 from collections.abc import Iterator
 
@@ -53,8 +54,6 @@ def wrong_versions(extra: str) -> str:
 
 def extras() -> list[str]:
     """The names of our extras, as far as users have use for them."""
-    import importlib.metadata  # 15 ms, for who asks
-
     try:
         found = importlib.metadata.metadata(NAME).get_all("Provides-Extra") or []
     except importlib.metadata.PackageNotFoundError:
@@ -64,8 +63,6 @@ def extras() -> list[str]:
 
 def installed_version(package: str) -> str:
     """The version that is installed; "" if none is."""
-    import importlib.metadata
-
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -113,8 +110,6 @@ def _padded(numbers: tuple[int, ...]) -> tuple[int, ...]:
 
 def _holders(package: str, versions: str) -> Iterator[str]:
     """The packages that need another version than ours, and which packages need those."""
-    import importlib.metadata
-
     installed = {
         str(each.metadata["Name"]): (each.version, each.requires or []) for each in importlib.metadata.distributions()
     }
@@ -139,8 +134,6 @@ def _packages_of(extra: str) -> list[tuple[str, str]]:
 
 def _required() -> Iterator[tuple[str, str, str]]:
     """Our own requirements: the package, its bounds, the extra that it belongs to."""
-    import importlib.metadata
-
     try:
         lines = importlib.metadata.requires(NAME) or []
     except importlib.metadata.PackageNotFoundError:

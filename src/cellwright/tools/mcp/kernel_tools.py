@@ -88,6 +88,13 @@ AskQuestion = Callable[[CallQuestion], Awaitable[CallAnswer]]
 TellProgress = Callable[[str], None]
 """Takes what a call is at, in words, for a client that asked for it."""
 
+SERVED_TOOLS = ("@read", "Edit", "Write", "NotebookEdit")
+"""The choice of tools that are offered unless the user chooses."""
+
+MAY_BE_SERVED = ("@read", "@edit")
+"""The choice that the user has: what works on files alone, and needs neither a kernel nor a model. KERNEL_TOOLS come
+besides."""
+
 KERNEL_TOOLS = ("NotebookRun", "Variables", "Python")
 """The tools whose calls go to a kernel, whatever they are about."""
 

@@ -1,27 +1,33 @@
 """Our tools and notebooks as an MCP server offers them: definitions, calls with their questions, results, resources.
 
 What may be called and under which rules is the business of whoever makes a `ToolCaller`. Of what a client says only its
-answers to questions are believed: it is the program that the user works in.
+answers to questions are believed: it is the program that the user works in. A notebook is a resource: one Markdown text
+and its pictures.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 from cellwright.agent.calls.approval import Allow, CanUseTool, Deny, ToolUse
-from cellwright.agent.tool import Content, Tool, ToolAccess
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Content, Tool, ToolAccess, ToolResult, tool
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import ToolEnd
-from cellwright.text import visible
+from cellwright.markdown.escaping import fenced
+from cellwright.text import counted, lazy_pattern, visible
 from cellwright.this_process.late_imports import importing
+from cellwright.tools.inputs import NotebookPath
 from cellwright.tools.mcp.kernel_tools import (
     KERNEL_TOOLS,
     MAX_QUESTION_CHARS,
@@ -35,34 +41,43 @@ from cellwright.tools.mcp.kernel_tools import (
     decision_of,
     question_of,
 )
-from cellwright.tools.notebook.notebook_markdown import notebook_markdown_tool
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import Cell
+from cellwright.tools.paths import not_found, real_path, resolve_path, shown_path
 from cellwright.tools.search.glob import glob_tool
 from cellwright.version import VERSION
 
-if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
+with importing:
     from mcp.server.lowlevel import Server
+    from mcp.shared.exceptions import MCPError
     from mcp_types import (
-        CallToolRequestParams,
+        INVALID_PARAMS,
+        BlobResourceContents,
         CallToolResult,
-        ContentBlock,
+        ElicitRequest,
+        ElicitRequestFormParams,
         ElicitResult,
+        EmbeddedResource,
+        ImageContent,
         InputRequiredResult,
         ListResourcesResult,
         ListResourceTemplatesResult,
         ListToolsResult,
-        PaginatedRequestParams,
-        ReadResourceRequestParams,
         ReadResourceResult,
+        Resource,
+        ResourceTemplate,
+        TextContent,
+        TextResourceContents,
+        ToolAnnotations,
     )
     from mcp_types import Tool as ToolDefinition
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-SERVED_TOOLS = ("@read", "Edit", "Write", "NotebookEdit")
-"""The choice of tools that are offered unless the user chooses."""
 
-MAY_BE_SERVED = ("@read", "@edit")
-"""The choice that the user has: what works on files alone, and needs neither a kernel nor a model. KERNEL_TOOLS come
-besides."""
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp_types import CallToolRequestParams, ContentBlock, PaginatedRequestParams, ReadResourceRequestParams
+
 
 SCHEME = "notebook"
 MAX_ARGUMENT_CHARS = 16 * 2**20
@@ -79,6 +94,17 @@ INSTRUCTIONS = (
     "the folder or absolute. What a rule does not allow is put to the user or denied; a denial names the rule that would "
     "allow it. A file is read before it is changed."
 )
+
+OUTPUT_CHARS = 2_000
+"""Of one output."""
+
+MAX_IMAGES = 20
+IMAGE_CHARS = 7_000_000
+"""Of one picture in base64; larger ones are not shown."""
+
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+_TERMINAL_CODES = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class ToolCaller(Protocol):
@@ -102,9 +128,6 @@ class ToolCaller(Protocol):
 
 def make_server(calls: ToolCaller, cwd: Path, kernels: KernelCaller | None = None) -> Server[Any]:
     """An MCP server of the tools of `calls`, the notebooks below `cwd` and the `kernels` that there are for them."""
-    with importing:
-        from mcp.server.lowlevel import Server
-
     served = _Served(calls, cwd, kernels)
     return Server(
         "cellwright",
@@ -132,9 +155,6 @@ class _Served:
     async def list_tools(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        with importing:
-            from mcp_types import ListToolsResult
-
         return ListToolsResult(tools=[definition_of(tool) for tool in self._tools])
 
     @property
@@ -146,10 +166,6 @@ class _Served:
     async def call_tool(
         self, context: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        with importing:
-            from mcp.shared.exceptions import MCPError
-            from mcp_types import INVALID_PARAMS
-
         arguments = params.arguments or {}
         if len(json.dumps(arguments)) > MAX_ARGUMENT_CHARS:
             return _refused(f"The arguments are longer than {MAX_ARGUMENT_CHARS:,} characters. Nothing was done.")
@@ -174,9 +190,6 @@ class _Served:
     async def list_resources(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
-        with importing:
-            from mcp_types import ListResourcesResult, Resource
-
         end = await self._calls.call(self._glob.name, {"pattern": "**/*.ipynb"}, None, self._glob)
         found = end.structured.get("filenames", ()) if isinstance(end.structured, dict) else ()
         paths = [path for name in found if (path := _below(self._cwd, name)) is not None]
@@ -188,9 +201,6 @@ class _Served:
     async def list_templates(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        with importing:
-            from mcp_types import ListResourceTemplatesResult, ResourceTemplate
-
         template = ResourceTemplate(
             uri_template=f"{SCHEME}:///{{+path}}",
             name="notebook",
@@ -202,10 +212,6 @@ class _Served:
     async def read_resource(
         self, _context: ServerRequestContext[Any], params: ReadResourceRequestParams
     ) -> ReadResourceResult:
-        with importing:
-            from mcp.shared.exceptions import MCPError
-            from mcp_types import INVALID_PARAMS, BlobResourceContents, ReadResourceResult, TextResourceContents
-
         if (path := notebook_path(params.uri)) is None:
             raise MCPError(INVALID_PARAMS, f"A resource here is {SCHEME}:/// and the path of a notebook.")
         async with self._slots:
@@ -278,9 +284,6 @@ class _Question:
     """
 
     def __init__(self, context: ServerRequestContext[Any], params: CallToolRequestParams, key: bytes) -> None:
-        with importing:
-            from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
         elicitation = (
             None if context.session.client_capabilities is None else context.session.client_capabilities.elicitation
         )
@@ -313,9 +316,6 @@ class _Question:
 
     def _given(self, question: CallQuestion) -> ElicitResult | None:
         """The answer that came with the call, if it is one to this very question; else the question, to be answered."""
-        with importing:
-            from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
-
         about = json.dumps([self._params.name, self._params.arguments, question.text], sort_keys=True)
         state = hmac.new(self._key, about.encode("utf-8", "backslashreplace"), hashlib.sha256).hexdigest()
         given = (self._params.input_responses or {}).get(QUESTION)
@@ -330,10 +330,6 @@ class _Question:
 
 def definition_of(tool: Tool | KernelTool) -> ToolDefinition:
     """A tool as clients are told of it. Its results' form is not promised: what is too long in them is left out."""
-    with importing:
-        from mcp_types import Tool as ToolDefinition
-        from mcp_types import ToolAnnotations
-
     return ToolDefinition(
         name=tool.name,
         description=tool.description if isinstance(tool, KernelTool) else tool.to_param()["description"],
@@ -346,9 +342,6 @@ def definition_of(tool: Tool | KernelTool) -> ToolDefinition:
 
 def result_of(end: ToolEnd) -> CallToolResult:
     """A call's end as its result: texts, images, files, and the structured result where it is an object."""
-    with importing:
-        from mcp_types import CallToolResult
-
     structured = end.structured if isinstance(end.structured, dict) else None
     return CallToolResult(
         content=content_of(end.content), structured_content=structured, is_error=end.status != "success"
@@ -357,9 +350,6 @@ def result_of(end: ToolEnd) -> CallToolResult:
 
 def content_of(content: Content) -> list[ContentBlock]:
     """Content blocks of the Messages API as those of MCP."""
-    with importing:
-        from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent, TextContent
-
     if isinstance(content, str):
         return [TextContent(text=content)]
     blocks: list[ContentBlock] = []
@@ -378,9 +368,6 @@ def content_of(content: Content) -> list[ContentBlock]:
 
 
 def _refused(message: str) -> CallToolResult:
-    with importing:
-        from mcp_types import CallToolResult
-
     return CallToolResult(content=content_of(message), is_error=True)
 
 
@@ -411,3 +398,105 @@ def _below(cwd: Path, name: str) -> str | None:
         return (cwd / name).relative_to(cwd).as_posix()
     except ValueError:
         return None
+
+
+class NotebookMarkdownInput(ToolInput):
+    """The notebook to show."""
+
+    notebook_path: NotebookPath
+
+
+def notebook_markdown_tool(cwd: Path) -> Tool:
+    """A tool that gives a notebook file's cells and the text of their outputs as Markdown, then the pictures that the text
+    names by their numbers; relative paths start at `cwd`.
+    """
+
+    # rules, hooks and the log know it as what it is; the category has secrets looked for in all of the text, since
+    # nobody edits cells by it
+    @tool(
+        name="NotebookRead",
+        description="Show a notebook as Markdown.",
+        access=ToolAccess("read", "notebook_path"),
+        read_only=True,
+        category="kernel",
+    )
+    async def notebook_markdown(input: NotebookMarkdownInput) -> ToolResult:
+        path = real_path(resolve_path(cwd, input.notebook_path))
+        display_path = shown_path(cwd, path)
+        if path.suffix.lower() != ".ipynb":
+            raise ToolError(f"{display_path} is not a notebook (.ipynb).", code=ErrorCode.FILE_PATH_INVALID)
+        if not path.is_file():
+            raise not_found(path, display_path)
+        images: list[dict[str, Any]] = []
+        text = markdown_of(await FileNotebook(path).cells(), images)
+        return ToolResult([{"type": "text", "text": text}, *images] if images else text)
+
+    return notebook_markdown
+
+
+def markdown_of(cells: Iterable[Cell], images: list[dict[str, Any]] | None = None) -> str:
+    """Cells as Markdown: text as it is, code and the text of outputs in blocks that nothing in them can end.
+
+    Pictures are added to `images`, as blocks of the Messages API; the text says which are there, and how many are not.
+
+    >>> print(markdown_of([Cell(id="a", cell_type="code", source="1 + 1", position=0)]))
+    ```python
+    1 + 1
+    ```
+    """
+    parts = [part for cell in cells for part in _parts(cell, [] if images is None else images)]
+    return "\n\n".join(parts) or "(a notebook without cells)"
+
+
+def _parts(cell: Cell, images: list[dict[str, Any]]) -> Iterator[str]:
+    if cell.cell_type == "markdown":
+        yield cell.source
+        return
+    yield fenced(cell.source, "python" if cell.cell_type == "code" else "text")
+    for output in cell.outputs:
+        if text := _output_text(output, images).strip():
+            cut = len(text) - OUTPUT_CHARS
+            yield fenced(f"{text[:OUTPUT_CHARS]}\n[… {cut:,} more characters]" if cut > 0 else text, "text")
+
+
+def _output_text(output: Mapping[str, Any], images: list[dict[str, Any]]) -> str:
+    match output.get("output_type"):
+        case "stream":
+            return _plain(output.get("text"))
+        case "error":
+            return f"{_plain(output.get('ename'))}: {_plain(output.get('evalue'))}"
+        case _:
+            data = output.get("data")
+            data = data if isinstance(data, Mapping) else {}
+            notes = "".join(f"\n{note}" for note in _image_notes(data, images))
+            return f"{_plain(data.get('text/plain'))}{notes}"
+
+
+def _image_notes(data: Mapping[str, Any], images: list[dict[str, Any]]) -> Iterator[str]:
+    """Say which pictures an output has; those that can be shown are added to `images`."""
+    left_out = 0
+    for kind in (str(kind) for kind in data if str(kind).startswith("image/")):
+        image = "".join(_joined(data[kind]).split())
+        if kind in IMAGE_TYPES and len(images) < MAX_IMAGES and len(image) <= IMAGE_CHARS and _is_base64(image):
+            images.append({"type": "image", "source": {"type": "base64", "media_type": kind, "data": image}})
+            yield f"[image {len(images)}]"
+        else:
+            left_out += 1
+    if left_out:
+        yield f"[{counted(left_out, 'image')} not shown]"
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(text: Any) -> str:
+    return _TERMINAL_CODES.sub("", _joined(text))
+
+
+def _joined(text: Any) -> str:
+    return "".join(map(str, text)) if isinstance(text, list) else str(text or "")

@@ -31,7 +31,7 @@ from cellwright.text import lazy_pattern, replace_surrogates, replace_surrogates
 from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.server_entry import ServerEntry
 from cellwright.tools.process.child_processes import Child, Command, child_processes
-from cellwright.tools.process.environment import child_environment, runs_code_at_start
+from cellwright.tools.process.runner import child_environment, runs_code_at_start
 
 if TYPE_CHECKING:
     from httpx2 import Auth

@@ -11,10 +11,10 @@ from typing import Any
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.changes import in_thread
-from cellwright.tools.files.formats.encodings import Encoding, NotText
-from cellwright.tools.files.formats.text import read_bytes
-from cellwright.tools.files.originals import keep_original, sha256
+from cellwright.tools.files.encodings import Encoding, NotText
+from cellwright.tools.files.file_state import keep_original, sha256
 from cellwright.tools.files.staged_file import FileChanged
+from cellwright.tools.files.text import read_bytes
 from cellwright.tools.notebook.notebook_json import InsertIndex, Notebook, as_utf_8, on_disk_bytes, parse_notebook
 from cellwright.tools.notebook.notebook_source import NotANotebook, added_outputs, joined_output, written_outputs
 from cellwright.tools.notebook.open_notebook import (

@@ -37,7 +37,9 @@ def paired_files(path: Path) -> list[Path]:
 
 def pair_note(path: Path, display_path: str, *, changed: bool) -> str:
     """A line that names the partner of a file that was read or `changed`; "" if it has none."""
-    names = ", ".join(_beside(path, partner) for partner in paired_files(path))
+    names = ", ".join(
+        partner.name if partner.parent == path.parent else partner.as_posix() for partner in paired_files(path)
+    )
     if not names:
         return ""
     if not changed:
@@ -52,10 +54,6 @@ def pair_note(path: Path, display_path: str, *, changed: bool) -> str:
 def _is_installed() -> bool:
     beside = Path(sys.executable).with_name("jupytext")
     return importlib.util.find_spec("jupytext") is not None or beside.exists() or shutil.which("jupytext") is not None
-
-
-def _beside(path: Path, partner: Path) -> str:
-    return partner.name if partner.parent == path.parent else partner.as_posix()
 
 
 def _declared(path: Path) -> str | None:

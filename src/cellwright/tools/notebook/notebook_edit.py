@@ -15,13 +15,19 @@ from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolLimits, To
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import code_fence
-from cellwright.tools.files.changes import AffectedFile, Change, FilesOutput, Plan, make_change, preview_change
-from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
-from cellwright.tools.files.formats.encodings import UTF_8, Encoding, NotText, encode, encoding_note
-from cellwright.tools.files.formats.text import read_bytes
-from cellwright.tools.files.originals import sha256
+from cellwright.tools.files.changes import (
+    AffectedFile,
+    Change,
+    FilesOutput,
+    Plan,
+    diff_texts,
+    make_change,
+    preview_change,
+)
+from cellwright.tools.files.encodings import UTF_8, Encoding, NotText, encode, encoding_note
+from cellwright.tools.files.file_state import FileState, SeenFile, is_stale, sha256
 from cellwright.tools.files.replace import check_size, stale_error
+from cellwright.tools.files.text import read_bytes
 from cellwright.tools.inputs import NotebookPath
 from cellwright.tools.notebook.file_notebook import NOTEBOOK_BYTES
 from cellwright.tools.notebook.notebook_json import (
@@ -437,11 +443,12 @@ class LiveConflict(ToolError):
             for what, side in sides.items()
         )
         # the headers say which is which: they are no paths
-        return "".join(replace(diff, header=[_without_prefix(line) for line in diff.header]).text for diff in diffs)
-
-
-def _without_prefix(header: str) -> str:
-    return header.replace("--- a/", "--- ", 1).replace("+++ b/", "+++ ", 1)
+        return "".join(
+            replace(
+                diff, header=[line.replace("--- a/", "--- ", 1).replace("+++ b/", "+++ ", 1) for line in diff.header]
+            ).text
+            for diff in diffs
+        )
 
 
 async def preview_live_edit(

@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import lazy_pattern
-from cellwright.tools.files.diff import Diff, diff_texts
-from cellwright.tools.files.formats.encodings import UTF_8, Encoding, decode, encode_changed
+from cellwright.tools.files.changes import Diff, diff_texts
+from cellwright.tools.files.encodings import UTF_8, Encoding, decode, encode_changed
 from cellwright.tools.notebook.notebook_source import (
     BLOCK_BYTES,
     BROKEN,

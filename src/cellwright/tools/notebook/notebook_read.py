@@ -15,10 +15,10 @@ from cellwright.agent.tool import Content, Tool, ToolAccess, ToolLimits, ToolRes
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted, lazy_pattern
 from cellwright.tools.files.changes import in_thread
+from cellwright.tools.files.encodings import NotText
 from cellwright.tools.files.file_state import FileState, SeenFile
-from cellwright.tools.files.formats.encodings import NotText
-from cellwright.tools.files.formats.text import open_regular
 from cellwright.tools.files.read import MAX_CHARS, read_limits
+from cellwright.tools.files.text import open_regular
 from cellwright.tools.inputs import NotebookPath
 from cellwright.tools.notebook.notebook_json import POSITION
 from cellwright.tools.notebook.notebook_page import (

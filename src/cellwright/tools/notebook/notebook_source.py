@@ -23,7 +23,7 @@ from msgspec import Struct, field
 from cellwright.agent.tool import Content
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import lazy_pattern
-from cellwright.tools.files.formats.encodings import decode
+from cellwright.tools.files.encodings import decode
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook
 
 BLOCK_BYTES = 1 << 20

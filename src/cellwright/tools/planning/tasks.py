@@ -7,7 +7,7 @@ again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
@@ -17,12 +17,11 @@ from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, Too
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import TodosChanged
 from cellwright.text import lazy_pattern
-from cellwright.tools.planning.todos import TodosOutput, todos_output
+from cellwright.tools.planning.todos import TodosOutput, blocks_of, todos_output
 
 Status = Literal["pending", "in_progress", "completed"]
 
 MAX_TASKS = 200
-LIMITS = ToolLimits(results=MAX_TASKS)
 
 TaskId = Annotated[
     str, Meta(min_length=1, max_length=20, description="The task's id, as TaskCreate and TaskList give it.")
@@ -96,6 +95,18 @@ TasksOf = Callable[[ToolContext], Tasks]
 """Gives the list of the session that calls."""
 
 
+def _task_tool(**told: Any) -> Callable[[Callable[..., Any]], Tool]:
+    limits = ToolLimits(results=MAX_TASKS)
+    return tool(output=TodosOutput, access=ToolAccess("todos"), category="planning", limits=limits, **told)
+
+
+def _changed(tasks: Tasks, text: str, task_id: str, ctx: ToolContext) -> ToolResult:
+    """The result of a change, which the views are told of."""
+    todos = tasks.todos()
+    ctx.emit(TodosChanged(todos))
+    return ToolResult(text, structured=todos_output(todos, task_id))
+
+
 async def unless_objected(asked: Awaitable[str], what_is_not: str) -> None:
     """Raise ToolError where hooks have something against it."""
     if objection := await asked:
@@ -116,13 +127,9 @@ class TaskCreateInput(ToolInput):
 def task_create_tool(tasks_of: TasksOf) -> Tool:
     """TaskCreate, for the list that `tasks_of` gives."""
 
-    @tool(
+    @_task_tool(
         name="TaskCreate",
-        output=TodosOutput,
         description=CREATE_DESCRIPTION,
-        access=ToolAccess("todos"),
-        category="planning",
-        limits=LIMITS,
         examples=[
             {
                 "subject": "Fix the parser",
@@ -138,9 +145,7 @@ def task_create_tool(tasks_of: TasksOf) -> Tool:
         asked = ctx.ask_hooks("TaskCreated", {**about, "task_description": input.description})
         await unless_objected(asked, "was not created")
         task = add_task(tasks, input)
-        todos = tasks.todos()
-        ctx.emit(TodosChanged(todos))
-        return ToolResult(f"Task #{task.id} created: {task.subject}", structured=todos_output(todos, task.id))
+        return _changed(tasks, f"Task #{task.id} created: {task.subject}", task.id, ctx)
 
     return task_create
 
@@ -174,14 +179,10 @@ class TaskGetInput(ToolInput):
 def task_get_tool(tasks_of: TasksOf) -> Tool:
     """TaskGet, for the list that `tasks_of` gives."""
 
-    @tool(
+    @_task_tool(
         name="TaskGet",
-        output=TodosOutput,
         description=GET_DESCRIPTION,
-        access=ToolAccess("todos"),
         read_only=True,
-        category="planning",
-        limits=LIMITS,
         examples=[{"taskId": "2"}],
         title=lambda input: f"task {input.task_id}",
     )
@@ -207,14 +208,10 @@ class TaskListInput(ToolInput):
 def task_list_tool(tasks_of: TasksOf) -> Tool:
     """TaskList, for the list that `tasks_of` gives."""
 
-    @tool(
+    @_task_tool(
         name="TaskList",
-        output=TodosOutput,
         description=LIST_DESCRIPTION,
-        access=ToolAccess("todos"),
         read_only=True,
-        category="planning",
-        limits=LIMITS,
         examples=[{}],
         title=lambda _given: "all tasks",
     )
@@ -253,13 +250,9 @@ class TaskUpdateInput(ToolInput):
 def task_update_tool(tasks_of: TasksOf) -> Tool:
     """TaskUpdate, for the list that `tasks_of` gives."""
 
-    @tool(
+    @_task_tool(
         name="TaskUpdate",
-        output=TodosOutput,
         description=UPDATE_DESCRIPTION,
-        access=ToolAccess("todos"),
-        category="planning",
-        limits=LIMITS,
         examples=[{"taskId": "2", "status": "in_progress"}, {"taskId": "3", "addBlockedBy": ["2"]}],
         title=lambda input: f"task {input.task_id} {input.status or ''}".strip(),
     )
@@ -269,11 +262,9 @@ def task_update_tool(tasks_of: TasksOf) -> Tool:
             about = {"task_id": task.id, "task_subject": task.subject, "task_description": task.description}
             await unless_objected(ctx.ask_hooks("TaskCompleted", about), "is not completed")
         changed = change_task(tasks, input)
-        todos = tasks.todos()
-        ctx.emit(TodosChanged(todos))
         what = "deleted" if input.status == "deleted" else f"updated: {', '.join(changed) or 'nothing is new'}"
         task_id = input.task_id.removeprefix("#")
-        return ToolResult(f"Task #{task_id} {what}.", structured=todos_output(todos, task_id))
+        return _changed(tasks, f"Task #{task_id} {what}.", task_id, ctx)
 
     return task_update
 
@@ -300,41 +291,26 @@ def change_task(tasks: Tasks, input: TaskUpdateInput) -> list[str]:
     # looked up before anything is changed: a call is done wholly or not at all
     blocked = [tasks.find(other) for other in input.add_blocks]
     blockers = [tasks.find(other) for other in input.add_blocked_by]
-    changed = [name for attribute, name in _FIELDS.items() if _set(task, attribute, getattr(input, attribute))]
+    changed = []
+    for attribute, name in _FIELDS.items():
+        value = getattr(input, attribute)
+        if value is not None and value != getattr(task, attribute):
+            setattr(task, attribute, value)
+            changed.append(name)
     for name, pairs in (
         ("addBlocks", [(other, task) for other in blocked]),
         ("addBlockedBy", [(task, other) for other in blockers]),
     ):
-        if [_block(after, before) for after, before in pairs].count(True):
-            changed.append(name)
-    if _merge(task.metadata, input.metadata):
+        for after, before in pairs:
+            if before.id not in after.blocked_by and before.id != after.id:
+                after.blocked_by.append(before.id)
+                changed.append(name)
+    removed = {key for key, value in input.metadata.items() if value is None}
+    kept = {key: value for key, value in {**task.metadata, **input.metadata}.items() if key not in removed}
+    if kept != task.metadata:
+        task.metadata = kept
         changed.append("metadata")
-    return changed
-
-
-def _set(task: Task, attribute: str, value: str | None) -> bool:
-    if value is None or getattr(task, attribute) == value:
-        return False
-    setattr(task, attribute, value)
-    return True
-
-
-def _block(task: Task, by: Task) -> bool:
-    if by.id in task.blocked_by or by.id == task.id:
-        return False
-    task.blocked_by.append(by.id)
-    return True
-
-
-def _merge(metadata: dict[str, Any], more: Mapping[str, Any]) -> bool:
-    """Put `more` into `metadata`; null takes a key away."""
-    before = dict(metadata)
-    for key, value in more.items():
-        if value is None:
-            metadata.pop(key, None)
-        else:
-            metadata[key] = value
-    return metadata != before
+    return list(dict.fromkeys(changed))
 
 
 class SessionTasks:
@@ -361,23 +337,16 @@ def tasks_in(messages: Sequence[Mapping[str, Any]]) -> Tasks:
 
 def add_calls(tasks: Tasks, messages: Sequence[Mapping[str, Any]]) -> None:
     """Do to `tasks` what the calls in `messages` did: those that were done, in their order."""
-    results = {block["tool_use_id"]: block for message in messages for block in _blocks(message, "tool_result")}
-    for message in messages:
-        for call in _blocks(message, "tool_use"):
-            result = results.get(call["id"])
-            if result is None or result.get("is_error"):
-                continue
-            # what a call was about may be in messages that are no longer there, and another program may have made it
-            with contextlib.suppress(ToolError, ValueError):
-                if call["name"] == "TaskCreate" and (task_id := created_id(str(result["content"]))) is not None:
-                    task_input = TaskCreateInput.from_json(call["input"])
-                    tasks.last_id = task_id - 1
-                    add_task(tasks, task_input)
-                elif call["name"] == "TaskUpdate":
-                    change_task(tasks, TaskUpdateInput.from_json(call["input"]))
-
-
-def _blocks(message: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
-    content = message["content"]
-    if not isinstance(content, str):
-        yield from (block for block in content if block["type"] == kind)
+    results = {block["tool_use_id"]: block for block in blocks_of(messages, "tool_result")}
+    for call in blocks_of(messages, "tool_use"):
+        result = results.get(call["id"])
+        if result is None or result.get("is_error"):
+            continue
+        # what a call was about may be in messages that are no longer there, and another program may have made it
+        with contextlib.suppress(ToolError, ValueError):
+            if call["name"] == "TaskCreate" and (task_id := created_id(str(result["content"]))) is not None:
+                task_input = TaskCreateInput.from_json(call["input"])
+                tasks.last_id = task_id - 1
+                add_task(tasks, task_input)
+            elif call["name"] == "TaskUpdate":
+                change_task(tasks, TaskUpdateInput.from_json(call["input"]))

@@ -18,7 +18,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, timed_limits, timeout_meta
 from cellwright.tools.paths import existing_path, shown_path
-from cellwright.tools.search.glob_regex import any_matcher
+from cellwright.tools.search.globs import any_matcher
 from cellwright.tools.search.grep_output import checked
 from cellwright.tools.search.ripgrep import (
     NO_VERSION_CONTROL,

@@ -17,13 +17,13 @@ from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
-from cellwright.tools.search.glob_readings import glob_readings, literal_globs
-from cellwright.tools.search.glob_regex import any_matcher
+from cellwright.tools.search.globs import any_matcher, glob_readings, literal_globs
 from cellwright.tools.search.grep_output import SearchRoot, checked, search_root
-from cellwright.tools.search.links import FoundLinks, find_links
 from cellwright.tools.search.ls import created_time
 from cellwright.tools.search.ripgrep import (
+    FoundLinks,
     Output,
+    find_links,
     glob_arguments,
     milliseconds_since,
     newest_first,

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.formats.encodings import Encoding, NotText, detect_encoding, named_encoding, ripgrep_label
-from cellwright.tools.files.formats.text import open_regular
+from cellwright.tools.files.encodings import Encoding, NotText, detect_encoding, named_encoding, ripgrep_label
+from cellwright.tools.files.text import open_regular
 from cellwright.tools.inputs import HERE, MAX_GLOBS, EncodingName, Globs, in_folder, timed_limits, timeout_meta
 from cellwright.tools.paths import real_path
-from cellwright.tools.search.glob_readings import glob_readings, literal_globs
+from cellwright.tools.search.globs import glob_readings, literal_globs
 from cellwright.tools.search.grep_output import (
     COLOURS,
     LINE_CHARS,
@@ -38,7 +38,6 @@ from cellwright.tools.search.grep_output import (
     with_whole_names,
     without_coloured_names,
 )
-from cellwright.tools.search.links import find_links
 from cellwright.tools.search.ripgrep import (
     MAX_RECORDS,
     NO_VERSION_CONTROL,
@@ -46,6 +45,7 @@ from cellwright.tools.search.ripgrep import (
     Output,
     SearchProgram,
     checked_globs,
+    find_links,
     ignore_arguments,
     milliseconds_since,
     newest_first,

@@ -15,7 +15,7 @@ from cellwright.agent.tool import ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import counted, lazy_pattern, visible
 from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
-from cellwright.tools.search.glob_readings import GlobReadings
+from cellwright.tools.search.globs import GlobReadings
 from cellwright.tools.search.ripgrep import Output, relative_path
 
 LINE_CHARS = 500
@@ -140,15 +140,16 @@ def checked(output: Output, seconds: float) -> Output:
             "more time with timeout_seconds.",
             code=ErrorCode.EXECUTION_TIMEOUT,
         )
-    if output.whole and output.exit_code not in (0, 1) and not output.records and not _about_files(output.errors):
+    # whether rg complained only of single files that it could not read
+    if (
+        output.whole
+        and output.exit_code not in (0, 1)
+        and not output.records
+        and not (bool(output.errors) and all("(os error " in line for line in output.errors.splitlines()))
+    ):
         message = output.errors.removeprefix("rg: ") or f"it ended with {output.exit_code}"
         raise ToolError(f"ripgrep refused the search: {message}", code=ErrorCode.INVALID_PARAMETERS)
     return output
-
-
-def _about_files(errors: str) -> bool:
-    """Return whether rg complained only of single files that it could not read."""
-    return bool(errors) and all("(os error " in line for line in errors.splitlines())
 
 
 class GrepResult(Struct, frozen=True):

@@ -185,12 +185,8 @@ def _facts(entry: os.DirEntry[str]) -> FolderEntry:
         accessed=status.st_atime,
         created_time=created_time(entry.path, status),
         # the text of the link, as it is
-        target=visible(_decoded(os.readlink(entry.path))) if kind == "link" else "",  # noqa: PTH115
+        target=visible(os.fsencode(os.readlink(entry.path)).decode("utf-8", "replace")) if kind == "link" else "",  # noqa: PTH115
     )
-
-
-def _decoded(name: str) -> str:
-    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _line(entry: FolderEntry) -> str:

@@ -24,7 +24,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Notice, Preview
 from cellwright.text import lazy_pattern, purposeful, unseen_characters, visible, visible_line
 from cellwright.tools.process.child_processes import ChildProcesses, FolderId, child_processes, folder_id
-from cellwright.tools.process.environment import child_environment, runs_code_at_start
+from cellwright.tools.process.runner import child_environment, runs_code_at_start
 from cellwright.tools.shell.background import BackgroundTask, BackgroundTasks, background_tasks
 from cellwright.tools.shell.run_command import (
     MAX_BYTES,

@@ -17,7 +17,7 @@ from msgspec import Struct
 from cellwright.agent.prompt import ContextItems, PromptContext, text_context
 from cellwright.text import lazy_pattern, visible_line
 from cellwright.tools.process.child_processes import child_processes
-from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import child_environment
 from cellwright.tools.shell.run_command import SHOWN_CHARS, ShellCommand, ShellRun, exit_code, meaning
 
 TITLE_CHARS = 80

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import ipaddress
 import socket
+import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -63,8 +64,6 @@ def read_address(url: str) -> WebAddress:
     >>> read_address("http://Example.COM./a?b#c").url
     'http://example.com/a?b'
     """
-    import urllib.parse
-
     if len(url) > MAX_URL_CHARS:
         raise _refused(url[:80] + "…", f"is longer than {MAX_URL_CHARS:,} characters")
     if any(character <= " " or character in "\\\x7f" for character in url):

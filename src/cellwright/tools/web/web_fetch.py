@@ -10,7 +10,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
@@ -24,7 +24,9 @@ from cellwright.events import Preview
 from cellwright.text import visible, visible_line
 from cellwright.tools.inputs import MIN_SECONDS
 from cellwright.tools.web.client import FetchedPage, Network, fetch, read_address
-from cellwright.tools.web.page_text import WebPage, read_page
+
+if TYPE_CHECKING:
+    from cellwright.tools.web.page_text import WebPage
 
 MAX_SECONDS = 120
 MAX_BYTES = 10 * 2**20
@@ -173,6 +175,8 @@ class WebFetch(Struct, frozen=True):
             ) from None
         if fetched.elsewhere:
             return fetched
+        from cellwright.tools.web.page_text import read_page  # a first prompt has no use for it
+
         page = replace(await read_page(fetched, deadline - time.monotonic(), self.environ), status=fetched.status)
         if fetched.status >= 400:
             raise ToolError(

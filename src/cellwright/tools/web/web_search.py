@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import urllib.parse
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -211,8 +212,6 @@ def api_engine(side_request: SideRequest) -> Engine:
 
 def ddgs_engine() -> Engine | None:
     """DuckDuckGo's and others' results through the package `ddgs` (extra `search`); None where it is not installed."""
-    import importlib.util
-
     if importlib.util.find_spec("ddgs") is None:
         return None
 

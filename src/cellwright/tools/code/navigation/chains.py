@@ -13,20 +13,17 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
-from cellwright.codebase.imports import ImportResolver, importable_name
-from cellwright.codebase.index_reader import IndexedFile, IndexedSymbol
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.codebase.index_reader import ImportResolver, IndexedFile, IndexedSymbol, importable_name
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.navigation.code_context import symbols_named
-from cellwright.tools.code.navigation.find_names import Within
+from cellwright.tools.code.navigation.find_names import QualifiedName, Within
 from cellwright.tools.code.navigation.project_code import (
-    LIMITS,
     PARSED_FILES,
-    CodeOutput,
     CodeRow,
     ProjectCode,
     code_row,
-    joined,
+    index_tool,
     where,
 )
 from cellwright.tools.inputs import HERE, SYMBOL_NAMES
@@ -48,7 +45,7 @@ class CallChainInput(ToolInput):
     """The input of CallChain."""
 
     aliases: ClassVar = SYMBOL_NAMES
-    symbol: Annotated[str, Meta(min_length=1, description="`name` or `Class.method`.")]
+    symbol: QualifiedName
     direction: Annotated[Literal["callers", "callees"], Meta(description="Which way to go.")] = "callers"
     depth: Annotated[int, Meta(ge=1, le=6)] = 2
     path: Within = HERE
@@ -70,16 +67,10 @@ Links = Callable[[IndexedSymbol], Awaitable[list[_Link]]]
 def call_chain_tool(code: ProjectCode) -> Tool:
     """CallChain, for the code of one project."""
 
-    @tool(
+    @index_tool(
         name="CallChain",
-        rarely_used=True,
-        output=CodeOutput,
         description=CALLS_DESCRIPTION,
-        access=ToolAccess("index", "path"),
-        read_only=True,
-        category="search",
         best_for="who calls what",
-        limits=LIMITS,
         examples=[{"symbol": "load_config", "depth": 3}],
         title=lambda input: f"Follow {input.direction} of {input.symbol}",
     )
@@ -107,8 +98,7 @@ def call_chain_tool(code: ProjectCode) -> Tool:
         rows = tuple(
             code_row(link.file, link.line, name=link.name, kind="call", depth=depth) for depth, link, _ in chain
         )
-        structured = CodeOutput(rows=rows, total=len(rows), index=await code.state())
-        return ToolResult(joined(lines, await code.note()), structured=structured)
+        return await code.answer(lines, rows)
 
     return call_chain
 
@@ -118,7 +108,7 @@ async def _called(code: ProjectCode, symbol: IndexedSymbol, context: ToolContext
     if parsed is None:
         return []
     file, facts, _ = parsed
-    within = [call for call in facts.calls if symbol.line <= call.line <= symbol.end_line]
+    within = facts.calls_within(symbol.line, symbol.end_line)
     targets = {
         each.name: each
         for each in await code.definitions_of_each(list(dict.fromkeys(call.name for call in within)), context)
@@ -214,16 +204,10 @@ class ImportGraph:
 def import_chain_tool(code: ProjectCode) -> Tool:
     """ImportChain, for the code of one project."""
 
-    @tool(
+    @index_tool(
         name="ImportChain",
-        rarely_used=True,
-        output=CodeOutput,
         description=IMPORTS_DESCRIPTION,
-        access=ToolAccess("index", "path"),
-        read_only=True,
-        category="search",
         best_for="what imports what",
-        limits=LIMITS,
         examples=[{"path": "src/app/config.py", "direction": "importers", "depth": 2}],
         title=lambda input: f"Follow {input.direction} of {input.path}",
     )
@@ -247,9 +231,7 @@ def import_chain_tool(code: ProjectCode) -> Tool:
             elif len(chain) >= input.limit:
                 lines.append("[There may be more: a smaller depth, or a higher limit.]")
             rows = tuple(_row(edge, edge.target if forward else edge.source, depth) for depth, edge in chain)
-        structured = CodeOutput(rows=rows, total=len(rows), index=await code.state())
-        note = "" if input.direction == "imports" else await code.note()
-        return ToolResult(joined(lines, note), structured=structured)
+        return await code.answer(lines, rows, note="" if input.direction == "imports" else None)
 
     return import_chain
 

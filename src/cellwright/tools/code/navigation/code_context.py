@@ -9,18 +9,15 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.codebase.index_reader import IndexedSymbol
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import lazy_pattern
-from cellwright.tools.code.navigation.find_names import Within, definition_line, definition_row
+from cellwright.tools.code.navigation.find_names import QualifiedName, Within, definition_line, definition_row
 from cellwright.tools.code.navigation.project_code import (
-    LIMITS,
-    CodeOutput,
-    CodeRow,
     ProjectCode,
     code_row,
-    joined,
+    index_tool,
     where,
 )
 from cellwright.tools.inputs import HERE, SYMBOL_NAMES
@@ -70,16 +67,10 @@ class CodeContextInput(ToolInput):
 def code_context_tool(code: ProjectCode) -> Tool:
     """CodeContext, for the code of one project."""
 
-    @tool(
+    @index_tool(
         name="CodeContext",
-        rarely_used=True,
-        output=CodeOutput,
         description=CONTEXT_DESCRIPTION,
-        access=ToolAccess("index", "path"),
-        read_only=True,
-        category="search",
         best_for="a function whole, with what it calls",
-        limits=LIMITS,
         examples=[{"symbol": "Server.stop", "callees": True}],
         title=lambda input: f"Show {input.symbol or input.path}",
     )
@@ -100,7 +91,7 @@ def code_context_tool(code: ProjectCode) -> Tool:
             raise ToolError(f"{path} is not text that is known here: use Read.", code=ErrorCode.FILE_ACCESS_ERROR)
         file, facts, source = parsed
         last = min(last, first + MAX_LINES - 1, source.lines)
-        text = source.text.decode("utf-8", "replace").split("\n")[first - 1 : last]
+        text = source.lines_between(first, last)
         body = "\n".join(f"{number:6d}\t{line}" for number, line in enumerate(text, start=first))[:MAX_CHARS]
         lines = [f"{where(file, first)}-{last}", body]
         rows = [code_row(file, first, end_line=last, name=input.symbol or "")]
@@ -114,24 +105,22 @@ def code_context_tool(code: ProjectCode) -> Tool:
                 ),
             ]
         if input.callees:
-            names = dict.fromkeys(call.name for call in facts.calls if first <= call.line <= last)
+            names = dict.fromkeys(call.name for call in facts.calls_within(first, last))
             called = await code.definitions_of_each(list(names)[:30], context)
             lines += ["", "Calls:", *(f"  {definition_line(symbol)}" for symbol in called)]
-            rows += [_row(symbol) for symbol in called]
+            rows += [
+                code_row(each.file, each.line, end_line=each.end_line, name=each.qualified, kind=each.kind)
+                for each in called
+            ]
         if others:
             lines += [
                 "",
                 f"[There are {len(others)} more of this name:]",
                 *(definition_line(each) for each in others[:10]),
             ]
-        structured = CodeOutput(rows=tuple(rows), total=len(rows), index=await code.state())
-        return ToolResult(joined(lines, await code.note() if input.callees else ""), structured=structured)
+        return await code.answer(lines, rows, note=None if input.callees else "")
 
     return code_context
-
-
-def _row(symbol: IndexedSymbol) -> CodeRow:
-    return code_row(symbol.file, symbol.line, end_line=symbol.end_line, name=symbol.qualified, kind=symbol.kind)
 
 
 async def symbols_named(code: ProjectCode, name: str, under: str, context: ToolContext) -> list[IndexedSymbol]:
@@ -149,35 +138,28 @@ class AnalyzeFunctionInput(ToolInput):
     """The input of AnalyzeFunction."""
 
     aliases: ClassVar = SYMBOL_NAMES
-    symbol: Annotated[str, Meta(min_length=1, description="`name` or `Class.method`.")]
+    symbol: QualifiedName
     path: Within = HERE
 
 
 def analyze_function_tool(code: ProjectCode) -> Tool:
     """AnalyzeFunction, for the code of one project."""
 
-    @tool(
+    @index_tool(
         name="AnalyzeFunction",
-        rarely_used=True,
-        output=CodeOutput,
         description=ANALYZE_DESCRIPTION,
-        access=ToolAccess("index", "path"),
-        read_only=True,
-        category="search",
         best_for="one function at a glance",
-        limits=LIMITS,
         examples=[{"symbol": "Server.stop"}],
         title=lambda input: f"Analyze {input.symbol}",
     )
     async def analyze_function(input: AnalyzeFunctionInput, context: ToolContext) -> ToolResult:
         symbol, *others = await symbols_named(code, input.symbol, code.scope(input.path), context)
         parsed = await asyncio.to_thread(code.parsed, symbol.file.path)
-        facts, text = None, ""
+        names, text = [], ""
         if parsed is not None:
             _, facts, source = parsed
-            text = "\n".join(source.text.decode("utf-8", "replace").split("\n")[symbol.line - 1 : symbol.end_line])
-        within = [] if facts is None else [each for each in facts.calls if symbol.line <= each.line <= symbol.end_line]
-        names = list(dict.fromkeys(call.name for call in within))
+            text = "\n".join(source.lines_between(symbol.line, symbol.end_line))
+            names = list(dict.fromkeys(call.name for call in facts.calls_within(symbol.line, symbol.end_line)))
         callees = await code.definitions_of_each(names, context)
         callers = await code.calls_of(symbol.name, "", context)
         written, read = _attributes(text)
@@ -208,8 +190,7 @@ def analyze_function_tool(code: ProjectCode) -> Tool:
             ),
             *(code_row(each.file, each.line, name=each.qualified, kind="callee") for each in callees[:SHOWN]),
         )
-        structured = CodeOutput(rows=rows, total=len(rows), index=await code.state())
-        return ToolResult(joined(lines, await code.note()), structured=structured)
+        return await code.answer(lines, rows)
 
     return analyze_function
 

@@ -11,18 +11,15 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.codebase.facts import FUNCTIONS
 from cellwright.codebase.index_reader import IndexedSymbol
-from cellwright.codebase.parsing.facts import FUNCTIONS
 from cellwright.errors import ToolError
 from cellwright.tools.code.navigation.project_code import (
-    LIMITS,
-    PARSED_FILES,
-    CodeOutput,
     CodeRow,
     ProjectCode,
     code_row,
-    joined,
+    index_tool,
     where,
 )
 from cellwright.tools.inputs import HERE
@@ -49,48 +46,34 @@ class CodeMetricsInput(ToolInput):
 def code_metrics_tool(code: ProjectCode) -> Tool:
     """CodeMetrics, for the code of one project."""
 
-    @tool(
+    @index_tool(
         name="CodeMetrics",
-        rarely_used=True,
-        output=CodeOutput,
         description=DESCRIPTION,
-        access=ToolAccess("index", "path"),
-        read_only=True,
-        category="search",
         best_for="complexity and hot spots",
-        limits=LIMITS,
         examples=[{"path": "src", "sort": "hot"}],
         title=lambda input: f"Measure {input.path}",
     )
     async def code_metrics(input: CodeMetricsInput, context: ToolContext) -> ToolResult:
         under = code.scope(input.path)
         await code.refresh()
-        symbols = code.readable(await _symbols(code, under), context, lambda symbol: symbol.file.path)
+        is_file = (code.root / under).is_file()
+        found = await (asyncio.to_thread(code.symbols, under) if is_file else code.symbols_below(under))
+        symbols = code.readable(found, context, lambda symbol: symbol.file.path)
         functions = [symbol for symbol in symbols if symbol.kind in FUNCTIONS and not symbol.declared]
         lines = [_summary(input.path, symbols, functions)]
         if input.sort == "hot":
             more, rows = await _hot_files(code, under, functions, input.limit)
         else:
             more, rows = _worst_functions(functions, input.sort, input.limit)
-        if (code.root / under).is_file() and (source := code.source(under)) is not None:
+        if is_file and (source := code.source(under)) is not None:
             ways = sum(each.cyclomatic for each in functions) or 1
             index = _maintainability(source.text.decode("utf-8", "replace"), ways)
             lines.append(f"Maintainability index {index:.0f} of 100.")
-        structured = CodeOutput(rows=tuple(rows), total=len(functions), index=await code.state())
-        note = await code.note() if (code.root / under).is_dir() else ""
-        return ToolResult(joined([*lines, *more], note), structured=structured)
+        return await code.answer(
+            [*lines, *more], rows, len(functions), note=None if (code.root / under).is_dir() else ""
+        )
 
     return code_metrics
-
-
-async def _symbols(code: ProjectCode, under: str) -> list[IndexedSymbol]:
-    if (code.root / under).is_file():
-        return await asyncio.to_thread(code.symbols, under)
-    found = await code.ask(lambda reader: reader.symbols_below(under) if reader.is_complete() else None)
-    if found is not None:
-        return found
-    paths = (await code.files_with(r"\w", under, fixed=False))[:PARSED_FILES]
-    return await asyncio.to_thread(lambda: [each for path in paths for each in code.symbols(path)])
 
 
 def _summary(path: str, symbols: list[IndexedSymbol], functions: list[IndexedSymbol]) -> str:

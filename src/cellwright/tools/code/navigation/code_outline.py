@@ -9,12 +9,12 @@ from typing import Annotated
 from msgspec import Meta
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.codebase.index_reader import IndexedSymbol
-from cellwright.codebase.parsing.source_file import language_of, place_in
+from cellwright.codebase.source_file import language_of, place_in
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.navigation.find_names import definition_row
-from cellwright.tools.code.navigation.project_code import LIMITS, PARSED_FILES, CodeOutput, ProjectCode, joined, short
+from cellwright.tools.code.navigation.project_code import ProjectCode, index_tool, short
 from cellwright.tools.paths import shown_path
 
 MAX_ROWS = 600
@@ -35,24 +35,19 @@ class CodeOutlineInput(ToolInput):
 def code_outline_tool(code: ProjectCode) -> Tool:
     """CodeOutline, for the code of one project."""
 
-    @tool(
+    @index_tool(
         name="CodeOutline",
-        rarely_used=True,
-        output=CodeOutput,
         description=DESCRIPTION,
-        access=ToolAccess("index", "path"),
-        read_only=True,
-        category="search",
         best_for="what a file defines",
-        limits=LIMITS,
         examples=[{"path": "src/app.py"}],
         title=lambda input: f"Outline {shown_path(code.root, code.root / input.path)}",
     )
     async def code_outline(input: CodeOutlineInput, context: ToolContext) -> ToolResult:
         under = code.scope(input.path)
-        if (code.root / under).is_dir():
+        is_folder = (code.root / under).is_dir()
+        if is_folder:
             await code.refresh()
-            symbols = await _of_folder(code, under)
+            symbols = [symbol for symbol in await code.symbols_below(under) if symbol.kind != "heading"]
         else:
             if not language_of(PurePosixPath(under)):
                 message = f"{under} is not known as a program, notebook or document: Read it."
@@ -72,20 +67,10 @@ def code_outline_tool(code: ProjectCode) -> Tool:
             lines = [f"Nothing is defined in {input.path}."]
         elif len(chosen) > len(shown):
             lines.append(f"[{len(chosen) - len(shown)} more: give a folder or file below, or depth 1.]")
-        note = await code.note() if (code.root / under).is_dir() else ""
-        structured = CodeOutput(rows=tuple(map(definition_row, shown)), total=len(chosen), index=await code.state())
-        return ToolResult(joined(lines, note), structured=structured)
+        note = None if is_folder else ""
+        return await code.answer(lines, [definition_row(each) for each in shown], len(chosen), note)
 
     return code_outline
-
-
-async def _of_folder(code: ProjectCode, under: str) -> list[IndexedSymbol]:
-    found = await code.ask(lambda reader: reader.symbols_below(under) if reader.is_complete() else None)
-    if found is not None:
-        return [symbol for symbol in found if symbol.kind != "heading"]
-    paths = await code.files_with(r"\w", under, fixed=False)
-    symbols = await asyncio.to_thread(lambda: [each for path in paths[:PARSED_FILES] for each in code.symbols(path)])
-    return [symbol for symbol in symbols if symbol.kind != "heading"]
 
 
 def outline_line(symbol: IndexedSymbol) -> str:

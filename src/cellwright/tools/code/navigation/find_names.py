@@ -14,18 +14,16 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.codebase.index_reader import IndexedFile, IndexedSymbol
-from cellwright.codebase.parsing.references import references_in
-from cellwright.codebase.parsing.source_file import SourceText, language_of
+from cellwright.codebase.references import references_in
+from cellwright.codebase.source_file import SourceText, language_of
 from cellwright.tools.code.navigation.project_code import (
-    LIMITS,
     RG_SECONDS,
-    CodeOutput,
     CodeRow,
     ProjectCode,
     code_row,
-    joined,
+    index_tool,
     short,
     where,
 )
@@ -37,6 +35,7 @@ Find where functions, classes, methods, types and constants are defined, by name
 `prefix*`; in a kernel also what its cells alone have defined. Faster and more exact than Grep for a definition."""
 
 Symbol = Annotated[str, Meta(min_length=1, pattern=r"^[^\s\x00]+$", description="`name`, `Class.method` or `prefix*`.")]
+QualifiedName = Annotated[str, Meta(min_length=1, description="`name` or `Class.method`.")]
 Within = Annotated[str, Meta(min_length=1, description="Only in this file or folder.")]
 
 MAX_NAMED_FILES = 4_000
@@ -62,20 +61,14 @@ class FindDefinitionsInput(ToolInput):
 def find_definitions_tool(code: ProjectCode) -> Tool:
     """FindDefinitions, for the code of one project."""
 
-    @tool(
+    @index_tool(
         name="FindDefinitions",
         other_names=(
             "find_definition",
             "go_to_definition",
         ),
-        rarely_used=True,
-        output=CodeOutput,
         description=DEFINITIONS_DESCRIPTION,
-        access=ToolAccess("index", "path"),
-        read_only=True,
-        category="search",
         best_for="where a name is defined",
-        limits=LIMITS,
         examples=[{"symbol": "Server.stop"}],
         title=lambda input: f"Find definitions of {input.symbol}{in_folder(code.root, input.path)}",
     )
@@ -94,8 +87,7 @@ def find_definitions_tool(code: ProjectCode) -> Tool:
             lines.append(f"[{len(found) - len(shown)} more: give a path, or a higher limit.]")
         if live:
             lines.append(live)
-        structured = CodeOutput(rows=tuple(map(definition_row, shown)), total=len(found), index=await code.state())
-        return ToolResult(joined(lines, await code.note()), structured=structured)
+        return await code.answer(lines, tuple(map(definition_row, shown)), len(found))
 
     return find_definitions
 
@@ -141,17 +133,11 @@ class _Use(Struct, frozen=True):
 def find_references_tool(code: ProjectCode) -> Tool:
     """FindReferences, for the code of one project."""
 
-    @tool(
+    @index_tool(
         name="FindReferences",
         other_names=("find_usages",),
-        rarely_used=True,
-        output=CodeOutput,
         description=REFERENCES_DESCRIPTION,
-        access=ToolAccess("index", "path"),
-        read_only=True,
-        category="search",
         best_for="where a name is used",
-        limits=LIMITS,
         examples=[{"symbol": "parse_config", "kind": "call"}],
         title=lambda input: f"Find references to {input.symbol}{in_folder(code.root, input.path)}",
     )
@@ -174,8 +160,7 @@ def find_references_tool(code: ProjectCode) -> Tool:
         rows = tuple(
             code_row(use.file, use.line, name=input.symbol, kind=use.kind, text=short(use.text)) for use in uses
         )
-        structured = CodeOutput(rows=rows, total=len(uses), index=await code.state())
-        return ToolResult(joined(lines, await code.note()), structured=structured)
+        return await code.answer(lines, rows, len(uses))
 
     return find_references
 

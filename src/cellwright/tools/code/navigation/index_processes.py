@@ -18,18 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cellwright.codebase.embedding.load_model import load_embed
-from cellwright.codebase.embedding.provider import KEY_NAMES, Embed, EmbeddingSettings
+from cellwright.codebase.embedding_models import load_embed
+from cellwright.codebase.embedding_settings import KEY_NAMES, Embed, EmbeddingSettings
 from cellwright.codebase.index_reader import Hit, IndexReader
 from cellwright.codebase.store import agreement_path, models_folder
 from cellwright.redaction.redaction import redaction_of, secret_values
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, write_atomic
 from cellwright.tools.process.child_processes import Command
-from cellwright.tools.process.environment import own_module_environment
-from cellwright.tools.process.runner import OutputHead, RunningProgram
+from cellwright.tools.process.runner import OutputHead, RunningProgram, own_module_environment
 
 if TYPE_CHECKING:
-    from cellwright.codebase.embedding.vectors import SqliteVectors, VectorStore
+    from cellwright.codebase.vectors import SqliteVectors, VectorStore
 
 QDRANT_KEY = "QDRANT_API_KEY"
 
@@ -167,7 +166,7 @@ class ProjectEmbedding:
         """Have a process embed what has no vector yet, unless one is at it. On a running loop, which it then belongs to."""
         if (self._running is not None and not self._running.ended.done()) or not self.is_agreed():
             return
-        from cellwright.codebase.embedding.worker import EmbedRequest  # with what only that process needs
+        from cellwright.codebase.vectors import EmbedRequest  # with what only that process needs
 
         request = EmbedRequest(
             root=str(self._root),
@@ -178,7 +177,7 @@ class ProjectEmbedding:
             secrets=secret_values(self._environ),
         )
         command = Command(
-            arguments=(sys.executable, "-P", "-m", "cellwright.codebase.embedding.worker"),
+            arguments=(sys.executable, "-P", "-m", "cellwright.codebase.vectors"),
             cwd=self._database.parent,
             environ=self._child,
             memory_mb=6_000,
@@ -203,7 +202,7 @@ class ProjectEmbedding:
         return reader.units_of_vectors(found, under, languages)
 
     def _store(self, reader: IndexReader) -> VectorStore:
-        from cellwright.codebase.embedding.vectors import SqliteVectors, vector_store  # with the first question
+        from cellwright.codebase.vectors import SqliteVectors, vector_store  # with the first question
 
         if self.settings.qdrant_url:
             return vector_store(self.settings, reader.connection, self._keys.get(QDRANT_KEY, ""))

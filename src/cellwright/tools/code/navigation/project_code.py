@@ -3,44 +3,52 @@
 The first question starts the indexer, in a process of its own; each later one has it look for what changed, and waits a
 moment for that. A row whose file has changed since is made anew from the file. Files that may not be read unasked are in
 no answer.
+
+`related_line` is what stands below what `Read` shows of a program: from the index alone, where it is there and answers at
+once, since a reading waits for nothing. What is not sure is left out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_results import ToolOutput
-from cellwright.agent.tool import ToolContext, ToolLimits
-from cellwright.codebase.embedding.provider import EmbeddingProblem, EmbeddingSettings
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
+from cellwright.codebase.embedding_settings import EmbeddingProblem, EmbeddingSettings
+from cellwright.codebase.facts import FUNCTIONS, FileFacts
 from cellwright.codebase.index_reader import (
     Hit,
+    ImportResolver,
     IndexedCall,
     IndexedFile,
     IndexedSymbol,
     IndexReader,
     IndexStatus,
     fused,
+    importable_name,
     is_named,
     reading,
     status_of,
 )
-from cellwright.codebase.parsing.facts import FileFacts
-from cellwright.codebase.parsing.source_file import SourceText, language_of, largest_of, place_in, source_text
+from cellwright.codebase.source_file import SourceText, language_of, largest_of, place_in, source_text
 from cellwright.codebase.store import BUSY, IndexRequest, index_path
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.permissions.rules.rule import Rule
 from cellwright.sessions.state_dir import make_private_folder
 from cellwright.tools.code.navigation.index_processes import IndexerProcess, Look, ProjectEmbedding
 from cellwright.tools.paths import existing_path, shown_path
-from cellwright.tools.process.environment import own_module_environment
+from cellwright.tools.process.runner import own_module_environment
 from cellwright.tools.search.ripgrep import NO_VERSION_CONTROL, relative_path, run_ripgrep, search_program
 
 WAIT_SECONDS = 2.0
@@ -57,8 +65,6 @@ SEMANTIC_HITS = 200
 LISTING = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", ".")
 RG_SECONDS = 20.0
 ROW_CHARS = 200
-
-LIMITS = ToolLimits(seconds=60)
 
 Answer = TypeVar("Answer")
 
@@ -169,8 +175,6 @@ class ProjectCode:
 
     async def ask(self, question: Callable[[IndexReader], Answer]) -> Answer | None:
         """Ask the index, in a thread; None where there is none that can answer."""
-        import sqlite3
-
         try:
             return await asyncio.to_thread(self._asked, question)
         except sqlite3.OperationalError:
@@ -185,8 +189,6 @@ class ProjectCode:
 
     async def status(self) -> IndexStatus:
         """The state of the index."""
-        import sqlite3
-
         try:
             return await asyncio.to_thread(status_of, self.database)
         except sqlite3.DatabaseError:
@@ -209,6 +211,14 @@ class ProjectCode:
         return (
             f"[The index is still being built ({status.share:.0%}): the rest was found with ripgrep and may be less.]"
         )
+
+    async def answer(
+        self, lines: Iterable[str], rows: Sequence[CodeRow], total: int | None = None, note: str | None = None
+    ) -> ToolResult:
+        """The result of a tool: lines, and below them what they may lack, or another `note`; for programs the rows."""
+        output = CodeOutput(rows=tuple(rows), total=len(rows) if total is None else total, index=await self.state())
+        below = await self.note() if note is None else note
+        return ToolResult("\n".join([*lines, *([below] if below else [])]), structured=output)
 
     # --- answers from the index, or else from the files ---
 
@@ -251,10 +261,17 @@ class ProjectCode:
             last = name.rpartition(".")[2]
             stem = last.rstrip("*")
             files = await self.files_with(stem if stem == last else rf"\b{re.escape(stem)}", under, fixed=stem == last)
-            found = await asyncio.to_thread(self._defined_in, files[:PARSED_FILES], name)
+            found = await asyncio.to_thread(self._defined_in, files, name)
         else:
             found = await asyncio.to_thread(self._fresh, found, name)
         return self.readable(found, context, lambda symbol: symbol.file.path)
+
+    async def symbols_below(self, under: str) -> list[IndexedSymbol]:
+        """The definitions in all files of a folder, headings too."""
+        found = await self.ask(lambda reader: reader.symbols_below(under) if reader.is_complete() else None)
+        if found is not None:
+            return found
+        return await asyncio.to_thread(self._symbols_in, await self.files_with(r"\w", under, fixed=False))
 
     async def similar_names(self, name: str, context: ToolContext) -> list[str]:
         """Some names like `name`, for one that is nowhere defined."""
@@ -271,9 +288,7 @@ class ProjectCode:
         found = await self.ask(question) if names else []
         if found is None:
             files = await self.files_with(rf"\b(?:{'|'.join(map(re.escape, names))})\b", "", fixed=False)
-            found = await asyncio.to_thread(
-                lambda: [each for path in files[:PARSED_FILES] for each in self.symbols(path)]
-            )
+            found = await asyncio.to_thread(self._symbols_in, files)
         by_name: dict[str, list[IndexedSymbol]] = {name: [] for name in names}
         for symbol in self.readable(found, context, lambda symbol: symbol.file.path):
             if not symbol.declared and symbol.kind != "heading" and symbol.name in by_name:
@@ -363,9 +378,11 @@ class ProjectCode:
         parsed = self.parsed(path)
         return [] if parsed is None else _symbols(*parsed[:2])
 
-    def _defined_in(self, paths: Iterable[str], name: str) -> list[IndexedSymbol]:
-        found = [symbol for path in paths for symbol in self.symbols(path)]
-        named = [each for each in found if is_named(each, name)]
+    def _symbols_in(self, paths: Sequence[str]) -> list[IndexedSymbol]:
+        return [symbol for path in paths[:PARSED_FILES] for symbol in self.symbols(path)]
+
+    def _defined_in(self, paths: Sequence[str], name: str) -> list[IndexedSymbol]:
+        named = [each for each in self._symbols_in(paths) if is_named(each, name)]
         return sorted(named, key=lambda each: (each.declared, each.file.path, each.line))
 
     def _called_in(self, paths: Iterable[str], name: str) -> list[tuple[IndexedCall, IndexedSymbol | None]]:
@@ -454,8 +471,6 @@ def project_code(
 
     `live_definitions` says of a name what this process has by it.
     """
-    from cellwright.permissions.rules.rule import Rule  # its module is loaded with the policy anyway
-
     restrictions = [(rule.text, rule.source_root) for rule in rules if isinstance(rule, Rule)]
     return ProjectCode(root, restrictions, environ, embedding, live_definitions)
 
@@ -480,6 +495,94 @@ def short(text: str) -> str:
     return line if len(line) <= ROW_CHARS else f"{line[: ROW_CHARS - 1]}…"
 
 
-def joined(lines: Iterable[str], note: str) -> str:
-    """The lines of an answer, and the note below them."""
-    return "\n".join([*lines, *([note] if note else [])])
+def index_tool(**told: Any) -> Callable[[Callable[..., Any]], Tool]:
+    """`tool` for one that answers from the index of a project: what all of them have in common."""
+    access = ToolAccess("index", "path")
+    limits = ToolLimits(seconds=60)
+    return tool(
+        rarely_used=True, output=CodeOutput, access=access, read_only=True, category="search", limits=limits, **told
+    )
+
+
+async def related_line(
+    code: ProjectCode, path: Path, lines: tuple[int, int] | None, may_read: Callable[[str], bool]
+) -> str:
+    """One line about the file at `path`, of which `lines` were read (None: all); "" where nothing helps."""
+    try:
+        relative = path.relative_to(os.path.realpath(code.root)).as_posix()
+    except ValueError:
+        return ""
+
+    def question(reader: IndexReader) -> str:
+        return _line(code, reader, relative, lines, may_read) if reader.is_complete() else ""
+
+    try:
+        async with asyncio.timeout(0.15):
+            return await code.ask(question) or ""
+    except TimeoutError:
+        return ""
+
+
+def _line(
+    code: ProjectCode, reader: IndexReader, path: str, lines: tuple[int, int] | None, may_read: Callable[[str], bool]
+) -> str:
+    file = reader.file(path)
+    if file is None or file.cells or file.language in ("Markdown", "text"):
+        return ""
+    parts = []
+    if lines is not None and not code.is_stale(file):
+        parts.append(_around(reader.symbols_below(path), *lines))
+    resolver = ImportResolver(code.root)
+
+    def readable(paths: Iterable[str]) -> list[str]:
+        return [each for each in dict.fromkeys(paths) if each != path and may_read(str(code.root / each))]
+
+    imports = [
+        target
+        for each in reader.imports_of(path)
+        for target in resolver.targets(path, file.language, each.module, tuple(each.names.split()))
+    ]
+    candidates = reader.importers_of(importable_name(path))
+    importers = [
+        each
+        # where more files hold its name among their imports, it says too little
+        for each in (candidates if len(candidates) <= 40 else ())
+        if any(
+            path in resolver.targets(each, row.file.language, row.module, tuple(row.names.split()))
+            for row in reader.imports_of(each)
+        )
+    ]
+    tests = [each for each in reader.files_called(_test_names(path)) if each not in importers]
+    parts.append(_named("imports", readable(imports)))
+    parts.append(_named("imported by", readable(importers)))
+    parts.append(_named("tests", readable(tests)))
+    found = "; ".join(part for part in parts if part)
+    return f"[{found}]" if found else ""
+
+
+def _around(symbols: list[IndexedSymbol], first: int, last: int) -> str:
+    """The functions and classes that the lines begin or end in."""
+    cut = [
+        each
+        for each in symbols
+        if each.kind in (*FUNCTIONS, "class")
+        and each.line <= last
+        and each.end_line >= first
+        and (each.line < first or each.end_line > last)
+    ]
+    shown = [f"{each.qualified} ({each.line}-{each.end_line})" for each in cut[:6]]
+    return f"these lines are within {', '.join(shown)}" if shown else ""
+
+
+def _named(what: str, paths: list[str]) -> str:
+    if not paths:
+        return ""
+    more = f" and {len(paths) - 4} more" if len(paths) > 4 else ""
+    return f"{what} {', '.join(paths[:4])}{more}"
+
+
+def _test_names(path: str) -> list[str]:
+    pure = PurePosixPath(path)
+    stem, suffix = pure.name.partition(".")[0], pure.suffix
+    names = (f"test_{stem}", f"{stem}_test", f"{stem}.test", f"{stem}.spec", f"{stem}Test")
+    return [f"{name}{suffix}" for name in names]

@@ -12,23 +12,22 @@ from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
-from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.codebase.index_reader import Hit
-from cellwright.codebase.parsing.source_file import language_of, searchable
+from cellwright.codebase.source_file import language_of, searchable
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import lazy_pattern
 from cellwright.tools.code.navigation.code_context import symbols_named
 from cellwright.tools.code.navigation.find_names import Within
 from cellwright.tools.code.navigation.project_code import (
-    LIMITS,
     PARSED_FILES,
-    CodeOutput,
     CodeRow,
     ProjectCode,
     code_row,
-    joined,
+    index_tool,
     where,
 )
 from cellwright.tools.inputs import HERE, MAX_GLOBS, SYMBOL_NAMES, Globs
@@ -90,16 +89,10 @@ class SimilarCodeInput(ToolInput):
 def similar_code_tool(code: ProjectCode) -> Tool:
     """SimilarCode, for the code of one project."""
 
-    @tool(
+    @index_tool(
         name="SimilarCode",
-        rarely_used=True,
-        output=CodeOutput,
         description=SIMILAR_DESCRIPTION,
-        access=ToolAccess("index", "path"),
-        read_only=True,
-        category="search",
         best_for="duplicates",
-        limits=LIMITS,
         examples=[{"symbol": "parse_header"}],
         title=lambda input: f"Find code like {input.symbol or 'a snippet'}",
     )
@@ -120,38 +113,30 @@ def similar_code_tool(code: ProjectCode) -> Tool:
         hits = code.readable(hits, context, lambda hit: hit.file.path)
         hits = [hit for hit in hits if (hit.file.path, hit.line) != own and hit.qualified and hit.kind != "heading"]
         scored = await asyncio.to_thread(_scored, code, hits, text)
-        chosen = [(score, hit) for score, hit in scored if score >= input.min_score]
+        chosen = [hit for hit in scored if hit.score >= input.min_score]
+        shown = chosen[: input.limit]
         lines = [
-            f"{where(hit.file, hit.line)}-{hit.end_line}: {score:.2f} {hit.kind} {hit.qualified}"
-            for score, hit in chosen
-        ]
-        lines = lines[: input.limit] or ["Nothing is like it."]
-        rows = [
-            code_row(hit.file, hit.line, end_line=hit.end_line, name=hit.qualified, kind=hit.kind, score=score)
-            for score, hit in chosen[: input.limit]
-        ]
+            f"{where(hit.file, hit.line)}-{hit.end_line}: {hit.score:.2f} {hit.kind} {hit.qualified}" for hit in shown
+        ] or ["Nothing is like it."]
         whole = await code.ask(lambda reader: reader.texts_are_complete())
-        note = "" if whole else f"[{_reason(code)} there may be more.]"
-        structured = CodeOutput(rows=tuple(rows), total=len(chosen), index=await code.state())
-        return ToolResult(joined(lines, note), structured=structured)
+        reason = f"There is no index ({code.problem}):" if code.problem else "The index is still being built:"
+        note = "" if whole else f"[{reason} there may be more.]"
+        return await code.answer(lines, [_row(hit) for hit in shown], len(chosen), note)
 
     return similar_code
 
 
-def _reason(code: ProjectCode) -> str:
-    return f"There is no index ({code.problem}):" if code.problem else "The index is still being built:"
-
-
 def _text(code: ProjectCode, path: str, first: int, last: int) -> str:
     source = code.source(path)
-    return "" if source is None else "\n".join(source.text.decode("utf-8", "replace").split("\n")[first - 1 : last])
+    return "" if source is None else "\n".join(source.lines_between(first, last))
 
 
-def _scored(code: ProjectCode, hits: Sequence[Hit], text: str) -> list[tuple[float, Hit]]:
+def _scored(code: ProjectCode, hits: Sequence[Hit], text: str) -> list[Hit]:
+    """The hits by their likeness to `text`, which is their score."""
     wanted = _shingles(text)
     texts = [(hit, _shingles(_text(code, hit.file.path, hit.line, hit.end_line))) for hit in hits]
-    scored = [(round(len(wanted & other) / (len(wanted | other) or 1), 3), hit) for hit, other in texts]
-    return sorted(scored, key=lambda pair: (-pair[0], pair[1].file.path, pair[1].line))
+    scored = [replace(hit, score=round(len(wanted & other) / (len(wanted | other) or 1), 3)) for hit, other in texts]
+    return sorted(scored, key=lambda hit: (-hit.score, hit.file.path, hit.line))
 
 
 def _shingles(text: str) -> set[tuple[str, ...]]:
@@ -182,21 +167,15 @@ class SemanticSearchInput(ToolInput):
 def semantic_search_tool(code: ProjectCode) -> Tool:
     """SemanticSearch, for the code of one project."""
 
-    @tool(
+    @index_tool(
         name=SEMANTIC_SEARCH,
         other_names=(
             "codebase_search",
             "code_search",
             "search_code",
         ),
-        rarely_used=True,
-        output=CodeOutput,
         description=SEMANTIC_DESCRIPTION,
-        access=ToolAccess("index", "path"),
-        read_only=True,
-        category="search",
         best_for="code by what it does",
-        limits=LIMITS,
         examples=[{"query": "retry upload after timeout", "glob": "*.py"}],
         title=lambda input: f"Search for “{input.query}”",
     )
@@ -216,8 +195,7 @@ def semantic_search_tool(code: ProjectCode) -> Tool:
         blocks = await asyncio.to_thread(lambda: [_block(code, hit, input.context_lines) for hit in shown])
         if not shown:
             blocks = [f"Nothing fits {input.query!r}. Try other words, or Grep."]
-        structured = CodeOutput(rows=tuple(map(_row, shown)), total=len(found), index=await code.state())
-        return ToolResult(joined(["\n\n".join(blocks)], note), structured=structured)
+        return await code.answer(["\n\n".join(blocks)], [_row(hit) for hit in shown], len(found), note)
 
     return semantic_search
 
@@ -308,11 +286,8 @@ def _block(code: ProjectCode, hit: Hit, lines: int) -> str:
     source = code.source(hit.file.path)
     if source is None:
         return f"{head}\n[gone]"
-    text = source.text.decode("utf-8", "replace").split("\n")
-    last = min(hit.end_line, hit.line + lines - 1)
-    body = [
-        f"{number:6d}\t{line[:LINE_CHARS]}" for number, line in enumerate(text[hit.line - 1 : last], start=hit.line)
-    ]
+    text = source.lines_between(hit.line, min(hit.end_line, hit.line + lines - 1))
+    body = [f"{number:6d}\t{line[:LINE_CHARS]}" for number, line in enumerate(text, start=hit.line)]
     return "\n".join([head, *body])
 
 

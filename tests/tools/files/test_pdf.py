@@ -19,7 +19,7 @@ from cellwright.conversation.runs.run import RunSurface
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.features.conversation import Conversation
 from cellwright.testing import say, turn, use
-from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf
+from cellwright.tools.files.pdf import PdfRequest, read_pdf
 from row_tables import for_each_row
 
 
@@ -43,7 +43,7 @@ def many(count: int) -> bytes:
 PRINTS = """
 import io
 from cellwright.errors import ToolError
-from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf
+from cellwright.tools.files.pdf import PdfRequest, read_pdf
 
 try:
     read_pdf(io.BytesIO(b"%PDF-1.4 cut off"), 16, "paper.pdf", PdfRequest(None, False, 1000), lambda: False)

@@ -8,9 +8,9 @@ import mistune
 import pytest
 from markdown_it import MarkdownIt
 
-from cellwright.markdown.active_content import active_parts, active_tokens, destination
 from cellwright.markdown.escaping import code_span, escaped, fenced, folded
-from cellwright.markdown.safe_markdown import safe_markdown
+from cellwright.markdown.safe_markdown import active_parts, active_tokens, safe_markdown
+from cellwright.markdown.writer import destination
 from markdown_payloads import PAYLOADS, cuts
 
 SHOWN = {

@@ -184,7 +184,7 @@ def _check_controls(data: bytes) -> None:
 def guessed_encoding(data: bytes, *, final: bool) -> Encoding:
     """The likeliest encoding of text that is neither UTF-8 nor says what it is. Raises `NotText`."""
     _check_controls(data)
-    from cellwright.tools.files.formats.encoding_guess import guess_encoding  # most files are UTF-8
+    from cellwright.tools.files.encoding_guess import guess_encoding  # most files are UTF-8
 
     guess = guess_encoding(data, final=final)
     if guess is not None and guess.name != "cp1252":

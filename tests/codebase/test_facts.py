@@ -8,9 +8,9 @@ import tracemalloc
 
 from tree_sitter import Parser
 
-from cellwright.codebase.parsing.facts import facts_of
-from cellwright.codebase.parsing.grammars import CPP, PIECE_BYTES, PYTHON, language_of, parse
-from cellwright.codebase.parsing.references import python_names
+from cellwright.codebase.facts import facts_of
+from cellwright.codebase.grammars import CPP, PIECE_BYTES, PYTHON, language_of, parse
+from cellwright.codebase.references import python_names
 
 
 def test_what_was_parsed_is_not_kept_in_memory() -> None:

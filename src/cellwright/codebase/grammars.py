@@ -16,11 +16,13 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from tree_sitter import Language, Parser
 
 from cellwright.permissions.shell.syntax_trees import parse_until
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser, Tree
+
 
 PIECE_BYTES = 32 * 1024
 """So much is parsed in some 5 ms, in which other threads may wait: a larger text grows by it, and what was parsed stays."""
@@ -76,8 +78,6 @@ def is_installed(grammar: Grammar) -> bool:
 
 def parse(grammar: Grammar, source: bytes) -> Tree:
     """The syntax tree of `source` (UTF-8). Always one: what is wrong is an error node in it."""
-    from tree_sitter import Parser  # native code, and not needed before the first edit of a source file
-
     language = language_of(grammar)
     if len(source) <= PIECE_BYTES or threading.active_count() == 1:
         return Parser(language).parse(source)
@@ -121,8 +121,6 @@ def text_of(node: Node, source: bytes) -> str:
 
 @functools.cache
 def language_of(grammar: Grammar) -> Language:
-    from tree_sitter import Language
-
     return Language(getattr(importlib.import_module(grammar.module), grammar.function)())
 
 

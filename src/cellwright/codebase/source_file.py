@@ -2,21 +2,30 @@
 
 The pieces that lexical search finds as one are told with the words that stand for them. An identifier stands for itself and
 for the words that it is made of: `parseHTTPHeader` is also parse, http and header.
+
+A second process reads some files beside the indexer: `python -m cellwright.codebase.source_file` gets lists of files and
+answers each with what it read, as messages with their length before them. It ends with its input, and so with the indexer,
+however that ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import json
+import subprocess
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath, PurePosixPath
+from typing import IO
 
 import msgspec
 from msgspec import Struct
 
-from cellwright.codebase.parsing.facts import FUNCTIONS, FileFacts, Symbol, facts_of
-from cellwright.codebase.parsing.grammars import BASH, PYTHON, Grammar, grammar_of, is_installed
+from cellwright.codebase.facts import FUNCTIONS, FileFacts, Symbol, facts_of
+from cellwright.codebase.grammars import BASH, PYTHON, Grammar, grammar_of, is_installed
 from cellwright.text import lazy_pattern
 
 MAX_BYTES = 1_000_000
@@ -32,42 +41,12 @@ MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".qmd"})
 NOTEBOOK = ".ipynb"
 PLAIN = frozenset(
     {
-        *(".rst", ".txt", ".adoc", ".org", ".tex"),
-        *(
-            ".rb",
-            ".php",
-            ".cs",
-            ".kt",
-            ".kts",
-            ".swift",
-            ".scala",
-            ".lua",
-            ".pl",
-            ".pm",
-            ".r",
-            ".jl",
-            ".sql",
-            ".ex",
-            ".exs",
-        ),
-        *(".hs", ".m", ".mm", ".dart", ".vue", ".svelte", ".css", ".scss", ".less", ".html", ".xml", ".yaml", ".yml"),
-        *(
-            ".toml",
-            ".cfg",
-            ".ini",
-            ".proto",
-            ".cmake",
-            ".gradle",
-            ".groovy",
-            ".clj",
-            ".erl",
-            ".ml",
-            ".mli",
-            ".fs",
-            ".zig",
-        ),
-        *(".nim", ".v", ".sv", ".vhd", ".f90", ".f", ".asm", ".s", ".ps1", ".bat", ".fish", ".zsh", ".tf", ".graphql"),
-        *(".pyx", ".pxd", ".jinja", ".j2", ".mk", ".in", ".el", ".vim", ".cu", ".cuh", ".metal", ".glsl", ".wgsl"),
+        *(".rst", ".txt", ".adoc", ".org", ".tex", ".rb", ".php", ".cs", ".kt", ".kts", ".swift", ".scala", ".lua"),
+        *(".pl", ".pm", ".r", ".jl", ".sql", ".ex", ".exs", ".hs", ".m", ".mm", ".dart", ".vue", ".svelte", ".css"),
+        *(".scss", ".less", ".html", ".xml", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".proto", ".cmake", ".gradle"),
+        *(".groovy", ".clj", ".erl", ".ml", ".mli", ".fs", ".zig", ".nim", ".v", ".sv", ".vhd", ".f90", ".f", ".asm"),
+        *(".s", ".ps1", ".bat", ".fish", ".zsh", ".tf", ".graphql", ".pyx", ".pxd", ".jinja", ".j2", ".mk", ".in"),
+        *(".el", ".vim", ".cu", ".cuh", ".metal", ".glsl", ".wgsl"),
     }
 )
 """Other files whose words are kept: programs in languages without a grammar here, documents, configuration."""
@@ -90,6 +69,9 @@ UNIT_CHARS = 20_000
 _WORD = lazy_pattern(r"[^\W\d]\w*")
 _PIECE = lazy_pattern(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+")
 
+_LENGTH_BYTES = 8
+"""Of the number before each message of the second reader."""
+
 
 class SourceText(Struct, frozen=True):
     """A file's text (UTF-8). `cells`: of a notebook, the line of `text`, from 1, where each cell begins."""
@@ -103,6 +85,10 @@ class SourceText(Struct, frozen=True):
     def lines(self) -> int:
         """The number of its lines."""
         return self.text.count(b"\n") + (not self.text.endswith(b"\n") and bool(self.text))
+
+    def lines_between(self, first: int, last: int) -> list[str]:
+        """The lines from `first` to `last`, counted from 1."""
+        return self.text.decode("utf-8", "replace").split("\n")[first - 1 : last]
 
     def facts(self) -> FileFacts:
         """Find what is defined, called and imported; headings of Markdown count as definitions."""
@@ -282,3 +268,109 @@ def _last_line(symbol: Symbol, first_child: int) -> int:
         return min(symbol.end_line, symbol.line + FUNCTION_LINES - 1)
     own = max(min(symbol.end_line, first_child - 1), symbol.line)
     return own if symbol.kind == "heading" else min(own, symbol.line + HEAD_LINES - 1)
+
+
+class WantedFile(Struct, frozen=True, array_like=True):
+    """A file to be read, unless its content still has the hash `known`; `folder` is the project's."""
+
+    folder: str
+    path: str
+    known: bytes = b""
+
+
+class FileContent(Struct, frozen=True, array_like=True):
+    """A file that was read; `language` is "" for what is no text, or gone, and `facts` None for what is as it was."""
+
+    hash: bytes
+    language: str = ""
+    lines: int = 0
+    cells: tuple[int, ...] = ()
+    words: str = ""
+    facts: FileFacts | None = None
+
+
+def read_content(wanted: WantedFile) -> FileContent:
+    """Read a file."""
+    path = PurePosixPath(wanted.path)
+    try:
+        data = (Path(wanted.folder) / path).read_bytes()
+    except OSError:
+        return FileContent(b"", facts=FileFacts())  # gone meanwhile, or not for us to read
+    digest = hashlib.blake2b(data, digest_size=16).digest()
+    if digest == wanted.known:
+        return FileContent(digest)
+    source = source_text(path, data)
+    if source is None:
+        return FileContent(digest, facts=FileFacts())
+    return FileContent(digest, source.language, source.lines, source.cells, words_of(source), _facts(source))
+
+
+def words_of(source: SourceText) -> str:
+    """All that may be an identifier, once, for the table of words."""
+    return b" ".join(source.words()).decode("utf-8", "replace")
+
+
+def _facts(source: SourceText) -> FileFacts:
+    try:
+        return source.facts()
+    except RecursionError:
+        return FileFacts()
+
+
+class SecondReader:
+    """The second reader as the indexer sees it: one list is with it at a time."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-P", "-m", "cellwright.codebase.source_file"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._given: Sequence[WantedFile] = ()
+
+    def give(self, files: Sequence[WantedFile]) -> None:
+        """Give it the next files."""
+        self._given = files
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # ended: `take` reads them
+            _write(self._process.stdin, msgspec.msgpack.encode(files))
+
+    def take(self) -> list[FileContent]:
+        """Return the contents of these, in their order, waiting for it; read here if it has ended before."""
+        given, self._given = self._given, ()
+        assert self._process.stdout is not None
+        message = _read(self._process.stdout) if given else b""
+        if message:
+            return msgspec.msgpack.decode(message, type=list[FileContent])
+        return [read_content(each) for each in given]
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.kill()
+        self._process.wait()
+
+
+def main() -> int:
+    """Read what standard input asks for, until its end."""
+    while message := _read(sys.stdin.buffer):
+        wanted = msgspec.msgpack.decode(message, type=list[WantedFile])
+        _write(sys.stdout.buffer, msgspec.msgpack.encode([read_content(each) for each in wanted]))
+    return 0
+
+
+def _write(stream: IO[bytes], message: bytes) -> None:
+    stream.write(len(message).to_bytes(_LENGTH_BYTES) + message)
+    stream.flush()
+
+
+def _read(stream: IO[bytes]) -> bytes:
+    """The next message; b"" at the end."""
+    head = stream.read(_LENGTH_BYTES)
+    message = stream.read(int.from_bytes(head)) if len(head) == _LENGTH_BYTES else b""
+    return message if len(message) == int.from_bytes(head) else b""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

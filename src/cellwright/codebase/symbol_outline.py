@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cellwright.codebase.parsing.grammars import (
+from cellwright.codebase.grammars import (
     CPP,
     GO,
     JAVA,
@@ -30,6 +30,7 @@ from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
 
 COMMENTS = frozenset({"comment", "line_comment", "block_comment"})
 _ABOVE = COMMENTS | {"decorator", "attribute_item"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.formats.encoding_guess import guess_encoding
-from cellwright.tools.files.formats.encodings import CP_1252, UTF_8, decode, detect_encoding
+from cellwright.tools.files.encoding_guess import guess_encoding
+from cellwright.tools.files.encodings import CP_1252, UTF_8, decode, detect_encoding
 from row_tables import for_each_row
 
 TEXTS = {

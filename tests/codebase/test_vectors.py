@@ -20,10 +20,10 @@ import pytest
 from indexed_project import build_index
 
 from cellwright.agent.tool import ToolContext
-from cellwright.codebase.embedding.load_model import WordPiece, load_embed
-from cellwright.codebase.embedding.provider import EmbeddingProblem, EmbeddingSettings
-from cellwright.codebase.embedding.vectors import QdrantVectors, SqliteVectors
+from cellwright.codebase.embedding_models import WordPiece, load_embed
+from cellwright.codebase.embedding_settings import EmbeddingProblem, EmbeddingSettings
 from cellwright.codebase.store import index_path, open_to_write
+from cellwright.codebase.vectors import QdrantVectors, SqliteVectors
 from cellwright.config.settings.settings import load_settings
 from cellwright.tools.code.navigation.project_code import ProjectCode
 from cellwright.tools.code.navigation.search_code import semantic_search_tool

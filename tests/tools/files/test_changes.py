@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.patch_text import read_patch
-from cellwright.tools.files.diff import diff_texts
+from cellwright.tools.files.changes import diff_texts
 from cellwright.tools.files.patched_files import apply_hunks
 from row_tables import for_each_row
 
@@ -89,7 +89,7 @@ def test_the_structured_patch_has_the_same_lines():
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured otherwise there")
 def test_a_large_text_with_a_small_change_costs_little_memory():
     script = (
-        "from cellwright.tools.files.diff import diff_texts\n"
+        "from cellwright.tools.files.changes import diff_texts\n"
         "before = 'some line of text\\n' * 500_000 + 'end\\n'\n"
         "after = before.replace('end', 'END')\n"
         # of this program: `ru_maxrss` begins with what the test's own process had, and would hide whatever is below that

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
+from tree_sitter import Query, QueryCursor
 
-from cellwright.codebase.parsing.grammars import (
+from cellwright.codebase.grammars import (
     CPP,
     GO,
     JAVA,
@@ -29,7 +30,7 @@ from cellwright.codebase.parsing.grammars import (
     parse,
     text_of,
 )
-from cellwright.codebase.parsing.symbol_outline import RULES, definition_names
+from cellwright.codebase.symbol_outline import RULES, definition_names
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
@@ -129,8 +130,6 @@ FUNCTIONS = frozenset({"function", "method", "constructor"})
 @functools.cache
 def facts_query(grammar: Grammar) -> Query:
     """The query that finds all of it in one go; `def` are the nodes that may define something."""
-    from tree_sitter import Query  # native code
-
     rules, language = RULES[grammar], language_of(grammar)
     # the rules of a language may name nodes of its dialects
     kinds = [kind for kind in sorted({*rules.kinds, *rules.containers}) if language.id_for_node_kind(kind, True)]
@@ -181,6 +180,10 @@ class FileFacts(Struct, frozen=True):
     calls: tuple[Call, ...] = ()
     imports: tuple[Import, ...] = ()
 
+    def calls_within(self, first: int, last: int) -> list[Call]:
+        """The calls in the lines from `first` to `last`."""
+        return [call for call in self.calls if first <= call.line <= last]
+
 
 class _Measured:
     """A symbol in the making: how many branches it has, and how they are nested."""
@@ -217,8 +220,6 @@ def facts_of(grammar: Grammar, source: bytes) -> FileFacts:
 
 def _captures(grammar: Grammar, root: Node, start: int, end: int) -> list[tuple[int, int, str, Node]]:
     """The captures of nodes that begin from `start` up to `end`, as begin, end, capture and node; the outer ones first."""
-    from tree_sitter import QueryCursor
-
     # a query holds the interpreter's lock until it is through, and its nodes take memory: a piece at a time
     cursor = QueryCursor(facts_query(grammar))
     cursor.set_byte_range(start, end)

@@ -8,6 +8,7 @@ numpy and what a model needs besides are imported with the first use: most proje
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import re
 import struct
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cellwright.codebase.embedding.provider import (
+from cellwright.codebase.embedding_settings import (
     KEY_NAMES,
     Embed,
     EmbeddingProblem,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     import httpx2
     from numpy.typing import NDArray
 
-    from cellwright.codebase.embedding.provider import Matrix
+    from cellwright.codebase.embedding_settings import Matrix
 
 
 MAX_TOKENS = 512
@@ -345,8 +346,6 @@ def load_embed(settings: EmbeddingSettings, keys: Mapping[str, str], models: Pat
 
 
 def _require(module: str, settings: EmbeddingSettings) -> None:
-    import importlib.util
-
     if importlib.util.find_spec(module) is None:
         message = f"{settings.provider} embeddings need {module}: pip install 'cellwright[embedding]'"
         raise EmbeddingProblem(message)

@@ -18,6 +18,7 @@ from cellwright.text import counted, lazy_pattern
 if TYPE_CHECKING:
     from pypdf import PdfReader
 
+
 WHOLE_PAGES = 10
 """A PDF of up to so many pages is shown without being asked for pages."""
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from cellwright.codebase.parsing.grammars import PYTHON, parse, text_of
-from cellwright.codebase.parsing.source_file import SourceText
+from cellwright.codebase.grammars import PYTHON, parse, text_of
+from cellwright.codebase.source_file import SourceText
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
 
 ReferenceKind = Literal["definition", "call", "import", "write", "read", "text"]
 REFERENCE_KINDS: tuple[ReferenceKind, ...] = ("definition", "call", "import", "write", "read", "text")
@@ -409,7 +410,12 @@ def _binds(node: Node) -> bool:
         )
     if parent.type == "keyword_argument":
         return False
-    while parent is not None and (parent.type in _TARGETS or parent.type == "case_pattern" or _is_single(parent)):
+    # whether it is a name of one part in a pattern of `match`, which captures
+    while parent is not None and (
+        parent.type in _TARGETS
+        or parent.type == "case_pattern"
+        or (parent.type == "dotted_name" and parent.named_child_count == 1)
+    ):
         child, parent = parent, parent.parent
     if parent is None:
         return False
@@ -430,11 +436,6 @@ def _binds(node: Node) -> bool:
         "as_pattern": "alias",
     }.get(parent.type)
     return field is not None and parent.child_by_field_name(field) == child
-
-
-def _is_single(node: Node) -> bool:
-    """Return whether it is a name of one part in a pattern of `match`, which captures."""
-    return node.type == "dotted_name" and node.named_child_count == 1
 
 
 def _import_around(node: Node) -> Node | None:
