@@ -18,6 +18,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cellwright.terminal.interactive.keys import (
+    CTRL_O,
     DOWN,
     ENTER,
     ERASE,
@@ -35,7 +36,10 @@ READY_SECONDS = 0.3
 
 
 class Menu(Struct):
-    """The answers as they are shown, and what keys do to them; `is_apart`: below an empty line."""
+    """The answers as they are shown, and what keys do to them; `is_apart`: below an empty line.
+
+    `unfolds`: Ctrl-O is an answer, too.
+    """
 
     rows: Sequence[OfferedAnswer]
     hint: str
@@ -43,6 +47,7 @@ class Menu(Struct):
     compact: bool
     several: bool = False
     is_apart: bool = False
+    unfolds: bool = False
     marked: frozenset[str] = frozenset()
     is_ready: bool = False
     selected: int = 0
@@ -73,6 +78,8 @@ class Menu(Struct):
             return None
         if key == ESCAPE or (key == "n" and all(each.key != key for each in self.rows)):
             return ESCAPE, ""
+        if key == CTRL_O and self.unfolds:
+            return CTRL_O, ""
         if key in (UP, DOWN):
             self.selected = (self.selected + (1 if key == DOWN else -1)) % len(self.rows)
             return None
@@ -113,15 +120,16 @@ def choose(
     compact: bool = False,
     several: bool = False,
     is_apart: bool = False,
+    unfolds: bool = False,
     seconds: float | None = None,
 ) -> tuple[str, str] | None:
     """Show the answers and return the key of the one that is taken, and what was written with it.
 
     `ESCAPE` stands for the no without words, None for the end of the input. With `several`, the keys of all that were marked
-    are joined by commas. With `is_apart` there is an empty line above them as long as they are shown. Raises
-    `KeyboardInterrupt`, and TimeoutError if no key is pressed within `seconds`.
+    are joined by commas. With `is_apart` there is an empty line above them as long as they are shown; with `unfolds`, CTRL_O
+    stands for itself. Raises `KeyboardInterrupt`, and TimeoutError if no key is pressed within `seconds`.
     """
-    menu = Menu(rows, hint, theme, compact, several, is_apart)
+    menu = Menu(rows, hint, theme, compact, several, is_apart, unfolds)
     taken = None
     in_time = True
     with contextlib.suppress(OSError), _live(theme.console(screen), menu) as live, single_keys(stdin):

@@ -37,12 +37,11 @@ KEYS = (
     ("Tab", "complete / and @"),
     ("Shift-Tab", "change the mode"),
     ("Ctrl-R", "find an earlier prompt"),
-    ("Ctrl-O", "results and thinking: whole, or in one line"),
+    ("Ctrl-O", "show or fold details"),
     ("Escape", "stop Claude"),
     ("Ctrl-C", "stop Claude, or empty the line"),
     ("Ctrl-D", "leave"),
 )
-AT_WORK = "While Claude works, what you send reaches it with its next step."
 
 
 class Session(Protocol):
@@ -71,7 +70,7 @@ class Session(Protocol):
 def interact(session: Session) -> int:
     """Read prompts from the keyboard and run each, until the user leaves; gives the exit code."""
     read = session.prompt_line()
-    keys = "/help · Ctrl-D leave" if read is None else "/help · Shift-Tab mode · Ctrl-D leave"
+    keys = "/help · Ctrl-D leave"
     if read is None:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  gives `input` its editing keys and history; Windows has none
@@ -101,11 +100,10 @@ def interact(session: Session) -> int:
 def _keys(columns: int) -> str:
     """The keys in two columns, or in one where there is no room for two."""
     cells = [f"{key:<11}{what}" for key, what in KEYS]
-    in_a_row = 2 if columns > 2 * max(map(len, cells)) + 2 else 1
-    width = max(map(len, cells[::in_a_row])) + 2
+    width = max(map(len, cells[::2])) + 2
+    in_a_row = 2 if columns >= width + max(map(len, cells[1::2])) else 1
     starts = range(0, len(cells), in_a_row)
-    rows = ("".join(f"{cell:<{width}}" for cell in cells[at : at + in_a_row]).rstrip() for at in starts)
-    return "\n".join([*rows, *textwrap.wrap(AT_WORK, columns)])
+    return "\n".join("".join(f"{cell:<{width}}" for cell in cells[at : at + in_a_row]).rstrip() for at in starts)
 
 
 def _read() -> str:

@@ -173,7 +173,13 @@ def _set_status_below_input(layout: Layout) -> None:
         if isinstance(container, FloatContainer):
             floats += container.floats
             container.floats = []
-    layout.container = FloatContainer(HSplit([layout.container, Window(height=Dimension(min=6))]), floats)
+    below = Window(height=_rows_for_menu)
+    layout.container = FloatContainer(HSplit([layout.container, below]), floats)
+
+
+def _rows_for_menu() -> Dimension:
+    """Room for a few lines of the menu once a word is begun that it completes; else a page above keeps these rows."""
+    return Dimension(min=6 if word_begun(get_app().current_buffer.document.text_before_cursor) else 0)
 
 
 class _Words(Completer):

@@ -106,7 +106,7 @@ def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look:
     theme = theme_named(look.theme)
 
     def choose_one(answers: Sequence[OfferedAnswer], hint: str) -> tuple[str, str] | None:
-        how = {"compact": look.compact, "is_apart": not look.compact}
+        how = {"compact": look.compact, "is_apart": not look.compact, "unfolds": True}
         return choose(answers, hint, streams.stdin, screen, theme, **how)
 
     def choose_in_time(answers: Sequence[OfferedAnswer], hint: str, several: bool) -> tuple[str, str] | None:
@@ -120,15 +120,21 @@ def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look:
     return replace(asker, choose=choose_one, choose_in_time=choose_in_time, edit=edit, card=card)
 
 
-def preview_drawer(screen: TextIO, look: Look) -> Callable[[Preview], None]:
-    """Draw the whole of a call on `screen`: a diff as code, a command or code in the colours of its language."""
+def preview_drawer(screen: TextIO, look: Look) -> Callable[[Preview, int | None], bool]:
+    """Draw what a call does on `screen`: a diff as code, a command or code in the colours of its language.
+
+    Of more than the given number of rows the beginning and the end are drawn; returns whether that is so.
+    """
     from cellwright.terminal.views.diff_view import drawn_preview  # rich
     from cellwright.terminal.views.themes import theme_named
 
     theme = theme_named(look.theme)
 
-    def draw(preview: Preview) -> None:
-        theme.console(screen).print(drawn_preview(preview, theme, compact=look.compact))
+    def draw(preview: Preview, rows: int | None = None) -> bool:
+        console, whole = theme.console(screen), drawn_preview(preview, theme, compact=look.compact)
+        is_folded = rows is not None and len(console.render_lines(whole, pad=False)) > rows
+        console.print(replace(whole, max_rows=rows) if is_folded else whole)
+        return is_folded
 
     return draw
 

@@ -31,7 +31,6 @@ from cellwright.events import (
     Event,
     ModeChanged,
     Notice,
-    NumbersTraced,
     Retrying,
     RunEnd,
     Steered,
@@ -53,7 +52,7 @@ from cellwright.terminal.views.diff_view import DiffView
 from cellwright.terminal.views.markdown_view import drawn_markdown
 from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look, Style, harmless
 from cellwright.terminal.views.themes import Hanging, Theme, theme_named
-from cellwright.text import lazy_pattern, visible_line
+from cellwright.text import dollars, lazy_pattern, visible_line
 
 _FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})(.*)")
 
@@ -185,10 +184,13 @@ class LiveView(Struct):
     _running: dict[str, _Running] = field(default_factory=dict)
     _doing: str = "waiting for the answer"
     _since: float = field(default_factory=time.monotonic)
+    _began: float = field(default_factory=time.monotonic)
     _printed_text: bool = False
     _above: Literal["", "line", "text", "foot"] = ""
     """The kind of line printed last: an answer and the lines at its foot have an empty line before them."""
     _taken_away: set[str] = field(default_factory=set)
+    _were_folded: set[str] = field(default_factory=set)
+    """The calls whose change was too high for the window: it is folded here as well."""
     _others_taken_away: bool = False
     """The calls that were allowed with the last one taken away: they were shown there."""
     _finished: bool = False
@@ -239,9 +241,6 @@ class LiveView(Struct):
                 self._notice(event)
             case ContextCompacted() if event.state != "failed":  # an error or a notice says why
                 self._print(visible_line(compacted_line(event), 1_000), "dim")
-            case NumbersTraced() if event.numbers and (event.marked or self._state.calls):
-                # without a call there was nowhere to see a number
-                self._print_foot(run_lines.numbers(event))
             case RunEnd():
                 self._run_end(event)
             case _:
@@ -262,9 +261,11 @@ class LiveView(Struct):
     def close(self) -> None:
         self.pause()
 
-    def card_taken_away(self, use: ToolUse) -> None:
-        """Note that the question is not on the screen any more: what came of it is shown whole."""
+    def card_taken_away(self, use: ToolUse, was_folded: bool) -> None:
+        """Note that the question is not on the screen any more: the change is shown, unless it is too high for it."""
         self._taken_away.add(use.id)
+        if was_folded:
+            self._were_folded.add(use.id)
         self._others_taken_away = bool(use.following)
 
     def show_draft(self, draft: str) -> None:
@@ -327,11 +328,14 @@ class LiveView(Struct):
             item.facts = [fact for fact in item.facts if not isinstance(fact, Asked | Answered)]
         elif self._others_taken_away:
             item.facts = [fact for fact in item.facts if not isinstance(fact, Decided)]
-        if run_lines.is_shown_already(event, item):
-            return
+        if not run_lines.is_shown_already(event, item):
+            self._print_above(Group(*self._ended_lines(event, item, running)))
+
+    def _ended_lines(self, event: ToolEnd, item: CallItem, running: _Running | None) -> list[RenderableType]:
+        """The line of a call that has ended, and what is shown below it: a problem, its result, its change."""
         ended = run_lines.ended_call(event, item)
         style = run_lines.STATUS[event.status][1]
-        line = Text.assemble((ended.title, "bold"))
+        line = Text.assemble((ended.verb, "bold"), ended.title.removeprefix(ended.verb))
         facts = f" · {ended.facts}" if ended.facts else ""
         line.append(facts, self.theme.styles["dim" if event.status == "success" else style])
         if item.progress is not None:
@@ -341,15 +345,18 @@ class LiveView(Struct):
         if self.details and running is not None and item.progress is not None:
             lines += [Text(f"  {step}", "dim") for step in running.output.splitlines()]
         result = run_lines.result_lines(event)
+        diff = run_lines.diff_of(event, item)
+        if diff and event.tool_use_id in self._were_folded and not self.details:
+            result, diff = [*run_lines.diff_lines(diff), "", *result], ""
         if self.details:
             lines += [Text(f"  {line}", "dim") for line in result]
         elif self.in_session:
             self._folded += [ended.title, *(f"  {line}" for line in result), ""]
-        if diff := run_lines.diff_of(event, item):
+        if diff:
             path = run_lines.path_of(item.call) if item.call else ""
             limit = ON_TERMINAL.diff_lines
             lines.append(DiffView(diff, self.theme, path, max_lines=limit, compact=self.compact))
-        self._print_above(Group(*lines))
+        return lines
 
     def _todos_changed(self) -> None:
         head, *lines = run_lines.todo_lines(self._state, TODO_MARKS)
@@ -458,11 +465,18 @@ class LiveView(Struct):
             lines.append(Text(f"… {self._doing} {now - self._since:.0f} s{about}".rstrip(" ·"), "dim"))
         if self._draft:
             lines.append(Text(f"> {self._draft[-self.console.width + 4 :]}▏", "bold"))
-        elif self.in_session:
-            lines.append(Text(KEYS_AT_WORK, "dim"))
+        elif facts := [*self._so_far(now), *([KEYS_AT_WORK] if self.in_session else [])]:
+            lines.append(Text(" · ".join(facts), "dim"))
         for line in lines:
             line.truncate(self.console.width, overflow="ellipsis")
         return lines
+
+    def _so_far(self, now: float) -> list[str]:
+        """The time and cost of the run once it has more than one step: before that the step's own clock says the time."""
+        if self._state.turn is None:
+            return []
+        cost = self._state.totals.cost_usd
+        return [f"{now - self._began:.0f} s in all", *([dollars(cost)] if cost else [])]
 
 
 def _running_lines(running: _Running, now: float, details: bool) -> list[Text]:

@@ -18,7 +18,6 @@ from cellwright.events import (
     Event,
     ModeChanged,
     Notice,
-    NumbersTraced,
     Retrying,
     RunEnd,
     Steered,
@@ -63,8 +62,8 @@ class View(Protocol):
         ...
 
     @property
-    def card_taken_away(self) -> Callable[[ToolUse], None] | None:
-        """Notes that a question left the screen: what came of it is shown whole. None in a view that draws no more of it."""
+    def card_taken_away(self) -> Callable[[ToolUse, bool], None] | None:
+        """Notes that a question left the screen, and whether it was folded. None in a view that draws no more of it."""
         ...
 
 
@@ -185,8 +184,6 @@ class CallLines:
                 self._notice(event)
             case ContextCompacted() if event.state != "failed":  # an error or a notice says why
                 self._print(visible_line(compacted_line(event), 1_000))
-            case NumbersTraced() if event.numbers:
-                self._print(run_lines.numbers(event))
             case RunEnd():
                 for notice in run_lines.repeated(self._state):
                     self._notice(notice)

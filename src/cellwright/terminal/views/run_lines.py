@@ -187,11 +187,15 @@ def complaint(end: ToolEnd) -> str:
 
 
 class EndedCall(Struct, frozen=True):
-    """A call that has ended, as it is drawn: its title, its facts in a line, and below it what went wrong, in styles."""
+    """A call that has ended, as it is drawn: its title, its facts in a line, and below it what went wrong, in styles.
+
+    `verb`: the title begins with one, which is what the eye looks for.
+    """
 
     title: str
     facts: str
     below: tuple[tuple[str, Style], ...] = ()
+    verb: str = ""
 
 
 def ended_call(end: ToolEnd, item: CallItem) -> EndedCall:
@@ -212,7 +216,8 @@ def ended_call(end: ToolEnd, item: CallItem) -> EndedCall:
             code = _exit_code(end)
             facts = [STATUS[end.status][0] if code is None else f"exit {code}", took]
             below = _went_wrong(end, has_code=code is not None)
-    return EndedCall(title, ", ".join(filter(None, facts)), below)
+    verb = title.partition(" ")[0] if item.call and title == ended_title(item.call, end) else ""
+    return EndedCall(title, ", ".join(filter(None, facts)), below, verb)
 
 
 def _has_card(item: CallItem) -> bool:
@@ -233,7 +238,7 @@ def _drawn_title(call: Call, end: ToolEnd, *, has_card: bool) -> str:
 def _given(end: ToolEnd, *, has_card: bool) -> str:
     if yes := ANSWERED.get(end.name, ("", ""))[0]:
         return yes
-    if has_card and (end.name == "AskUserQuestion" or _changed_lines(end)):
+    if has_card and end.name == "AskUserQuestion":
         return ""
     return found(end) or _answers(end) or _changed_lines(end)
 
@@ -355,10 +360,18 @@ def mode(event: ModeChanged) -> str:
     return f"Mode: {MODE_LABELS[event.mode][0] if event.mode in MODE_LABELS else event.mode}"
 
 
-def numbers(event: NumbersTraced) -> str:
-    """Return how many numbers of the answer have a source, and which have none."""
-    named = event.missing.removeprefix("not found: ")
-    return f"{event.summary}: {named} (/numbers lists their sources)" if named else event.summary
+def numbers(traced: NumbersTraced) -> str:
+    """Count the answer's numbers in the words of a cell's footer: those that were not found, with them, else the traced.
+
+    >>> from cellwright.events import Number
+    >>> numbers(NumbersTraced((Number("2.4", 2.4, 0.1, 0, 3, "seen", 2),)))
+    '1 number traced'
+    """
+    every = counted(len(traced.numbers), "number")
+    if traced.marked:
+        return f"{len(traced.marked)} of {every} {traced.missing} (/numbers)"
+    found = sum(number.verdict in ("seen", "derived") for number in traced.numbers)
+    return f"{every} traced" if found == len(traced.numbers) else f"{found} of {every} traced"
 
 
 _ENDS = {
@@ -372,18 +385,24 @@ _INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_token
 
 
 def footer(end: RunEnd, state: RunState) -> str:
-    """The end of a run as a cell's footer has it: how it ended, time, model, cost, changes. /cost has the tokens."""
+    """The end of a run as a cell's footer has it: how it ended, time, model, cost, numbers, changes. /cost has the tokens.
+
+    Without a call there was nowhere to see a number: then only those that should have been seen are counted.
+    """
     cost = dollars(end.cost_usd) if end.cost_usd else ""
     if end.cost_usd is None:
         sent, out = (sum(end.usage.get(name) or 0 for name in names) for names in (_INPUT, ("output_tokens",)))
         cost = f"{sent:,} tokens in, {out:,} out" if out else ""
     changes = state.changes.counts if state.changes is not None else ""
+    traced = state.numbers
+    is_traced = traced is not None and traced.numbers and (traced.marked or state.calls)
     how = _ENDS.get(end.stop_reason, "Done" if end.error is None else "Failed")
     parts = [
         how,
         seconds(end.duration_ms / 1000),
         model_name(state.model),
         cost,
+        numbers(traced) if traced is not None and is_traced else "",
         f"{changes} (/undo)" if changes else "",
     ]
     return " · ".join(filter(None, parts))

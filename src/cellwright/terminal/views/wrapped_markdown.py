@@ -156,6 +156,12 @@ def _padded(cell: str, width: int, is_right: bool) -> str:
     return space + cell if is_right else cell + space
 
 
+def rows_of(text: str, columns: int) -> int:
+    """The most rows that a line takes in `columns`: a word that does not fit begins the next row."""
+    width = _width(text)
+    return 1 if width <= columns else -(-width // max(1, columns * 2 // 3))
+
+
 def _width(text: str) -> int:
     """The columns that a terminal needs for `text`."""
     if text.isascii():
