@@ -12,21 +12,21 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cellwright.errors import CellwrightError, ErrorCode, fault, log_fault
 from cellwright.terminal.arguments import parse
-from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of, said_of
-from cellwright.terminal.interactive.stop_requests import stop_requests_raise
+from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of, said_of, stop_requests_raise
 from cellwright.terminal.subcommands.subcommand_names import find_subcommand
-from cellwright.terminal.views.printed_line import print_line
+from cellwright.terminal.views.terminal_text import print_line
 
 if TYPE_CHECKING:
     import argparse
 
     from cellwright.terminal.views.choose_view import Streams
+
 
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 
@@ -88,8 +88,6 @@ def _command(options: argparse.Namespace) -> int:
     )
 
     if options.verbose:
-        from cellwright.terminal.stderr_log import log_to_stderr
-
         log_to_stderr(os.environ)
     for remark in options.remarks:
         print(f"warning: {remark}", file=sys.stderr)
@@ -194,3 +192,23 @@ def _tell_program(error: CellwrightError, options: argparse.Namespace, streams: 
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+class Redacting(logging.Formatter):
+    """Takes out what looks like a secret, and the values of the environment's secrets wherever they stand."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        from cellwright.redaction.redaction import redaction_of  # for `--verbose` alone
+
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._redaction = redaction_of(environ)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redaction.clean(super().format(record)).text
+
+
+def log_to_stderr(environ: Mapping[str, str]) -> None:
+    """Show everything that is logged, by us and by the libraries."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Redacting(environ))
+    logging.basicConfig(level=logging.DEBUG, handlers=[handler])

@@ -28,8 +28,7 @@ from cellwright.conversation.user_answers import (
 )
 from cellwright.events import AnsweredBy, Preview
 from cellwright.terminal.interactive.keys import CTRL_O, ESCAPE
-from cellwright.terminal.views.terminal_text import Style, style_of_diff_line
-from cellwright.terminal.views.wrapped_markdown import rows_of
+from cellwright.terminal.views.terminal_text import Style, rows_of, style_of_diff_line
 from cellwright.text import visible, visible_line
 
 Write = Callable[[str, Style], None]

@@ -39,9 +39,8 @@ from cellwright.model.models import model_name
 from cellwright.sessions.api_messages import begins_turn_encoded
 from cellwright.sessions.session import Session
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
-from cellwright.terminal.exit_codes import ExitCode, exit_code_of, said_of
+from cellwright.terminal.exit_codes import STOP_REQUESTS, ExitCode, exit_code_of, said_of
 from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
-from cellwright.terminal.interactive.stop_requests import STOP_REQUESTS
 from cellwright.terminal.run import TerminalRun
 from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, line_writer, make_view
 from cellwright.terminal.views.plain_view import Unseen, View

@@ -54,8 +54,8 @@ from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
 from cellwright.terminal.interactive.answer_menu import Menu
+from cellwright.terminal.main import Redacting
 from cellwright.terminal.question import Asker, OfferedAnswer
-from cellwright.terminal.stderr_log import Redacting
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.diff_view import DiffView, coloured_lines, drawn_preview, lexer_of
 from cellwright.terminal.views.live_view import LiveView, MarkdownBlocks, styled_writer

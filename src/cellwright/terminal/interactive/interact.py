@@ -18,8 +18,7 @@ from typing import Protocol, TextIO
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError
-from cellwright.terminal.exit_codes import said_of
-from cellwright.terminal.interactive.stop_requests import STOPPED
+from cellwright.terminal.exit_codes import STOPPED, said_of
 from cellwright.terminal.views.terminal_text import columns_of
 from cellwright.this_process.temporary_files import scratch_folder
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.views.printed_line import print_line
+from cellwright.terminal.views.terminal_text import print_line
 from cellwright.text import lazy_pattern
 from cellwright.this_process.late_imports import importing
 from cellwright.version import FIRST_PAGE, documented

@@ -7,10 +7,13 @@ Of these nothing is started, and nothing reached but by `login`: `/mcp` in a con
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
+import getpass
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from cellwright.config.mcp.written_servers import (
@@ -26,12 +29,15 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.mcp.feature import McpServers
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.subcommands import mcp_login, mcp_serve
-from cellwright.terminal.views.printed_line import print_line
+from cellwright.terminal.subcommands import mcp_serve
+from cellwright.terminal.views.terminal_text import print_line
 from cellwright.text import visible_line
+from cellwright.tools.mcp.installed_extras import extra_problem
 from cellwright.version import documented
 
 Do = Callable[[argparse.Namespace], int]
+
+MAX_ADDRESS = 16_000
 
 
 def mcp(argv: Sequence[str]) -> int:
@@ -83,15 +89,15 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("name", metavar="NAME")
     approve = command("approve", _approve, "let a server of this project's .mcp.json run, as it is now")
     approve.add_argument("name", metavar="NAME")
-    login = command("login", mcp_login.login, "sign in to a server: shows the address to open in your browser")
-    login.add_argument("name", metavar="NAME")
-    login.add_argument(
+    sign_in = command("login", _sign_in, "sign in to a server: shows the address to open in your browser")
+    sign_in.add_argument("name", metavar="NAME")
+    sign_in.add_argument(
         "--client-secret",
         action="store_true",
         help="ask for the secret of the client that the entry names (`oauth.clientId`)",
     )
-    logout = command("logout", mcp_login.logout, "sign out of a server: delete its tokens")
-    logout.add_argument("name", metavar="NAME")
+    sign_out = command("logout", _sign_out, "sign out of a server: delete its tokens")
+    sign_out.add_argument("name", metavar="NAME")
     mcp_serve.add_options(command("serve", mcp_serve.serve, "serve this folder's files and notebooks over stdio"))
     return made
 
@@ -226,3 +232,79 @@ def _pairs(given: Sequence[str], sign: str, option: str) -> dict[str, str]:
     if any(not found or not name.strip() for name, found, _ in pairs):
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{option} takes NAME{sign}VALUE.")
     return {name.strip(): value.strip() if sign == ":" else value for name, _, value in pairs}
+
+
+def _sign_in(options: argparse.Namespace) -> int:
+    """Show the address to open, and wait until the user has signed in. Raises CellwrightError."""
+    if problem := extra_problem("mcp"):
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, problem)
+    secret = getpass.getpass("Client secret: ") if options.client_secret else ""
+    asyncio.run(_wait_for_sign_in(_servers(), options.name, secret))
+    return ExitCode.OK
+
+
+def _sign_out(options: argparse.Namespace) -> int:
+    """Delete what is kept of a server. Raises CellwrightError."""
+    servers = _servers()
+    _check_known(servers, options.name)
+    name = visible_line(options.name)
+    if not asyncio.run(servers.sign_out(options.name)):
+        print(f"{name}: you were not signed in.")
+        return ExitCode.OK
+    print(f"{name}: you are signed out. What it was given itself it may keep: revoke that on its own pages.")
+    return ExitCode.OK
+
+
+def _check_known(servers: McpServers, name: str) -> None:
+    if name not in servers.found.entries:
+        known = ", ".join(servers.found.entries) or "none"
+        why = servers.found.refused.get(name) or ("waits for your approval" if name in servers.found.pending else "")
+        message = f"The MCP server {visible_line(name)} {why or 'is not there'}. There are: {known}."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+
+async def _wait_for_sign_in(servers: McpServers, name: str, secret: str) -> None:
+    _check_known(servers, name)
+    sign_in = await servers.sign_in(name, secret)
+    print(f"Open this address in your browser:\n\n{sign_in.link}\n")
+    print("Is the browser on another machine, paste the address that it is sent to in the end.", flush=True)
+
+    def pasted(line: str) -> None:
+        try:
+            sign_in.paste(line)
+        except CellwrightError as error:
+            print(error.message, flush=True)
+
+    with _each_line(pasted):
+        await sign_in.done()
+    await servers.close()
+    print(f"You are signed in to {visible_line(name)}.")
+
+
+@contextlib.contextmanager
+def _each_line(take: Callable[[str], None]) -> Iterator[None]:
+    """Call `take` for each line of the standard input, where that can be listened to without a thread."""
+    loop = asyncio.get_running_loop()
+    pending = bytearray()
+
+    def readable() -> None:
+        chunk = os.read(descriptor, MAX_ADDRESS)
+        pending.extend(chunk)
+        if not chunk or len(pending) > MAX_ADDRESS:
+            loop.remove_reader(descriptor)
+        *lines, rest = bytes(pending).split(b"\n")
+        pending[:] = rest
+        for line in lines:
+            if line.strip():
+                take(line.decode("utf-8", "replace").strip())
+
+    try:
+        descriptor = sys.stdin.fileno()
+        loop.add_reader(descriptor, readable)
+    except (OSError, ValueError, NotImplementedError):  # a plain file, none at all, Windows
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_reader(descriptor)

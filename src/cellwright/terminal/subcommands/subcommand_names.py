@@ -16,18 +16,18 @@ Subcommand = Callable[[Sequence[str]], int]
 SUBCOMMANDS = {
     "auth": "cellwright.terminal.subcommands.auth:auth",
     "config": "cellwright.terminal.subcommands.config:config",
-    "demo": "cellwright.terminal.demo.run_demo:main",
+    "demo": "cellwright.terminal.demo.demo:main",
     "docs": "cellwright.terminal.subcommands.docs:docs",
-    "doctor": "cellwright.terminal.subcommands.doctor:doctor",
+    "doctor": "cellwright.terminal.subcommands.installation:doctor",
     "mcp": "cellwright.terminal.subcommands.mcp:mcp",
     "plugin": "cellwright.terminal.subcommands.plugin:plugin",
     "plugins": "cellwright.terminal.subcommands.plugin:plugin",
-    "setup": "cellwright.terminal.subcommands.setup:setup",
+    "setup": "cellwright.terminal.subcommands.installation:setup",
     "sessions": "cellwright.terminal.subcommands.sessions:sessions",
     "trust": "cellwright.terminal.subcommands.trust:trust",
     "trust-recording": "cellwright.terminal.subcommands.trust:trust_recordings",
-    "update": "cellwright.terminal.subcommands.update:update",
-    "upgrade": "cellwright.terminal.subcommands.update:update",
+    "update": "cellwright.terminal.subcommands.installation:update",
+    "upgrade": "cellwright.terminal.subcommands.installation:update",
     "verify": "cellwright.kernel.cells.verify_command:verify",
 }
 

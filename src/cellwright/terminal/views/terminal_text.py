@@ -1,9 +1,10 @@
-"""Text for a terminal and its look: made harmless, whether it is drawn there, and the theme that is asked for."""
+"""Text for a terminal and its look: made harmless, its width, whether it is drawn, the theme asked for, a line of ours."""
 
 from __future__ import annotations
 
 import os
 import sys
+import unicodedata
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -48,6 +49,22 @@ def harmless(text: str) -> str:
     if "\r" in text:
         text = _OVERWRITTEN.sub("", text)
     return _CONTROL.sub("", _SEQUENCE.sub("", text))
+
+
+def width_of(text: str) -> int:
+    """The columns that a terminal needs for `text`."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def rows_of(text: str, columns: int) -> int:
+    """The most rows that a line takes in `columns`: a word that does not fit begins the next row."""
+    width = width_of(text)
+    return 1 if width <= columns else -(-width // max(1, columns * 2 // 3))
 
 
 def style_of_diff_line(line: str) -> Style:
@@ -106,3 +123,14 @@ def fitting_theme(environ: Mapping[str, str], background: str = "") -> ThemeName
     if not behind.isdigit():
         return "ansi"
     return "light" if behind in LIGHT_BACKGROUNDS else "dark"
+
+
+def print_line(line: str, stream: TextIO) -> None:
+    """Print one of our lines; on a terminal to draw on, what stands between backticks is set as code, without them."""
+    if not draws(stream, os.environ, columns_of(stream, os.environ)):
+        print(line, file=stream)
+        return
+    from cellwright.terminal.views.themes import theme_named  # rich: not for what a program reads
+
+    theme = theme_named(fitting_theme(os.environ))
+    theme.console(stream).print(theme.lines(line, ""))
