@@ -58,7 +58,7 @@ model/claude_code_provider.py features/preview/staged_tree.py
 """Folders that we made for the purpose."""
 
 THE_USERS = """
-config/credentials/entered_cloud.py terminal/subcommands/config.py terminal/subcommands/installation.py
+config/credentials/entered_cloud.py terminal/subcommands/settings.py terminal/subcommands/installation.py
 """
 """The user's own configuration, in their home."""
 

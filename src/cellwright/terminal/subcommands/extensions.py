@@ -1,4 +1,4 @@
-"""`cellwright mcp`: the MCP servers that are configured, and entries added and removed in Claude Code's files.
+"""`cellwright mcp` and `cellwright plugin`: the servers and plugins that are configured, added, approved, removed.
 
 Of these nothing is started, and nothing reached but by `login`: `/mcp` in a conversation shows what became of a server.
 `serve` is the other direction: Cellwright as a server.
@@ -14,8 +14,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
+from cellwright.commands.extensions.plugins import PluginCommands
 from cellwright.config.mcp.written_servers import (
     SCOPES,
     Scope,
@@ -24,14 +25,15 @@ from cellwright.config.mcp.written_servers import (
     servers_at,
     write_server,
 )
+from cellwright.config.plugins.options import PluginOption
 from cellwright.config.settings.settings_files import start_folder
-from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.mcp.feature import McpServers
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands import mcp_serve
 from cellwright.terminal.views.terminal_text import print_line
-from cellwright.text import visible_line
+from cellwright.text import visible, visible_line
 from cellwright.tools.mcp.installed_extras import extra_problem
 from cellwright.version import documented
 
@@ -308,3 +310,44 @@ def _each_line(take: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         loop.remove_reader(descriptor)
+
+
+def plugin(argv: Sequence[str]) -> int:
+    """Do one plugin command; FAILED where the user was asked and did not say yes. Raises `CellwrightError`."""
+    parser = argparse.ArgumentParser(
+        prog="cellwright plugin",
+        description="Plugins: list, show NAME, install WHAT (NAME@MARKETPLACE, a folder, a repository), enable NAME, "
+        "disable NAME, configure NAME [OPTION[=VALUE]], update [NAME], remove NAME, marketplace list, add PLACE, "
+        "update [NAME], remove NAME.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", metavar="COMMAND", nargs="*", help="default: list")
+    parser.add_argument("-y", "--yes", action="store_true", help="accept what is shown without being asked")
+    options = parser.parse_intermixed_args(argv)
+    refused = False
+
+    async def accept(question: TrustQuestion) -> Literal["yes", "no", "nobody"]:
+        nonlocal refused
+        print(f"{question.title}?\n{visible(question.detail)}\n{question.reason}", file=sys.stderr)
+        if options.yes:
+            return "yes"
+        answer: Literal["yes", "no", "nobody"] = "nobody"
+        if sys.stdin.isatty():
+            print(f"{question.yes}? [y/N] ", end="", file=sys.stderr, flush=True)
+            answer = "yes" if sys.stdin.readline().strip().lower() in ("y", "yes") else "no"
+        refused = refused or answer != "yes"
+        return answer
+
+    def ask(option: PluginOption) -> str:
+        default = f" [{option.default}]" if option.default is not None else ""
+        words = f"{visible(option.words)}{default}: "
+        if option.sensitive:
+            return getpass.getpass(words, stream=sys.stderr)
+        print(words, end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip()
+
+    in_force = SettingsInForce(start_folder(os.environ), os.environ)
+    can_ask = sys.stdin.isatty()
+    page = asyncio.run(PluginCommands(in_force, accept, ask if can_ask else None).do(options.words))
+    print(page.plain())
+    return ExitCode.FAILED if refused else ExitCode.OK
