@@ -156,8 +156,11 @@ class Asker(Struct, frozen=True):
         With `below` rows of answers it is folded if it would be higher than the window.
         """
         self._show_title(use)
-        for line in _purpose(use):
-            self.write(visible_line(line, TITLE_CHARS), "")
+        # the purpose of a command, in the words that Claude gave with it; and the file, unless the title names it
+        said = use.input.get("description") if use.name == "Bash" else ""
+        for line in (said.strip() if isinstance(said, str) else "", use.preview.path):
+            if line and line not in use.preview.title:
+                self.write(visible_line(line, TITLE_CHARS), "")
         if use.kind in ("permission", "trust") and use.decision.shown_reason:
             self.write(visible_line(use.decision.shown_reason, TITLE_CHARS), "dim")
         if use.preview.warning:
@@ -301,7 +304,8 @@ class Asker(Struct, frozen=True):
     def _show_following(self, use: ToolUse, *, whole: bool = False) -> bool:
         """Show the calls that are asked about next; True if something of them was left out."""
         if len(use.following) > MAX_FOLLOWING and not whole:
-            self.write(self._more_wait(use), "dim")
+            count = len(use.following)
+            self.write(f"{count} more wait · {ALL_KEY} reviews all {count + 1}", "dim")
             return True
         is_cut = False
         for call in use.following:
@@ -315,11 +319,6 @@ class Asker(Struct, frozen=True):
             elif lines:
                 is_cut = True
         return is_cut
-
-    def _more_wait(self, use: ToolUse) -> str:
-        count = len(use.following)
-        more = f"{count} more wait{'s' if count == 1 else ''}"
-        return f"{more} · {ALL_KEY} reviews {'both' if count == 1 else f'all {count + 1}'}"
 
     def _ask_questions(self, use: ToolUse) -> Allow | Deny:
         answers: dict[str, str] = {}
@@ -433,24 +432,13 @@ def _offer(use: ToolUse, choice: Choice) -> OfferedAnswer:
         label = "Reject" if choice["action"] == "deny" else accept
     elif choice["rules"] and not label.lower().startswith(("allow", "always allow")):
         label = f"Allow {label}"
-    rules = visible_line(", ".join(map(_short_rule, choice["rules"])), TITLE_CHARS)
+    rules = ", ".join(choice["rules"])
+    # as they may be written here: a path in the working folder, or in the user's home, begins with that
+    for folder, short in ((Path.cwd(), "./"), (Path.home(), "~/")):
+        rules = rules.replace(f"(/{folder.as_posix()}/", f"({short}")
+    rules = visible_line(rules, TITLE_CHARS)
     about = f"{'rule' if len(choice['rules']) == 1 else 'rules'} {rules}" if rules else ""
     return OfferedAnswer(choice["key"], label[:1].upper() + label[1:], about, words, is_rule=bool(rules))
-
-
-def _short_rule(rule: str) -> str:
-    """The rule as it may be written here: a path in the working folder, or in the user's home, begins with that."""
-    for folder, short in ((Path.cwd(), "./"), (Path.home(), "~/")):
-        rule = rule.replace(f"(/{folder.as_posix()}/", f"({short}")
-    return rule
-
-
-def _purpose(use: ToolUse) -> list[str]:
-    """The purpose of a command, in the words that Claude gave with it; and the file, unless the title names it."""
-    said = use.input.get("description") if use.name == "Bash" else ""
-    found = [said.strip()] if isinstance(said, str) and said.strip() and said.strip() not in use.preview.title else []
-    path = use.preview.path
-    return [*found, *([path] if path and path not in use.preview.title else [])]
 
 
 def _hint(use: ToolUse, choice: Choice) -> str:

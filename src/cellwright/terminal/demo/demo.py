@@ -21,12 +21,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import nbformat
+from jupyter_core.paths import jupyter_data_dir
+from nbformat.sign import NotebookNotary
+
 from cellwright.config.settings.settings import save_allow_rules
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credential_names import key_in
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, TEST_RULE, demo_script, scripted_environ
 from cellwright.terminal.exit_codes import stop_requests_raise
-from cellwright.terminal.views.terminal_text import print_line
+from cellwright.terminal.views.terminal_text import fitting_theme, print_line
+from cellwright.testing import MessagesServer
 from cellwright.this_process.late_imports import importing
 from cellwright.this_process.temporary_files import new_folder
 
@@ -95,8 +100,6 @@ def _model(project: Path) -> Iterator[Mapping[str, str]]:
         print("Model: the real one (there is a key in the environment; this costs a few cents).")
         yield {}
         return
-    from cellwright.testing import MessagesServer  # only the scripted model needs the server
-
     print("Model: SCRIPTED. There is no key in the environment, so a local server plays a written conversation;")
     print("       kernel, HTTP requests, tools, files and tests are real.")
     with MessagesServer(demo_script(str(project)), seconds_between_deltas=PAUSE_SECONDS) as server:
@@ -104,7 +107,6 @@ def _model(project: Path) -> Iterator[Mapping[str, str]]:
 
 
 def _run_here(project: Path, environ: Mapping[str, str]) -> int:
-    from cellwright.terminal.views.terminal_text import fitting_theme
     from cellwright.terminal.views.themes import theme_named
 
     theme = theme_named(fitting_theme(os.environ))
@@ -133,8 +135,6 @@ def _tests_pass(project: Path, console: Any) -> bool:
 
 def _execute(project: Path, environ: Mapping[str, str], console: Any, theme: Theme) -> None:
     """Execute the notebook cell by cell, showing each when it is done."""
-    import nbformat
-
     with importing:
         from jupyter_client.manager import AsyncKernelManager
         from nbclient import NotebookClient
@@ -257,9 +257,5 @@ def project_in(folder: Path) -> Path:
 
 def trust_notebook(notebook: Path) -> None:
     """Sign the notebook as `jupyter trust` does it: who opens the demo wants its prompts to run."""
-    import nbformat  # takes its time, and few open the demo
-    from jupyter_core.paths import jupyter_data_dir
-    from nbformat.sign import NotebookNotary
-
     Path(jupyter_data_dir()).mkdir(parents=True, exist_ok=True)
     NotebookNotary().sign(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]

@@ -22,6 +22,9 @@ from cellwright.terminal.exit_codes import STOPPED, said_of
 from cellwright.terminal.views.terminal_text import columns_of
 from cellwright.this_process.temporary_files import scratch_folder
 
+if sys.platform != "win32":
+    import termios
+
 HELP = """\
 Write what Claude should do. A line that ends with \\ continues in the next one.
 A line that begins with ! is a command of your own; Claude sees it with your next prompt.
@@ -137,7 +140,10 @@ class Keyboard(Struct, frozen=True):
 
         Raises TimeoutError where none was typed within `seconds`.
         """
-        _forget_what_was_typed(self.stdin)
+        if sys.platform != "win32":
+            # what was typed before the question was there is no answer to it; a terminal that is gone is told by reading it
+            with contextlib.suppress(termios.error, ValueError):
+                termios.tcflush(self.stdin.fileno(), termios.TCIFLUSH)
         self.screen.write(prompt)
         self.screen.flush()
         # Windows can wait for sockets only
@@ -163,12 +169,3 @@ class Keyboard(Struct, frozen=True):
                 return None
         # editors end a file with a newline of their own
         return edited.removesuffix("\n") if not text.endswith("\n") else edited
-
-
-def _forget_what_was_typed(stdin: TextIO) -> None:
-    """Forget what was typed before the question was there: it is no answer to it."""
-    if sys.platform != "win32":
-        import termios  # not on Windows
-
-        with contextlib.suppress(termios.error, ValueError):  # it is gone, which reading it will tell
-            termios.tcflush(stdin.fileno(), termios.TCIFLUSH)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from prompt_toolkit import Application, PromptSession
-from prompt_toolkit.application import get_app
+from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions, to_filter
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 
 PROMPT = "> "
-LABEL_CHARS = 36
 PLACEHOLDER = "What should Claude do?  / commands · @ files · ! shell"
 
 DIM = "ansibrightblack"
@@ -146,15 +145,16 @@ class PromptLine:
 
     def read(self, draft: str = "") -> str:
         """The next prompt, begun as `draft`; its line is gone then. Raises EOFError and KeyboardInterrupt as `input`."""
-        with on_stop_request(self._leave):
-            return self._session.prompt([("class:prompt", PROMPT)], default=draft)
-
-    def _leave(self, request: SystemExit) -> None:
-        """End the line by `request`, which leaves the terminal as it was: raised where the loop waits, it would not."""
         app = self._session.app
-        if app.loop is None:
-            raise request
-        app.loop.call_soon_threadsafe(functools.partial(app.exit, exception=request))
+
+        def leave(request: SystemExit) -> None:
+            # it leaves the terminal as it was: raised where the loop waits, it would not
+            if app.loop is None:
+                raise request
+            app.loop.call_soon_threadsafe(functools.partial(app.exit, exception=request))
+
+        with on_stop_request(leave):
+            return self._session.prompt([("class:prompt", PROMPT)], default=draft)
 
     def _toolbar(self) -> FormattedText:
         if get_app().current_buffer.complete_state is not None:
@@ -177,13 +177,12 @@ def _set_status_below_input(layout: Layout) -> None:
         if isinstance(container, FloatContainer):
             floats += container.floats
             container.floats = []
-    below = Window(height=_rows_for_menu)
-    layout.container = FloatContainer(HSplit([layout.container, below]), floats)
 
+    def rows_for_menu() -> Dimension:
+        # once a word is begun that it completes; else a page above keeps these rows
+        return Dimension(min=6 if word_begun(get_app().current_buffer.document.text_before_cursor) else 0)
 
-def _rows_for_menu() -> Dimension:
-    """Room for a few lines of the menu once a word is begun that it completes; else a page above keeps these rows."""
-    return Dimension(min=6 if word_begun(get_app().current_buffer.document.text_before_cursor) else 0)
+    layout.container = FloatContainer(HSplit([layout.container, Window(height=rows_for_menu)]), floats)
 
 
 class _Words(Completer):
@@ -195,7 +194,7 @@ class _Words(Completer):
         is_before_space = document.current_char.isspace()
         for each in self._suggest(word) if word else ():
             text = each.insert.rstrip() if is_before_space else each.insert
-            yield Completion(text, -len(word), display=visible_line(each.label, LABEL_CHARS), display_meta=each.about)
+            yield Completion(text, -len(word), display=visible_line(each.label, 36), display_meta=each.about)
 
 
 def word_begun(before: str) -> str:
@@ -271,8 +270,8 @@ def _keys(cycle_mode: Callable[[], None], toggle_details: Callable[[], object]) 
 class SessionLine:
     """Reads the prompts of `conversation`. `page_of` does a command; `options` are those of the next run.
 
-    `look` is the session's. `keep_history` False leaves no trace on disk; `toggle_details` is Ctrl-O's, and says what holds
-    then.
+    `look` is the session's. `keep_history` False leaves no trace on disk; `toggle_details` is Ctrl-O's, and gives what draws
+    the details that are shown from then on.
     """
 
     def __init__(
@@ -282,7 +281,7 @@ class SessionLine:
         options: Callable[[], RunOptions],
         page_of: Callable[[str], CommandPage],
         keys: KeysAtWork,
-        toggle_details: Callable[[], bool],
+        toggle_details: Callable[[], Callable[[], None] | None],
         details: Callable[[], bool],
         keep_history: bool,
         look: Look,
@@ -297,11 +296,16 @@ class SessionLine:
         dim = theme.styles["dim"]
         self._dim = dim if dim.startswith("#") else DIM
         self._files = ProjectFiles(conversation.cwd, lambda: conversation.in_force.settings.respect_gitignore)
+
+        def show_details() -> None:
+            if (draw := toggle_details()) is not None:
+                run_in_terminal(draw)
+
         self._line = PromptLine(
             suggest=self._suggest,
             status=self._status,
             cycle_mode=self._cycle_mode,
-            toggle_details=toggle_details,
+            toggle_details=show_details,
             history=sessions_folder(conversation.cwd) / "prompt-history" if keep_history else None,
             monochrome=look.theme in ("none", "high-contrast"),
             dim=self._dim,
@@ -373,7 +377,7 @@ class SessionLine:
 
 def _picker_rows(table: Sequence[Row]) -> tuple[PickerRow, list[PickerRow]]:
     """The head and the rows to choose from, in columns; each is taken by its id if it has one."""
-    shown = [tuple(visible_line(cell, CELL_CHARS) for cell in row) for row in table]
+    shown = [tuple(visible_line(cell, 60) for cell in row) for row in table]
     columns = [column for column in zip(*shown, strict=True) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]
     signs = [">" if is_number(column[1:]) else "<" for column in columns]
@@ -383,9 +387,6 @@ def _picker_rows(table: Sequence[Row]) -> tuple[PickerRow, list[PickerRow]]:
         padded = [f"{cell:{sign}{width}}" for cell, sign, width in zip(cells, signs[1:], widths[1:], strict=True)]
         rows.append(PickerRow(row[by], label, "  ".join(padded).rstrip()))
     return rows[0], rows[1:]
-
-
-CELL_CHARS = 60
 
 
 class PickerRow(Struct, frozen=True):

@@ -66,7 +66,10 @@ def setup(argv: Sequence[str]) -> int:
     parser.add_argument("--yes", action="store_true", help="do it without asking")
     parser.add_argument("--profile", default="default", metavar="NAME", help="the IPython profile (default)")
     options = parser.parse_args(argv)
-    file = _startup_folder(options.profile) / FILE
+    with importing:
+        from IPython.paths import get_ipython_dir  # takes its time, and only this command needs it
+
+    file = Path(get_ipython_dir()) / f"profile_{options.profile}" / "startup" / FILE
     if options.remove:
         return _remove(file)
     if _content_of(file) == CONTENT:
@@ -97,13 +100,6 @@ def _remove(file: Path) -> int:
         raise _no_access(file, error) from None
     print(f"Taken out: {file}")
     return ExitCode.OK
-
-
-def _startup_folder(profile: str) -> Path:
-    with importing:
-        from IPython.paths import get_ipython_dir  # takes its time, and only this command needs it
-
-    return Path(get_ipython_dir()) / f"profile_{profile}" / "startup"
 
 
 def _content_of(file: Path) -> str | None:

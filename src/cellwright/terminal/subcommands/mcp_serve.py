@@ -48,9 +48,6 @@ MAX_KERNELS = 8
 START_SECONDS = 60.0
 MAX_STARTS = 3
 """A kernel that ends before it answers is started anew: another process may have taken a port that was chosen for it."""
-NUDGE_SECONDS = 1.0
-SIGNAL_SECONDS = 0.25
-"""The time after which code that was interrupted and goes on is interrupted again."""
 TARGET = "cellwright.chat"
 
 _LOAD = "%load_ext cellwright\n__import__('sys').path.insert(0, '')"
@@ -121,7 +118,13 @@ async def _serve(options: RunOptions, kernel_tool_names: Sequence[str]) -> None:
     try:
         calls = conversation.served_calls(options, lambda text: print(text, file=sys.stderr, flush=True))
         names = [name for name in kernel_tool_names if calls.allows(name)]
-        kernels = OwnKernels(cwd, conversation.in_force.environment, _kernel_options(options), names)
+        kernel_options = {
+            "mode": options.mode,
+            "allow": list(options.allow),
+            "deny": list(options.deny),
+            "add_dirs": [str(folder) for folder in options.add_dirs],
+        }
+        kernels = OwnKernels(cwd, conversation.in_force.environment, kernel_options, names)
         server = make_server(calls, cwd, kernels)
         try:
             async with stdio_server() as (read, write):
@@ -131,12 +134,6 @@ async def _serve(options: RunOptions, kernel_tool_names: Sequence[str]) -> None:
         calls.close()
     finally:
         conversation.close()
-
-
-def _kernel_options(options: RunOptions) -> dict[str, Any]:
-    """The options as a kernel takes them."""
-    folders = [str(folder) for folder in options.add_dirs]
-    return {"mode": options.mode, "allow": list(options.allow), "deny": list(options.deny), "add_dirs": folders}
 
 
 class KernelFailed(Exception):
@@ -161,7 +158,9 @@ class OwnKernels:
     ) -> ToolEnd | None:
         if name not in KERNEL_TOOLS:
             return None  # what is about a notebook's file is done there
-        notebook, rest = self._notebook(tool_input), {k: v for k, v in tool_input.items() if k != "notebook_path"}
+        said, rest = tool_input.get("notebook_path"), {k: v for k, v in tool_input.items() if k != "notebook_path"}
+        is_path = isinstance(said, str) and "\0" not in said
+        notebook = Path(os.path.realpath(self._folder / str(said))) if is_path else None
         if notebook is not None and not notebook.is_file():
             return ToolEnd("", name, "error", f"Notebook {tool_input['notebook_path']} was not found.", 0.0)
         if access_of(name).kind == "cells":
@@ -179,10 +178,6 @@ class OwnKernels:
     async def close(self) -> None:
         """End all of them."""
         await asyncio.gather(*(kernel.close() for kernel in self._kernels.values()))
-
-    def _notebook(self, tool_input: Mapping[str, Any]) -> Path | None:
-        said = tool_input.get("notebook_path")
-        return Path(os.path.realpath(self._folder / said)) if isinstance(said, str) and "\0" not in said else None
 
     def _kernel(self, notebook: Path | None) -> _OwnKernel:
         """The kernel of that notebook. Raises KernelFailed."""
@@ -297,7 +292,7 @@ class _OwnKernel:
                 return False
             client.kernel_info()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._published.wait(), NUDGE_SECONDS)
+                await asyncio.wait_for(self._published.wait(), 1.0)
         return True
 
     async def _connect(self, client: AsyncKernelClient) -> None:
@@ -324,11 +319,11 @@ class _OwnKernel:
     async def _interrupt(self, call: str, request: asyncio.Future[dict[str, Any]]) -> None:
         """Have the call end: what is not yet running by a message, its code by signals."""
         await self._send({"type": "request", "id": "", "method": "call_stop", "params": {"call": call}})
-        for _ in range(40):  # one that comes before the code has begun is ignored
+        for _ in range(40):  # one that comes before the code has begun is ignored, and code may go on after one
             if self._manager is None or not self._manager.has_kernel:
                 break
             await self._manager.interrupt_kernel()
-            if (await asyncio.wait({request}, timeout=SIGNAL_SECONDS))[0]:
+            if (await asyncio.wait({request}, timeout=0.25))[0]:
                 break
         request.cancel()
         await asyncio.wait({request})

@@ -53,8 +53,8 @@ def _parser() -> argparse.ArgumentParser:
 
     listed = command("list", _list, "each setting with its value and where it is from")
     get = command("get", _get, "the value in force of one setting; the exit code is 1 when none is set")
-    put = command("set", _set, "set one setting in your own file")
-    unset = command("unset", _unset, "remove one setting from your own file")
+    put = command("set", _change, "set one setting in your own file")
+    unset = command("unset", _change, "remove one setting from your own file")
     for each in (listed, get):
         each.add_argument("--json", action="store_true", help="as JSON, for programs")
     for each in (get, put, unset):
@@ -92,18 +92,10 @@ def _get(options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _set(options: argparse.Namespace) -> int:
-    value = checked_value(options.key, parsed_value(options.value))
-    _change(options.key, value)
-    return ExitCode.OK
-
-
-def _unset(options: argparse.Namespace) -> int:
-    _change(options.key, None)
-    return ExitCode.OK
-
-
-def _change(key: str, value: Any) -> None:
+def _change(options: argparse.Namespace) -> int:
+    """Set the setting in the user's own file, or remove it if no value was given."""
+    key: str = options.key
+    value: Any = checked_value(key, parsed_value(options.value)) if "value" in options else None
     file = users_folder(os.environ) / "settings.json"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -113,6 +105,7 @@ def _change(key: str, value: Any) -> None:
     except OSError as error:
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"{file} could not be written: {error}") from error
     print(f"{key} {'is not set any more' if value is None else f'= {json.dumps(value, ensure_ascii=False)}'} in {file}")
+    return ExitCode.OK
 
 
 def trust(argv: Sequence[str]) -> int:
@@ -142,7 +135,9 @@ def trust(argv: Sequence[str]) -> int:
         raise CellwrightError(ErrorCode.FILE_NOT_FOUND, f"{folder} is not a folder.")
     found = judge(read_all(folder, os.environ), os.environ)
     if options.show:
-        print(json.dumps(_as_json(found)) if options.json else _as_text(found))
+        waiting = [{"what": item.text, "redirects": item.gate == "confirm"} for item in found.waiting]
+        facts = {"folder": str(found.folder), "trusted": found.trusted, "refused": found.refused, "waiting": waiting}
+        print(json.dumps(facts) if options.json else _as_text(found))
         return ExitCode.FAILED if found.waiting or found.refused else ExitCode.OK
     if options.revoke:
         revoke(found.folder)
@@ -176,11 +171,6 @@ def _as_text(found: Trust) -> str:
         return f"{found.folder} {'is trusted' if found.trusted else 'contains nothing that needs trust'}."
     state = "is trusted, except for new or changed files" if found.trusted else "is not trusted. It contains"
     return f"{found.folder} {state}:\n{_listed(found.waiting)}"
-
-
-def _as_json(found: Trust) -> dict[str, object]:
-    waiting = [{"what": item.text, "redirects": item.gate == "confirm"} for item in found.waiting]
-    return {"folder": str(found.folder), "trusted": found.trusted, "refused": found.refused, "waiting": waiting}
 
 
 def _listed(items: Sequence[Item]) -> str:

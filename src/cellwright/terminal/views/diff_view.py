@@ -26,11 +26,6 @@ from cellwright.text import lazy_pattern, visible
 _HUNK = lazy_pattern(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
 _WORDS = lazy_pattern(r"\w+|\s+|[^\w\s]")
 
-MAX_WORDS = 250
-MAX_PAIRS = 900
-MIN_ALIKE = 0.25
-"""Lines that have less in common are not one line, changed."""
-
 MAX_CODE_CHARS = 200_000
 """A longer text is drawn without the colours of its language."""
 
@@ -320,15 +315,17 @@ def _run(lines: Sequence[_Line], at: int, side: Side) -> list[_Line]:
 
 def _pairs(removed: Sequence[_Line], added: Sequence[_Line]) -> list[tuple[_Line, _Line]]:
     """The lines that became each other, in order: those that together have most in common."""
-    if not removed or not added or len(removed) * len(added) > MAX_PAIRS:
+    if not removed or not added or len(removed) * len(added) > 900:  # more would take too long
         return []
     rows, columns = len(removed), len(added)
-    alike = [[_likeness(before.text, after.text) for after in added] for before in removed]
+    old, new = ([_words(line.text) for line in lines] for lines in (removed, added))
+    alike = [[SequenceMatcher(str.isspace, one, other, autojunk=False).ratio() for other in new] for one in old]
     best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
     for row in reversed(range(rows)):
         for column in reversed(range(columns)):
             own = alike[row][column]
-            paired = own + best[row + 1][column + 1] if own > MIN_ALIKE else 0.0
+            # lines that have less in common are not one line, changed
+            paired = own + best[row + 1][column + 1] if own > 0.25 else 0.0
             best[row][column] = max(paired, best[row + 1][column], best[row][column + 1])
     found, row, column = [], 0, 0
     while row < rows and column < columns:
@@ -342,12 +339,8 @@ def _pairs(removed: Sequence[_Line], added: Sequence[_Line]) -> list[tuple[_Line
     return found
 
 
-def _likeness(before: str, after: str) -> float:
-    return SequenceMatcher(str.isspace, _words(before), _words(after), autojunk=False).ratio()
-
-
 def _words(text: str) -> list[str]:
-    return [found[0] for found in _WORDS.finditer(text)][:MAX_WORDS]
+    return [found[0] for found in _WORDS.finditer(text)][:250]
 
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> tuple[list[Span], list[Span]]:

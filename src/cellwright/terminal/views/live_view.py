@@ -105,9 +105,6 @@ class MarkdownBlocks:
             self._fence = fence[1]
 
 
-DRAW_SECONDS = 0.08
-"""Drawn more often, nobody would see the difference."""
-
 KEYS_AT_WORK = "Escape stops · type and Enter to add a message"
 
 TODO_MARKS = {"completed": "✓", "in_progress": "▸", "pending": "○"}
@@ -186,8 +183,8 @@ class LiveView(Struct):
     _since: float = field(default_factory=time.monotonic)
     _began: float = field(default_factory=time.monotonic)
     _printed_text: bool = False
-    _above: Literal["", "line", "text", "foot"] = ""
-    """The kind of line printed last: an answer and the lines at its foot have an empty line before them."""
+    _above: Literal["", "line", "text"] = ""
+    """The kind of line printed last: an answer and the run's last line have an empty line before them."""
     _taken_away: set[str] = field(default_factory=set)
     _were_folded: set[str] = field(default_factory=set)
     """The calls whose change was too high for the window: it is folded here as well."""
@@ -222,7 +219,9 @@ class LiveView(Struct):
             case ToolStart() | ToolProgress() | ToolEnd():
                 self._tool(event)
             case SubagentEvent():
-                self._agent(event)
+                # one whose call has ended goes on in the background
+                if event.tool_use_id in self._running and (steps := progress_of(event)) is not None:
+                    self._tool(steps)
             case TurnEnd():
                 self._end_text()
                 self._printed_text = False
@@ -315,11 +314,6 @@ class LiveView(Struct):
             case ToolEnd():
                 self._call_ended(event)
 
-    def _agent(self, event: SubagentEvent) -> None:
-        # one whose call has ended goes on in the background
-        if event.tool_use_id in self._running and (steps := progress_of(event)) is not None:
-            self._tool(steps)
-
     def _call_ended(self, event: ToolEnd) -> None:
         running, item = self._running.pop(event.tool_use_id, None), self._state.calls[event.tool_use_id]
         if not self._running:
@@ -387,7 +381,8 @@ class LiveView(Struct):
         if self.in_session and event.error is not None and event.error["code"] != ErrorCode.INTERRUPTED:
             said = f"{event.error['code']}: {visible_line(event.error['message'], 10_000)}"
             self._print_above(Hanging(Text("✗ ", self.theme.styles["error"]), self.theme.line(said, "error")))
-        self._print_foot(run_lines.footer(event, self._state))
+        foot = self.theme.line(run_lines.footer(event, self._state), "dim")
+        self._print_above(foot if self.compact or not self._above else Group(Text(), foot))
 
     def _notice(self, notice: Notice) -> None:
         self._print(visible_line(notice.message, 1_000), "dim" if notice.level == "info" else notice.level)
@@ -408,12 +403,7 @@ class LiveView(Struct):
     def _print(self, line: str, style: Style) -> None:
         self._print_above(self.theme.line(line, style))
 
-    def _print_foot(self, line: str) -> None:
-        foot = self.theme.line(line, "dim")
-        is_close = self.compact or self._above in ("", "foot")
-        self._print_above(foot if is_close else Group(Text(), foot), "foot")
-
-    def _print_above(self, finished: RenderableType, kind: Literal["line", "text", "foot"] = "line") -> None:
+    def _print_above(self, finished: RenderableType, kind: Literal["line", "text"] = "line") -> None:
         """Print what stays, and what moves again below it: in one write, so that nothing is seen to jump."""
         self._above = kind
         with self.console:
@@ -428,7 +418,7 @@ class LiveView(Struct):
         if self.shares_screen and not self._blocks.tail.strip():
             self.pause()
             return
-        if self._finished or now - self._drawn_at < DRAW_SECONDS:
+        if self._finished or now - self._drawn_at < 0.08:  # drawn more often, nobody would see the difference
             return
         self._drawn_at = now
         if self._live is None:
@@ -465,18 +455,15 @@ class LiveView(Struct):
             lines.append(Text(f"… {self._doing} {now - self._since:.0f} s{about}".rstrip(" ·"), "dim"))
         if self._draft:
             lines.append(Text(f"> {self._draft[-self.console.width + 4 :]}▏", "bold"))
-        elif facts := [*self._so_far(now), *([KEYS_AT_WORK] if self.in_session else [])]:
-            lines.append(Text(" · ".join(facts), "dim"))
+        else:
+            facts = [KEYS_AT_WORK] if self.in_session else []
+            if self._state.turn is not None:  # before the second step the step's own clock says the time
+                cost = self._state.totals.cost_usd
+                facts = [f"{now - self._began:.0f} s in all", *([dollars(cost)] if cost else []), *facts]
+            lines += [Text(" · ".join(facts), "dim")] if facts else []
         for line in lines:
             line.truncate(self.console.width, overflow="ellipsis")
         return lines
-
-    def _so_far(self, now: float) -> list[str]:
-        """The time and cost of the run once it has more than one step: before that the step's own clock says the time."""
-        if self._state.turn is None:
-            return []
-        cost = self._state.totals.cost_usd
-        return [f"{now - self._began:.0f} s in all", *([dollars(cost)] if cost else [])]
 
 
 def _running_lines(running: _Running, now: float, details: bool) -> list[Text]:

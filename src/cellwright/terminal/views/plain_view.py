@@ -41,8 +41,6 @@ _RULE = lazy_pattern(r"\s*([-*_=])(?:\s*\1){2,}\s*")
 _MARKER = lazy_pattern(r"\s*(?:(?:[-+*]|\d{1,9}[.)]|>|#{1,6})\s+(?:\[[ xX]\]\s+)?)*")
 _PROSE = lazy_pattern(r"(?:[^\s|`~\-*_=+#>\d\[]|\[[^\sxX]|\[[ xX][^\]]|`[^`]|\*{1,2}[^\s*]|\d+[^\s\d.)])")
 _CELL_END = lazy_pattern(r"(?<!\\)\|")
-REST_OF_A_WORD = 20
-"""Columns: what is still missing of a word is seldom longer."""
 
 _DELIMITER = lazy_pattern(r"\s*:?-+:?\s*")
 
@@ -302,7 +300,8 @@ class WrappedMarkdown:
         end = len(self._pending.rstrip())
         # what comes next may belong to the last word: it waits unless it would still fit then
         cut = max(self._pending.rfind(" ", 0, end), self._pending.rfind("\t", 0, end))
-        if (self._column if self._flows else 0) + width_of(self._pending[:end]) + REST_OF_A_WORD <= self._columns:
+        # what is still missing of a word is seldom longer than 20 columns
+        if (self._column if self._flows else 0) + width_of(self._pending[:end]) + 20 <= self._columns:
             cut = end
         marker = _MARKER.match(self._pending)
         if cut <= 0 or (not self._flows and marker and cut < marker.end()):
@@ -350,11 +349,14 @@ class WrappedMarkdown:
             return "\n".join(self._row_block(head, row) for row in body)
         is_right = [cell.strip().endswith(":") and not cell.strip().startswith(":") for cell in delimiters]
         is_right += [False] * len(head)
-        lines = [
-            "  ".join(_padded(*each) for each in zip(row, widths, is_right, strict=False)).rstrip()
-            for row in [head, ["-" * width for width in widths], *body]
-        ]
-        return "".join(f"{line}\n" for line in lines)
+        out = ""
+        for row in [head, ["-" * width for width in widths], *body]:
+            line = ""
+            for cell, width, ends_right in zip(row, widths, is_right, strict=False):
+                space = " " * (width - width_of(cell))
+                line += f"  {space}{cell}" if ends_right else f"  {cell}{space}"
+            out += line[2:].rstrip() + "\n"
+        return out
 
     def _row_block(self, head: list[str], row: list[str]) -> str:
         out = ""
@@ -371,8 +373,3 @@ def _cells(line: str) -> list[str]:
     if inner.endswith("|") and not inner.endswith("\\|"):
         inner = inner[:-1]
     return [cell.strip().replace("\\|", "|") for cell in _CELL_END.split(inner)]
-
-
-def _padded(cell: str, width: int, is_right: bool) -> str:
-    space = " " * (width - width_of(cell))
-    return space + cell if is_right else cell + space

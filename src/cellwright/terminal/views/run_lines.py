@@ -50,17 +50,13 @@ def seconds(duration: float) -> str:
     return f"{minutes} min {rest:02} s"
 
 
-SHOWN_ESTIMATE_SECONDS = 2.0
-"""Of what takes less time nothing is estimated on the screen."""
-
-
 def estimate(expected: float | None, since: float = 0.0) -> str:
     """The time that a call may take, as an addition to the time it has run (`since`); nothing if it is short or unknown.
 
     >>> estimate(75.0), estimate(0.2), estimate(None), estimate(2.0, since=3.0)
     (' of about 1 min 15 s (estimated from earlier calls)', '', '', ', usually 2.0 s')
     """
-    if expected is None or expected < SHOWN_ESTIMATE_SECONDS:
+    if expected is None or expected < 2.0:
         return ""
     if since > expected:
         return f", usually {seconds(expected)}"
@@ -203,7 +199,8 @@ def ended_call(end: ToolEnd, item: CallItem) -> EndedCall:
 
     Of a call whose card the user has answered here, nothing that stands there is said again.
     """
-    has_card = _has_card(item)
+    # a card of the call was answered on this terminal
+    has_card = any(answer is not None and answer.by in ("terminal", "input") for _, answer in item.questions)
     title = _drawn_title(item.call, end, has_card=has_card) if item.call else end.name
     took = seconds(end.duration_ms / 1000) if end.duration_ms >= SHOWN_SECONDS * 1000 else ""
     below: tuple[tuple[str, Style], ...] = ()
@@ -213,16 +210,12 @@ def ended_call(end: ToolEnd, item: CallItem) -> EndedCall:
         case "denied":
             facts = [": ".join(filter(None, (ANSWERED.get(end.name, ("", "denied"))[1], _denial(end))))]
         case _:
-            code = _exit_code(end)
-            facts = [STATUS[end.status][0] if code is None else f"exit {code}", took]
-            below = _went_wrong(end, has_code=code is not None)
+            code = end.structured.get("exit_code") if isinstance(end.structured, Mapping) else None
+            has_code = isinstance(code, int) and end.status == "error" and code != 0
+            facts = [f"exit {code}" if has_code else STATUS[end.status][0], took]
+            below = _went_wrong(end, has_code=has_code)
     verb = title.partition(" ")[0] if item.call and title == ended_title(item.call, end) else ""
     return EndedCall(title, ", ".join(filter(None, facts)), below, verb)
-
-
-def _has_card(item: CallItem) -> bool:
-    """Return whether a card of the call was answered on this terminal."""
-    return any(answer is not None and answer.by in ("terminal", "input") for _, answer in item.questions)
 
 
 def _drawn_title(call: Call, end: ToolEnd, *, has_card: bool) -> str:
@@ -240,27 +233,18 @@ def _given(end: ToolEnd, *, has_card: bool) -> str:
         return yes
     if has_card and end.name == "AskUserQuestion":
         return ""
-    return found(end) or _answers(end) or _changed_lines(end)
-
-
-def _answers(end: ToolEnd) -> str:
-    given = (end.display or {}).get("answers")
-    return visible_line(", ".join(map(str, given.values())), 200) if isinstance(given, Mapping) else ""
-
-
-def _changed_lines(end: ToolEnd) -> str:
-    """Count the lines that the call added and removed, as `+2 −1`; "" if it changed no text."""
+    if what := found(end) or _answers(end):
+        return what
+    # the lines that the call added and removed, as `+2 −1`
     lines = str((end.display or {}).get("diff") or "").splitlines()
     added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
     removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
     return f"+{added} −{removed}" if added or removed else ""
 
 
-def _exit_code(end: ToolEnd) -> int | None:
-    """The exit code of a command that failed."""
-    result = end.structured
-    code = result.get("exit_code") if isinstance(result, Mapping) else None
-    return code if isinstance(code, int) and end.status == "error" and code else None
+def _answers(end: ToolEnd) -> str:
+    given = (end.display or {}).get("answers")
+    return visible_line(", ".join(map(str, given.values())), 200) if isinstance(given, Mapping) else ""
 
 
 _NO_REASONS = ("the user said no", "continue planning", "the question was dismissed")

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 Style = Literal["", "title", "dim", "warning", "error", "good", "added", "removed", "hunk"]
 
-NARROW = 50
-"""Columns; under this width nothing is drawn."""
-
 _SEQUENCE = lazy_pattern(r"\x1b(?:\[[0-9;:?<=>]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 _CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _OVERWRITTEN = lazy_pattern(r"[^\n]*\r(?=[^\r\n])")
@@ -79,7 +76,7 @@ def style_of_diff_line(line: str) -> Style:
 def draws(stream: TextIO, environ: Mapping[str, str], columns: int) -> bool:
     """Return whether `stream` is a terminal to draw on: it moves its cursor, is wide enough, colour not declined."""
     plain = environ.get("TERM", "") in ("dumb", "unknown") or bool(environ.get("NO_COLOR"))
-    return stream.isatty() and not plain and columns >= NARROW
+    return stream.isatty() and not plain and columns >= 50
 
 
 def columns_of(stream: TextIO, environ: Mapping[str, str]) -> int:
