@@ -51,7 +51,7 @@ TEMPORARY = """
 agent/calls/tool_results.py doctor/environment_checks.py kernel/cells/fresh_kernel.py
 sandbox/containers/image_files.py sandbox/mechanisms.py
 sandbox/private_folder.py this_process/temporary_files.py sandbox/git_configuration.py
-server/proxy/kernel_access.py terminal/demo/demo.py terminal/demo/demo.py
+server/proxy/kernel_access.py terminal/demo/demo.py
 terminal/interactive/interact.py tools/code/project_programs.py tools/code/unittest_reporter.py
 model/claude_code_provider.py features/preview/staged_tree.py
 """

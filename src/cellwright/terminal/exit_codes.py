@@ -1,4 +1,4 @@
-"""How the command ends: its exit codes, 0 if the run ended by itself, and requests to stop from outside, such as SIGTERM."""
+"""The end of the command: its exit codes, 0 if the run ended by itself, and requests to stop from outside (SIGTERM)."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def on_stop_request(stop: Callable[[SystemExit], object]) -> Iterator[None]:
 
 def stop_requests_raise() -> AbstractContextManager[None]:
     """Have them end the process as `sys.exit` does: what was started and written is cleared away."""
-    return on_stop_request(_leave)
 
+    def leave(request: SystemExit) -> None:
+        raise request
 
-def _leave(request: SystemExit) -> None:
-    raise request
+    return on_stop_request(leave)

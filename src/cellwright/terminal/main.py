@@ -18,7 +18,7 @@ from cellwright.errors import CellwrightError, ErrorCode, fault, log_fault
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of, said_of
 from cellwright.terminal.subcommands.subcommand_names import find_subcommand
-from cellwright.terminal.views.terminal_text import print_line
+from cellwright.terminal.views.streams import print_line
 
 if TYPE_CHECKING:
     import argparse
@@ -77,7 +77,8 @@ def _forget_stdout() -> None:
 def _command(options: argparse.Namespace) -> int:
     # from here on things cost time; --help and errors need none of it
     from cellwright.features.process_conversation import starting_up
-    from cellwright.terminal.views.choose_view import Streams, tell_program
+    from cellwright.terminal.views.choose_view import tell_program
+    from cellwright.terminal.views.streams import Streams
 
     if options.verbose:
         log_to_stderr(os.environ)

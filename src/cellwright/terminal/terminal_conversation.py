@@ -47,8 +47,9 @@ from cellwright.terminal.exit_codes import STOP_REQUESTS, ExitCode, exit_code_of
 from cellwright.terminal.interactive.interact import interact
 from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
 from cellwright.terminal.run import TerminalRun
-from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, line_writer, make_view
+from cellwright.terminal.views.choose_view import asker_maker, make_view
 from cellwright.terminal.views.plain_view import Unseen, View
+from cellwright.terminal.views.streams import Streams, confirmed, line_writer
 from cellwright.terminal.views.terminal_text import Look, columns_of, look_of
 from cellwright.tools.paths import home_path
 from cellwright.version import VERSION

@@ -58,10 +58,11 @@ from cellwright.terminal.main import Redacting
 from cellwright.terminal.question import Asker, OfferedAnswer
 from cellwright.terminal.views import run_lines
 from cellwright.terminal.views.diff_view import DiffView, coloured_lines, drawn_preview, lexer_of
-from cellwright.terminal.views.live_view import LiveView, MarkdownBlocks, styled_writer
+from cellwright.terminal.views.live_view import LiveView, MarkdownBlocks
 from cellwright.terminal.views.markdown_view import drawn_markdown
 from cellwright.terminal.views.page_view import draw_fresh_page, draw_page
 from cellwright.terminal.views.plain_view import PlainView
+from cellwright.terminal.views.streams import styled_writer
 from cellwright.terminal.views.terminal_text import Look, harmless, look_of
 from cellwright.terminal.views.themes import theme_named
 from row_tables import for_each_row

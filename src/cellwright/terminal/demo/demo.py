@@ -30,7 +30,8 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credential_names import key_in
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, TEST_RULE, demo_script, scripted_environ
 from cellwright.terminal.exit_codes import stop_requests_raise
-from cellwright.terminal.views.terminal_text import fitting_theme, print_line
+from cellwright.terminal.views.streams import print_line
+from cellwright.terminal.views.terminal_text import fitting_theme
 from cellwright.testing import MessagesServer
 from cellwright.this_process.late_imports import importing
 from cellwright.this_process.temporary_files import new_folder

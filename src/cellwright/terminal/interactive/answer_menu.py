@@ -34,9 +34,9 @@ from cellwright.terminal.interactive.keys import (
     single_keys,
 )
 from cellwright.terminal.question import Asker, Card, OfferedAnswer
-from cellwright.terminal.views.choose_view import Streams, line_writer
 from cellwright.terminal.views.diff_view import drawn_preview
 from cellwright.terminal.views.markdown_view import drawn_markdown
+from cellwright.terminal.views.streams import Streams, line_writer
 from cellwright.terminal.views.terminal_text import Look
 from cellwright.terminal.views.themes import Hanging, Theme, theme_named
 
@@ -161,7 +161,7 @@ def _live(console: Console, menu: Menu) -> Live:
 def asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look: Look) -> Asker:
     """The one who asks on `screen`: with keys and colours if the terminal has them; Claude's own questions wait so long."""
     card = Card(screen)
-    write = line_writer(streams, screen, look, card)
+    write = line_writer(streams, cast("TextIO", card), look)
     keyboard = Keyboard(streams.stdin, screen, streams.environ, lambda problem: write(problem, "error"))
     read_in_time = functools.partial(keyboard.line, seconds=answer_seconds)
     plain = Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time)

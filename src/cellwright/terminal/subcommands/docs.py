@@ -13,7 +13,8 @@ from pathlib import Path
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import make_private_folder, state_folder
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.views.terminal_text import fitting_theme, print_line
+from cellwright.terminal.views.streams import print_line
+from cellwright.terminal.views.terminal_text import fitting_theme
 from cellwright.text import lazy_pattern
 from cellwright.this_process.late_imports import importing
 from cellwright.version import FIRST_PAGE, documented

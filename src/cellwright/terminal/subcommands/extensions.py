@@ -32,7 +32,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.mcp.feature import McpServers
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.subcommands import mcp_serve
-from cellwright.terminal.views.terminal_text import print_line
+from cellwright.terminal.views.streams import print_line
 from cellwright.text import visible, visible_line
 from cellwright.tools.mcp.installed_extras import extra_problem
 from cellwright.version import documented

@@ -15,8 +15,7 @@ from cellwright.config.settings.settings_files import start_folder
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.views.choose_view import Streams, confirmed
-from cellwright.terminal.views.terminal_text import print_line
+from cellwright.terminal.views.streams import Streams, confirmed, print_line
 from cellwright.this_process.late_imports import importing
 
 FILE = "05-cellwright.py"

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TextIO, cast
-
-from msgspec import Struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from cellwright.errors import CellwrightError
 from cellwright.events import RunEnd
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
-from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look, Style, can_ask, columns_of, draws
-from cellwright.text import visible
+from cellwright.terminal.views.streams import Streams
+from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look, can_ask, columns_of
 
 if TYPE_CHECKING:
     from cellwright.terminal.claude_code.messages import ClaudeOutput
-    from cellwright.terminal.question import Asker, Card, Write
-
-
-class Streams(Struct, frozen=True, kw_only=True):
-    """The three streams and the environment that says what their terminal can do."""
-
-    stdin: TextIO
-    stdout: TextIO
-    stderr: TextIO
-    environ: Mapping[str, str]
-
-    def draws_on(self, stream: TextIO) -> bool:
-        return draws(stream, self.environ, columns_of(stream, self.environ))
+    from cellwright.terminal.question import Asker
 
 
 def make_view(
@@ -90,28 +76,6 @@ def asker_maker(
         return asker(streams, screen, answer_seconds, look)
 
     return make
-
-
-def line_writer(streams: Streams, screen: TextIO, look: Look = DEFAULT_LOOK, card: Card | None = None) -> Write:
-    """Write the lines of a question on `screen`, in their styles where it can be drawn on; `card` counts them there."""
-    if streams.draws_on(screen):
-        from cellwright.terminal.views.live_view import styled_writer
-
-        return styled_writer(screen if card is None else cast("TextIO", card), look)
-
-    def write(line: str, style: Style) -> None:
-        print(line, file=screen, flush=True)
-
-    return write
-
-
-def confirmed(streams: Streams, question: str) -> bool:
-    """Ask `question` and return whether the user said yes; no where there is nobody to ask."""
-    screen = can_ask(streams.stdin, streams.stderr, streams.stdout)
-    if screen is None:
-        return False
-    print(f"{visible(question)} [y/n] ", end="", file=screen, flush=True)
-    return streams.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def tell_program(error: CellwrightError, output_format: str, streams: Streams) -> None:

@@ -9,7 +9,6 @@ being written, the calls that run, what is waited for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Literal, TextIO
 
 from msgspec import Struct, field
@@ -490,14 +489,3 @@ def live_view(
     """A view that draws on the terminal `out`."""
     theme = theme_named(look.theme)
     return LiveView(theme.console(out), theme, look.compact, shares_screen, details, in_session)
-
-
-def styled_writer(out: TextIO, look: Look = DEFAULT_LOOK) -> Callable[[str, Style], None]:
-    """Writes lines of ours on the terminal `out` in their styles."""
-    theme = theme_named(look.theme)
-    console = theme.console(out)
-
-    def write(line: str, style: Style) -> None:
-        console.print(theme.lines(line, style))
-
-    return write

@@ -1,4 +1,4 @@
-"""Text for a terminal and its look: made harmless, its width, whether it is drawn, the theme asked for, a line of ours."""
+"""Text for a terminal and its look: made harmless, its width, whether it is drawn, and the theme that is asked for."""
 
 from __future__ import annotations
 
@@ -120,14 +120,3 @@ def fitting_theme(environ: Mapping[str, str], background: str = "") -> ThemeName
     if not behind.isdigit():
         return "ansi"
     return "light" if behind in LIGHT_BACKGROUNDS else "dark"
-
-
-def print_line(line: str, stream: TextIO) -> None:
-    """Print one of our lines; on a terminal to draw on, what stands between backticks is set as code, without them."""
-    if not draws(stream, os.environ, columns_of(stream, os.environ)):
-        print(line, file=stream)
-        return
-    from cellwright.terminal.views.themes import theme_named  # rich: not for what a program reads
-
-    theme = theme_named(fitting_theme(os.environ))
-    theme.console(stream).print(theme.lines(line, ""))
