@@ -21,9 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import nbformat
 from jupyter_core.paths import jupyter_data_dir
-from nbformat.sign import NotebookNotary
 
 from cellwright.config.settings.settings import save_allow_rules
 from cellwright.errors import CellwrightError, ErrorCode
@@ -136,6 +134,8 @@ def _tests_pass(project: Path, console: Any) -> bool:
 
 def _execute(project: Path, environ: Mapping[str, str], console: Any, theme: Theme) -> None:
     """Execute the notebook cell by cell, showing each when it is done."""
+    import nbformat  # as below
+
     with importing:
         from jupyter_client.manager import AsyncKernelManager
         from nbclient import NotebookClient
@@ -258,5 +258,7 @@ def project_in(folder: Path) -> Path:
 
 def trust_notebook(notebook: Path) -> None:
     """Sign the notebook as `jupyter trust` does it: who opens the demo wants its prompts to run."""
+    import nbformat.sign  # takes its time, and few open the demo
+
     Path(jupyter_data_dir()).mkdir(parents=True, exist_ok=True)
-    NotebookNotary().sign(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
+    nbformat.sign.NotebookNotary().sign(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]

@@ -73,7 +73,7 @@ PICKED = (*(f"/{name}" for name in CHOSEN), "/output-style", "/resume")
 """Commands that show what there is where nothing follows them: here one is chosen from a list."""
 
 MAX_ROWS = 12
-HELP = "↑ ↓ or letters choose · Enter takes · Escape leaves"
+"""Of a list to choose from, at once."""
 
 
 def _style(dim: str, accent: str) -> Style:
@@ -461,7 +461,7 @@ def _picker_lines(title: str, head: PickerRow | None, shown: _Shown, dim: str, c
         said = textwrap.wrap(" ".join(about.split()), columns - 2)
         lines += [(dim, f"  {line}\n") for line in said]
     rest = f"{len(fitting)} in all · " if len(fitting) > MAX_ROWS else ""
-    return [*lines, (dim, f"{rest}{HELP}")]
+    return [*lines, (dim, f"{rest}↑ ↓ or letters choose · Enter takes · Escape leaves")]
 
 
 def _cut(text: str, room: int) -> str:

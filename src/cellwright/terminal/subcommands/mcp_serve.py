@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.written_tools import access_of
 from cellwright.config.settings.settings_files import start_folder
+from cellwright.conversation.core import Host
 from cellwright.conversation.message_chunks import JoinedMessages, pieces
 from cellwright.conversation.runs.run_options import RunOptions, existing_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import ToolEnd
+from cellwright.features.conversation import Conversation
 from cellwright.permissions.modes import LISTED_MODES
 from cellwright.permissions.policy import chosen_names
 from cellwright.terminal.arguments import split_rules
@@ -109,9 +111,6 @@ def _names(choices: Sequence[str]) -> list[str]:
 async def _serve(options: RunOptions, kernel_tool_names: Sequence[str]) -> None:
     with importing:
         from mcp.server.stdio import stdio_server  # takes a second
-
-    from cellwright.conversation.core import Host
-    from cellwright.features.conversation import Conversation
 
     cwd = start_folder(os.environ)
     conversation = Conversation(Host(cwd=cwd, interface="an MCP client"))
