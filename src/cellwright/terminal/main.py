@@ -18,7 +18,7 @@ from cellwright.errors import CellwrightError, ErrorCode, fault, log_fault
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of, said_of
 from cellwright.terminal.subcommands.subcommand_names import find_subcommand
-from cellwright.terminal.views.streams import print_line
+from cellwright.terminal.views.streams import Streams, print_line
 
 if TYPE_CHECKING:
     import argparse
@@ -78,7 +78,6 @@ def _command(options: argparse.Namespace) -> int:
     # from here on things cost time; --help and errors need none of it
     from cellwright.features.process_conversation import starting_up
     from cellwright.terminal.views.choose_view import tell_program
-    from cellwright.terminal.views.streams import Streams
 
     if options.verbose:
         log_to_stderr(os.environ)
@@ -109,10 +108,6 @@ def _command(options: argparse.Namespace) -> int:
         raise problem from error
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 class Redacting(logging.Formatter):
     """Takes out what looks like a secret, and the values of the environment's secrets wherever they stand."""
 
@@ -131,3 +126,7 @@ def log_to_stderr(environ: Mapping[str, str]) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Redacting(environ))
     logging.basicConfig(level=logging.DEBUG, handlers=[handler])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
