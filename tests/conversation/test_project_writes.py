@@ -16,7 +16,7 @@ from cellwright.errors import CellwrightError, ToolError
 from cellwright.features.agents.worktree import make_worktree
 from cellwright.features.memory import memory_folder, read_notes
 from cellwright.python_api.map_result import AnswerStore
-from cellwright.terminal.subcommands.mcp import mcp
+from cellwright.terminal.subcommands.extensions import mcp
 from cellwright.testing import say
 from talk import Talk
 

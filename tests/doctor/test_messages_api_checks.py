@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cellwright.doctor.messages_api_checks import ABILITIES, examine_server
-from cellwright.terminal.subcommands.doctor import doctor
+from cellwright.terminal.subcommands.installation import doctor
 from cellwright.testing import MessagesServer, fault, say, think, turn, use
 
 PAGE = (Path(__file__).parents[2] / "docs" / "local-models.md").read_text("utf-8")

@@ -48,14 +48,14 @@ tools/files/file_state.py terminal/subcommands/docs.py tools/mcp/token_store.py
 TEMPORARY = """
 agent/calls/tool_results.py doctor/environment_checks.py kernel/cells/fresh_kernel.py
 sandbox/containers/image_files.py sandbox/mechanisms.py sandbox/private_folder.py this_process/temporary_files.py
-sandbox/git_configuration.py server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py
-terminal/interactive/interact.py tools/code/project_programs.py tools/code/unittest_reporter.py
-model/claude_code_provider.py features/preview/staged.py
+sandbox/git_configuration.py server/proxy/kernel_access.py terminal/demo/demo.py terminal/interactive/interact.py
+tools/code/project_programs.py tools/code/unittest_reporter.py model/claude_code_provider.py
+features/preview/staged.py
 """
 """Folders that we made for the purpose."""
 
 THE_USERS = """
-config/credentials/entered_cloud.py terminal/subcommands/config.py terminal/subcommands/setup.py
+config/credentials/entered_cloud.py terminal/subcommands/settings.py terminal/subcommands/installation.py
 """
 """The user's own configuration, in their home."""
 

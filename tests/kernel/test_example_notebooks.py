@@ -16,7 +16,7 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from cellwright.terminal.subcommands.trust import trust_recordings
+from cellwright.terminal.subcommands.settings import trust_recordings
 from cellwright.testing import MessagesServer
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("forked_kernels")]

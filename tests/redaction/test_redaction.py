@@ -45,7 +45,7 @@ from cellwright.telemetry.log_file import log_path, log_to_file
 from cellwright.telemetry.run_state import RunState
 from cellwright.telemetry.spans import RunSpans
 from cellwright.telemetry.tool_log import ToolLog
-from cellwright.terminal.stderr_log import Redacting
+from cellwright.terminal.main import Redacting
 from cellwright.testing import MessagesServer, say, use
 from cellwright.tools.code.navigation.project_code import ProjectCode
 from cellwright.tools.code.navigation.search_code import semantic_search_tool

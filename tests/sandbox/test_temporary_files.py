@@ -122,7 +122,7 @@ def left_in(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "tmp").iterdir())
 
 
-ELSEWHERE = {"this_process/temporary_files.py", "doctor/environment_checks.py", "terminal/demo/run_demo.py"}
+ELSEWHERE = {"this_process/temporary_files.py", "doctor/environment_checks.py", "terminal/demo/demo.py"}
 """The maker itself; a trial of whether a folder can be written; a folder that its user wants kept."""
 MAKERS = {"TemporaryDirectory", "NamedTemporaryFile", "TemporaryFile", "SpooledTemporaryFile", "mkdtemp", "mkstemp"}
 

@@ -69,14 +69,14 @@ class Cellwright:
             text=True,
         )
 
-    def terminal(self, *arguments: str, columns: int = 100, **environ: str) -> Terminal:
+    def terminal(self, *arguments: str, columns: int = 100, rows: int = 40, **environ: str) -> Terminal:
         """One command on a terminal."""
         return Terminal(
             ARGV[0],
             [*ARGV[1:], *arguments],
             cwd=str(self.folder),
             env={**self.environ, **environ},  # type: ignore[arg-type]
-            dimensions=(40, columns),
+            dimensions=(rows, columns),
             encoding="utf-8",
             timeout=SECONDS,
             preexec_fn=_hear_hangups,

@@ -83,6 +83,38 @@ def test_allowing_once_runs_the_call(messages_server: Server, command_for: For) 
     assert terminal.exitstatus == 0
 
 
+def test_a_card_higher_than_the_window_is_folded_and_leaves_one_line(messages_server: Server, command_for: For) -> None:
+    text = "".join(f"line {number} of the file\n" for number in range(1, 27))
+    write = use("Write", file_path="long.txt", content=text)
+    server = messages_server([write, say("Done.")])
+    terminal = command_for(server).terminal("go", columns=80, rows=24)
+    terminal.expect("Press 1, 2, e or 4")
+    shown = ESCAPE.sub("", terminal.before)
+    assert "… 13 more lines · Ctrl-O shows all" in shown
+    assert [number for number in range(1, 27) if f"line {number} of" in shown] == [*range(1, 10), *range(23, 27)]
+    terminal.sendline("1")
+    screen = finished(terminal)
+    gone, _, left = screen.rpartition("✓ Wrote long.txt · +26 −0")
+    assert gone
+    assert "line 1 of" not in left
+    assert "Create long.txt" not in left
+
+
+def test_a_folded_card_is_shown_whole_by_its_key(messages_server: Server, command_for: For) -> None:
+    text = "".join(f"line {number} of the file\n" for number in range(1, 27))
+    server = messages_server([use("Write", file_path="long.txt", content=text), say("Done.")])
+    terminal = command_for(server).terminal("go", columns=80, rows=24)
+    terminal.expect("Press 1, 2, e or 4")
+    terminal.send("\x0f")
+    terminal.expect("Claude asks")
+    terminal.expect("Press 1, 2, e or 4")
+    shown = ESCAPE.sub("", terminal.before)
+    assert [number for number in range(1, 27) if f"line {number} of" not in shown] == []
+    assert "Ctrl-O" not in shown
+    terminal.sendline("1")
+    assert "✓ Wrote long.txt · +26 −0" in finished(terminal)
+
+
 def test_a_denial_tells_the_reason(messages_server: Server, command_for: For) -> None:
     server = messages_server([READ, EDIT, say("All right.")])
     command = with_notes(command_for(server))
@@ -304,6 +336,20 @@ def test_a_question_stays_out_of_a_redirected_answer(messages_server: Server, co
     finished(terminal)
     assert (command.folder / "made").exists()
     assert (command.folder / "answer.txt").read_text(encoding="utf-8") == "Done.\n"
+
+
+def test_the_help_fits_a_window_of_24_rows(messages_server: Server, command_for: For) -> None:
+    terminal = command_for(messages_server([])).terminal(columns=80, rows=24)
+    terminal.wait_for_prompt()
+    terminal.send("/help\r")
+    terminal.expect("Enter +send")
+    terminal.wait_for_prompt()
+    shown = ESCAPE.sub("", terminal.before)
+    assert "/help all lists all" in shown
+    # the echo of the command is above them, the prompt and the line with the mode below
+    assert 1 + shown.count("\n") + 2 <= 24
+    terminal.sendeof()
+    finished(terminal)
 
 
 def test_an_interactive_session(messages_server: Server, command_for: For) -> None:

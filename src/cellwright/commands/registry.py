@@ -159,17 +159,21 @@ def _help(call: CommandCall) -> CommandPage:
     if call.text not in ("", ALL):
         return CommandPage([_help_for(call)])
     head = ("command", "what it does")
+    # the common ones leave room for the keys in a window of 24 rows
+    brief = "" if call.text else f"/help {ALL} lists all {len(COMMANDS)} · /help NAME explains one, or a skill"
     sections = [
         Section(
             title,
             [head, *((_usage(name), COMMANDS[name].help) for name in names)],
+            text=brief,
             brief=[head, *(brief_row(name, COMMANDS[name]) for name in names)],
         )
         for title, names in (GROUPS if call.text else {"Common commands": COMMON}).items()
     ]
-    others = "" if call.text else f"/help {ALL} lists all {len(COMMANDS)} commands. "
+    if brief:
+        return CommandPage(sections)
     text = (
-        f"{others}/help NAME is about one command or one of the /skills. `!` runs a command in your shell; Claude sees it "
+        f"/help NAME is about one command or one of the /skills. `!` runs a command in your shell; Claude sees it "
         "with your next prompt. Only /btw, /compact, and /rename without a title ask a model. "
         f"{documented()} has the documentation."
     )
@@ -216,7 +220,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 
 COMMON = (
     *("clear", "resume", "model", "mode", "permissions", "diff", "undo"),
-    *("context", "compact", "cost", "mcp", "status", "help"),
+    *("context", "compact", "cost", "mcp", "status"),
 )
 ALL = "all"
 

@@ -10,6 +10,7 @@ import json
 import re
 import select
 import sys
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -374,8 +375,6 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _uuid(text: str) -> str:
-    import uuid  # most sessions choose their own
-
     try:
         return str(uuid.UUID(text))
     except ValueError:
@@ -390,15 +389,13 @@ _FILES: dict[str, dict[str, Any]] = {
 }
 """The options whose values are looked up on the disk."""
 
-WAIT_SECONDS = 3.0
-"""The time something may take to come by pipe, when there are words besides: a pipe may be inherited and idle."""
-
 MAX_BYTES = 10_000_000
 
 
 def read_prompt(words: str, stdin: TextIO) -> str:
     """`words`, then what is piped in. Raises `CellwrightError` INVALID_PARAMETERS when there is neither, or no text."""
-    piped = _piped(stdin, wait_seconds=WAIT_SECONDS if words else None) if is_piped(stdin) else ""
+    # with words besides, a pipe may be inherited and idle
+    piped = _piped(stdin, wait_seconds=3.0 if words else None) if is_piped(stdin) else ""
     parts = [part for part in (words, piped) if part.strip()]
     if not parts:
         message = 'There is no prompt. Give one, as in cellwright "what is this project?", or pipe one in.'

@@ -1,10 +1,20 @@
-"""Exit codes of the command `cellwright`: 0 when the run ended by itself, else what kept it from that."""
+"""The end of the command: its exit codes, 0 if the run ended by itself, and requests to stop from outside (SIGTERM)."""
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from enum import IntEnum
 
 from cellwright.errors import ErrorCode
+
+STOP_REQUESTS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+STOPPED = tuple(128 + number for number in STOP_REQUESTS)
+"""The exit codes of what they have ended."""
 
 
 class ExitCode(IntEnum):
@@ -74,3 +84,28 @@ def said_of(error_code: str, message: str) -> str:
 def exit_code_of(error_code: str) -> ExitCode:
     """The exit code of a run that ended with this error."""
     return _BY_ERROR.get(ErrorCode(error_code), ExitCode.FAILED)
+
+
+@contextlib.contextmanager
+def on_stop_request(stop: Callable[[SystemExit], object]) -> Iterator[None]:
+    """Have `stop` called, on the main thread, with the exit that a request asks for."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # what is ignored stays so: `nohup` means it
+    heard = [number for number in STOP_REQUESTS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda number, _frame: stop(SystemExit(128 + number))) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def stop_requests_raise() -> AbstractContextManager[None]:
+    """Have them end the process as `sys.exit` does: what was started and written is cleared away."""
+
+    def leave(request: SystemExit) -> None:
+        raise request
+
+    return on_stop_request(leave)

@@ -27,8 +27,8 @@ from cellwright.conversation.user_answers import (
     unanswered_in_time,
 )
 from cellwright.events import AnsweredBy, Preview
-from cellwright.terminal.interactive.keys import ESCAPE
-from cellwright.terminal.views.terminal_text import Style, style_of_diff_line
+from cellwright.terminal.interactive.keys import CTRL_O, ESCAPE
+from cellwright.terminal.views.terminal_text import Style, rows_of, style_of_diff_line
 from cellwright.text import visible, visible_line
 
 Write = Callable[[str, Style], None]
@@ -64,7 +64,7 @@ class OfferedAnswer(Struct, frozen=True):
 
 
 class Card:
-    """The screen of a question: it counts the lines that are written there, so that they can be taken away again."""
+    """The screen of a question: it counts the rows that are written there, so that they can be taken away again."""
 
     def __init__(self, screen: TextIO) -> None:
         self._screen = screen
@@ -82,17 +82,27 @@ class Card:
         """The user types there, or has an editor: it stays as it is."""
         self._lines = None
 
-    def fits(self, more: int) -> bool:
-        """Return whether all of it is in view with `more` lines below it."""
-        return (self._lines or 0) + more < os.get_terminal_size(self._screen.fileno()).lines
+    @property
+    def lines(self) -> int:
+        """The rows that it has; 0 once they are not counted any more."""
+        return self._lines or 0
 
-    def take_away(self, more: int) -> bool:
-        """Clear the screen from the first of its lines on; False if it cannot: `more` lines have been below it."""
-        if not self._lines or not self.fits(more):
+    @property
+    def columns(self) -> int:
+        return os.get_terminal_size(self._screen.fileno()).columns
+
+    def room(self, more: int) -> int:
+        """The rows that are left for it if there are `more` below it; negative if its first ones are out of view."""
+        return os.get_terminal_size(self._screen.fileno()).lines - 1 - self.lines - more
+
+    def take_away(self, more: int, *, after: int = 0) -> bool:
+        """Clear the screen from the row `after` its first ones on; False if it cannot: `more` rows have been below it."""
+        rows = self.lines - after
+        if rows <= 0 or self.room(more) + after < 0:
             return False
-        self._screen.write(f"\r\x1b[{self._lines}A\x1b[J")
+        self._screen.write(f"\r\x1b[{rows}A\x1b[J")
         self._screen.flush()
-        self._lines = 0
+        self._lines = after
         return True
 
 
@@ -103,9 +113,10 @@ class Asker(Struct, frozen=True):
     without it no input can be edited. `by` is how answers from here are called. `read_in_time` reads answers to Claude's own
     questions instead, and raises TimeoutError when Claude is to go on without one. `choose(answers, hint)` gives the key of
     an answer that was chosen without Enter, and the words that came with it; `choose_in_time` does so for Claude's own
-    questions, of which some take several answers; `draw` shows the whole of a call in colours, `draw_markdown` a plan.
-    An answered question about a permission leaves the screen if it can be taken off `card`: `taken_away` is called, for what
-    came of it to be shown whole.
+    questions, of which some take several answers; `draw` shows the whole of a call in colours, or its beginning and end in
+    a number of rows, and returns whether something is left out; `draw_markdown` draws a plan. A permission's card leaves the
+    screen with its answer if it can be taken off `card`: `taken_away(use, was_folded)` is called, for the call's own line
+    to show the change if the card did.
     """
 
     write: Write
@@ -115,47 +126,71 @@ class Asker(Struct, frozen=True):
     read_in_time: Callable[[str], str | None] | None = None
     choose: Callable[[Sequence[OfferedAnswer], str], tuple[str, str] | None] | None = None
     choose_in_time: Callable[[Sequence[OfferedAnswer], str, bool], tuple[str, str] | None] | None = None
-    draw: Callable[[Preview], None] | None = None
+    draw: Callable[[Preview, int | None], bool] | None = None
     draw_markdown: Callable[[str], None] | None = None
     card: Card | None = None
-    taken_away: Callable[[ToolUse], None] | None = None
+    taken_away: Callable[[ToolUse, bool], None] | None = None
     compact: bool = False
 
     def ask(self, use: ToolUse) -> Allow | Deny:
         """Ask until there is an answer; the end of the input is a no. Ctrl-C raises `KeyboardInterrupt`."""
-        if not self.compact:
-            self.write("", "")
-        title = visible_line(use.preview.title, TITLE_CHARS)
-        names_claude = title.startswith("Claude ") or use.kind == "plan"
-        self.write(title if names_claude else f"{WHO_ASKS.get(use.name, 'Claude asks')}: {title}", "title")
         if use.kind == "question":
+            self._show_title(use)
             try:
                 return self._ask_questions(use)
             except TimeoutError:
                 self.write("There was no answer in time: Claude continues without one.", "warning")
                 return unanswered_in_time(use)
-        for line in _purpose(use):
-            self.write(visible_line(line, TITLE_CHARS), "")
+        return self._ask_by_key(use)
+
+    def _show_title(self, use: ToolUse) -> None:
+        if not self.compact:
+            self.write("", "")
+        title = visible_line(use.preview.title, TITLE_CHARS)
+        names_claude = title.startswith("Claude ") or use.kind == "plan"
+        self.write(title if names_claude else f"{WHO_ASKS.get(use.name, 'Claude asks')}: {title}", "title")
+
+    def _show(self, use: ToolUse, below: int | None = None) -> tuple[bool, bool]:
+        """Show the card; return whether calls that wait behind it are left out, and whether its own call is folded.
+
+        With `below` rows of answers it is folded if it would be higher than the window.
+        """
+        self._show_title(use)
+        # the purpose of a command, in the words that Claude gave with it; and the file, unless the title names it
+        said = use.input.get("description") if use.name == "Bash" else ""
+        for line in (said.strip() if isinstance(said, str) else "", use.preview.path):
+            if line and line not in use.preview.title:
+                self.write(visible_line(line, TITLE_CHARS), "")
         if use.kind in ("permission", "trust") and use.decision.shown_reason:
             self.write(visible_line(use.decision.shown_reason, TITLE_CHARS), "dim")
         if use.preview.warning:
             self.write(f"Careful: {visible_line(use.preview.warning, TITLE_CHARS)}", "warning")
         if use.kind == "plan" and self.draw_markdown is not None:
             self.draw_markdown(visible(use.preview.detail))
+            is_folded = False
         else:
-            self._detail(use.preview)
+            rows = None
+            if below is not None and self.card is not None and use.kind == "permission":
+                following = 1 if len(use.following) > MAX_FOLLOWING else 3 * len(use.following)
+                rows = max(4, self.card.room(below + following))  # fewer would show nothing
+            is_folded = self._detail(use.preview, rows)
         is_cut = self._show_following(use)
         if self.draw is not None and self.choose is None and not self.compact:
             self.write("", "")
-        return self._ask_by_key(use, is_cut=is_cut)
+        return is_cut, is_folded
 
-    def _ask_by_key(self, use: ToolUse, *, is_cut: bool) -> Allow | Deny:
+    def _ask_by_key(self, use: ToolUse) -> Allow | Deny:
         offered = {choice["key"]: choice for choice in choices(use.kind, use.decision.suggestions)}
         edited: Json | None = None
+        can_edit = self.edit is not None and use.kind != "trust"
+        below = None if self.choose is None else self._height(self._rows(use, offered, can_edit=can_edit))
+        is_cut, is_folded = self._show(use, below)
         while True:
-            can_allow_all = bool(use.following) and edited is None
-            can_edit = self.edit is not None and use.kind != "trust"
-            reply = self._key(use, offered, can_edit=can_edit, can_allow_all=can_allow_all, is_cut=is_cut)
+            how = {"can_edit": can_edit, "can_allow_all": edited is None, "is_cut": is_cut}
+            if self.choose is None:
+                reply = self._typed(use, offered, **how)
+            else:
+                reply = self._chosen(self._rows(use, offered, **how), use, is_cut=is_cut, is_folded=is_folded)
             if reply is None:
                 return Deny(UNANSWERED, by=self.by)
             key, rest = reply
@@ -176,24 +211,34 @@ class Asker(Struct, frozen=True):
             else:
                 return answered(use, {**(edited or {}), **(offered[key]["input"] or {}), "feedback": rest}, self.by)
 
-    def _key(
+    def _rows(
+        self,
+        use: ToolUse,
+        offered: Mapping[str, Choice],
+        *,
+        can_edit: bool,
+        can_allow_all: bool = True,
+        is_cut: bool = True,
+    ) -> list[OfferedAnswer]:
+        """The answers to choose from, a no at the end."""
+        shown = _offers(use, offered, can_allow_all=can_allow_all, is_cut=is_cut)
+        denials = [answer for answer in shown if answer.key in offered and offered[answer.key]["action"] == "deny"]
+        edit = [OfferedAnswer(EDIT_KEY, "Edit the plan…" if use.kind == "plan" else "Edit first…")] if can_edit else []
+        return [*(each for each in shown if each not in denials), *edit, *denials]
+
+    def _height(self, answers: Sequence[OfferedAnswer]) -> int:
+        """The rows that the answers take with their hint and the empty row above them."""
+        columns = 80 if self.card is None else self.card.columns
+        texts = [text for each in answers for text in (each.label, each.about) if text]
+        return 1 + sum(rows_of(f"     {text}", columns) for text in texts) + rows_of(" " * 60, columns)
+
+    def _typed(
         self, use: ToolUse, offered: Mapping[str, Choice], *, can_edit: bool, can_allow_all: bool, is_cut: bool
     ) -> tuple[str, str] | None:
         """The key that was typed and what followed it; None at the end of the input."""
-        shown = [_offer(use, choice) for choice in offered.values()]
-        denials = [answer for answer in shown if offered[answer.key]["action"] == "deny"]
-        if can_allow_all:
-            count = len(use.following) + 1
-            verb = "Review" if is_cut else "Allow"
-            shown.insert(1, OfferedAnswer(ALL_KEY, f"{verb} {'both' if count == 2 else f'all {count}'}"))
-        if self.choose is not None:
-            edit = (
-                [OfferedAnswer(EDIT_KEY, "Edit the plan…" if use.kind == "plan" else "Edit first…")] if can_edit else []
-            )
-            rows = [*(each for each in shown if each not in denials), *edit, *denials]
-            return self._chosen(rows, use, is_cut=is_cut)
+        shown = _offers(use, offered, can_allow_all=can_allow_all, is_cut=is_cut)
         for answer in shown:
-            hint = _hint(use, offered[answer.key]) if answer in denials else ""
+            hint = _hint(use, offered[answer.key]) if answer.key in offered else ""
             self.write(f"  {answer.key}  {answer.label}{f' ({answer.about})' if answer.about else ''}{hint}", "")
         if can_edit:
             self.write(f"  {EDIT_KEY}  Edit {'' if use.kind == 'permission' else 'the plan '}first", "")
@@ -205,22 +250,35 @@ class Asker(Struct, frozen=True):
             if (reply := typed_key(typed, keys)) is not None:
                 return reply
 
-    def _chosen(self, shown: Sequence[OfferedAnswer], use: ToolUse, *, is_cut: bool) -> tuple[str, str] | None:
-        """The answer that was chosen by a key or by arrows; Escape is a no without words."""
+    def _chosen(
+        self, shown: Sequence[OfferedAnswer], use: ToolUse, *, is_cut: bool, is_folded: bool
+    ) -> tuple[str, str] | None:
+        """The answer that was chosen by a key or by arrows; Escape is a no without words. Ctrl-O shows the card whole."""
         assert self.choose is not None
         keys = [answer.key for answer in shown]
         escape = "keeps planning" if use.kind == "plan" else "denies"
-        below = 2 * len(shown) + 3
-        if self.card is not None and use.kind == "permission" and not self.card.fits(below):
-            self.write(visible_line(use.preview.title, TITLE_CHARS), "title")  # its first line is out of view
+        below, card = self._height(shown), self.card
+        lines = 0 if card is None else card.lines
+        if card is not None and use.kind == "permission" and card.room(below) < 0:
+            self.write(visible_line(use.preview.title, TITLE_CHARS), "title")  # its first row is out of view
         reply = self.choose(shown, f"Press {', '.join(keys[:-1])} or {keys[-1]}, or ↑ ↓ and Enter. Escape {escape}.")
+        if card is not None and card.lines > lines:
+            card.take_away(below, after=lines)  # it was for the answers
+        if reply is not None and reply[0] == CTRL_O:
+            if is_folded:
+                if card is not None:
+                    card.take_away(below)
+                self._show(use)
+            return self._chosen(shown, use, is_cut=is_cut, is_folded=False)
         if reply is None:
             return None
         key, words = (keys[-1], "") if reply[0] == ESCAPE else reply
         # what an agent does has no line of its own
         leaves = use.kind == "permission" and not use.agent_id and key != EDIT_KEY and not (key == ALL_KEY and is_cut)
-        if leaves and self.taken_away is not None and self.card is not None and self.card.take_away(below):
-            self.taken_away(use)
+        if leaves and self.taken_away is not None and card is not None:
+            written = rows_of(words, card.columns) if words else 0
+            if card.take_away(below + written):
+                self.taken_away(use, is_folded)
         # the line of the call says that it ran, or was denied and why; what is reviewed follows
         if use.kind != "trust" and (key in (keys[0], keys[-1]) or (key == ALL_KEY and is_cut)):
             return key, words
@@ -228,10 +286,10 @@ class Asker(Struct, frozen=True):
         self.write(f"❯ {key}  {label}{f': {visible_line(words, TITLE_CHARS)}' if words else ''}", "dim")
         return key, words
 
-    def _detail(self, preview: Preview) -> None:
+    def _detail(self, preview: Preview, rows: int | None = None) -> bool:
+        """Show what a call does, in at most `rows` if it is drawn; return whether something is left out."""
         if self.draw is not None and preview.detail:
-            self.draw(preview)
-            return
+            return self.draw(preview, rows)
         lines = visible(preview.detail.rstrip("\n")).split("\n") if preview.detail else []
         files = [at for at, line in enumerate(lines) if line.startswith("--- ") and lines[at + 1 : at + 2]]
         if preview.kind == "diff" and files == [0] and lines[1].startswith("+++ "):
@@ -241,11 +299,13 @@ class Asker(Struct, frozen=True):
             lines = [line for line in lines if not line.startswith("\\ No newline")]
         for line in lines:
             self.write(f"  │ {line}", style_of_diff_line(line) if preview.kind == "diff" else "")
+        return False
 
     def _show_following(self, use: ToolUse, *, whole: bool = False) -> bool:
         """Show the calls that are asked about next; True if something of them was left out."""
         if len(use.following) > MAX_FOLLOWING and not whole:
-            self.write(self._more_wait(use), "dim")
+            count = len(use.following)
+            self.write(f"{count} more wait · {ALL_KEY} reviews all {count + 1}", "dim")
             return True
         is_cut = False
         for call in use.following:
@@ -259,11 +319,6 @@ class Asker(Struct, frozen=True):
             elif lines:
                 is_cut = True
         return is_cut
-
-    def _more_wait(self, use: ToolUse) -> str:
-        count = len(use.following)
-        more = f"{count} more wait{'s' if count == 1 else ''}"
-        return f"{more} · {ALL_KEY} reviews {'both' if count == 1 else f'all {count + 1}'}"
 
     def _ask_questions(self, use: ToolUse) -> Allow | Deny:
         answers: dict[str, str] = {}
@@ -357,6 +412,15 @@ class Asker(Struct, frozen=True):
         return changed
 
 
+def _offers(use: ToolUse, offered: Mapping[str, Choice], *, can_allow_all: bool, is_cut: bool) -> list[OfferedAnswer]:
+    shown = [_offer(use, choice) for choice in offered.values()]
+    if can_allow_all and use.following:
+        count = len(use.following) + 1
+        verb = "Review" if is_cut else "Allow"
+        shown.insert(1, OfferedAnswer(ALL_KEY, f"{verb} {'both' if count == 2 else f'all {count}'}"))
+    return shown
+
+
 def _offer(use: ToolUse, choice: Choice) -> OfferedAnswer:
     """The answer in the words of the browser's card."""
     label, words = visible_line(choice["label"], TITLE_CHARS), ""
@@ -368,24 +432,13 @@ def _offer(use: ToolUse, choice: Choice) -> OfferedAnswer:
         label = "Reject" if choice["action"] == "deny" else accept
     elif choice["rules"] and not label.lower().startswith(("allow", "always allow")):
         label = f"Allow {label}"
-    rules = visible_line(", ".join(map(_short_rule, choice["rules"])), TITLE_CHARS)
+    rules = ", ".join(choice["rules"])
+    # as they may be written here: a path in the working folder, or in the user's home, begins with that
+    for folder, short in ((Path.cwd(), "./"), (Path.home(), "~/")):
+        rules = rules.replace(f"(/{folder.as_posix()}/", f"({short}")
+    rules = visible_line(rules, TITLE_CHARS)
     about = f"{'rule' if len(choice['rules']) == 1 else 'rules'} {rules}" if rules else ""
     return OfferedAnswer(choice["key"], label[:1].upper() + label[1:], about, words, is_rule=bool(rules))
-
-
-def _short_rule(rule: str) -> str:
-    """The rule as it may be written here: a path in the working folder, or in the user's home, begins with that."""
-    for folder, short in ((Path.cwd(), "./"), (Path.home(), "~/")):
-        rule = rule.replace(f"(/{folder.as_posix()}/", f"({short}")
-    return rule
-
-
-def _purpose(use: ToolUse) -> list[str]:
-    """The purpose of a command, in the words that Claude gave with it; and the file, unless the title names it."""
-    said = use.input.get("description") if use.name == "Bash" else ""
-    found = [said.strip()] if isinstance(said, str) and said.strip() and said.strip() not in use.preview.title else []
-    path = use.preview.path
-    return [*found, *([path] if path and path not in use.preview.title else [])]
 
 
 def _hint(use: ToolUse, choice: Choice) -> str:

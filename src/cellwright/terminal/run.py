@@ -28,15 +28,9 @@ from cellwright.terminal.views.plain_view import View
 if TYPE_CHECKING:
     from cellwright.terminal.question import Asker
 
-TICK_SECONDS = 0.1
-
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 T = TypeVar("T")
-
-
-def _no_details() -> bool:
-    return False
 
 
 class _Question(Struct, frozen=True, eq=False):
@@ -56,7 +50,7 @@ class TerminalRun(Struct, eq=False):
     save_rules: Callable[[Sequence[str]], object]
     keys: KeysAtWork | None = None
     steer: Callable[[str], object] | None = None
-    toggle_details: Callable[[], bool] = _no_details
+    toggle_details: Callable[[], bool] = bool
     signal_number: int = 0
     _inbox: queue.SimpleQueue[Event | _Question | None] = field(default_factory=queue.SimpleQueue)
     _task: Run | AgentTask[Any] | None = None
@@ -135,7 +129,7 @@ class TerminalRun(Struct, eq=False):
         while True:
             self._poll_keys(view)
             try:
-                item = self._inbox.get(timeout=TICK_SECONDS)
+                item = self._inbox.get(timeout=0.1)
             except queue.Empty:
                 view.tick()
                 continue

@@ -6,7 +6,9 @@ import argparse
 import contextlib
 import functools
 import json
+import os
 import secrets
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,26 +27,29 @@ from cellwright.agent.structured_output import AnswerType, answer_type
 from cellwright.commands.command import OWN_COMMAND, CommandCall, CommandPage, command_name
 from cellwright.config.settings.layers import SCOPES, Layer, Scope
 from cellwright.config.settings.option_table import OPTIONS, nested
-from cellwright.config.settings.settings_files import InlineSettings
+from cellwright.config.settings.settings_files import InlineSettings, start_folder
 from cellwright.config.trust.trust import refusal_text
+from cellwright.conversation.core import Host
 from cellwright.conversation.resolve_options import model_of
 from cellwright.conversation.runs import kinds
 from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, ignore_run
-from cellwright.conversation.runs.run_options import RunOptions, options_of
+from cellwright.conversation.runs.run_options import RunOptions, existing_folder, options_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
 from cellwright.features.conversation import Conversation
 from cellwright.model.models import model_name
 from cellwright.sessions.api_messages import begins_turn_encoded
 from cellwright.sessions.session import Session
+from cellwright.terminal.arguments import is_piped, read_prompt
 from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
-from cellwright.terminal.exit_codes import ExitCode, exit_code_of, said_of
+from cellwright.terminal.exit_codes import STOP_REQUESTS, ExitCode, exit_code_of, said_of, stop_requests_raise
+from cellwright.terminal.interactive.interact import interact
 from cellwright.terminal.interactive.keys import KeysAtWork, reads_keys
-from cellwright.terminal.interactive.stop_requests import STOP_REQUESTS
 from cellwright.terminal.run import TerminalRun
-from cellwright.terminal.views.choose_view import Streams, asker_maker, confirmed, line_writer, make_view
+from cellwright.terminal.views.choose_view import asker_maker, make_view
 from cellwright.terminal.views.plain_view import Unseen, View
+from cellwright.terminal.views.streams import Streams, confirmed, line_writer
 from cellwright.terminal.views.terminal_text import Look, columns_of, look_of
 from cellwright.tools.paths import home_path
 from cellwright.version import VERSION
@@ -56,16 +61,12 @@ if TYPE_CHECKING:
     from cellwright.terminal.question import Asker
 
 
-def _no_remarks() -> list[str]:
-    return []
-
-
 class _PromptPlan(Struct, frozen=True, kw_only=True):
     """A run's way: by the model, recorded, or played from a recording. `finish` gives what the user should know."""
 
     kind: kinds.RunKind = kinds.LIVE
     belongs_to: Callable[[Run], object] = ignore_run
-    finish: Callable[[], list[str]] = _no_remarks
+    finish: Callable[[], list[str]] = list
 
 
 @dataclass(eq=False)
@@ -142,11 +143,9 @@ class TerminalCommand:
         encoded = self._session.encoded
         begins = [number for number, message in enumerate(encoded) if begins_turn_encoded(message)]
         if begins and self.streams.draws_on(self.streams.stdout):
-            from cellwright.sessions.export import exchanges_of
-            from cellwright.terminal.views.page_view import draw_turn
+            from cellwright.terminal.views.page_view import draw_turn  # rich
 
-            (turn,) = exchanges_of(map(json.loads, encoded[begins[-1] :]))
-            draw_turn(turn, len(begins) - 1, self.streams.stdout, self._look)
+            draw_turn(encoded[begins[-1] :], len(begins) - 1, self.streams.stdout, self._look)
 
     def _connect(self) -> None:
         # setting up TLS takes as long as everything else until the first request
@@ -219,13 +218,18 @@ class TerminalCommand:
             return None
         from cellwright.terminal.interactive.prompt_line import SessionLine  # prompt_toolkit takes a tenth of a second
 
+        def toggle() -> Callable[[], None] | None:
+            # what draws the details that the last run has folded, if they are shown from now on
+            shown = self._toggle_details()
+            return functools.partial(self._view.show_details, shown) if shown and self._view is not None else None
+
         self._keys = KeysAtWork(streams.stdin)
         line = SessionLine(
             self.conversation,
             options=self._run_options,
             page_of=self._do,
             keys=self._keys,
-            toggle_details=self._toggle_at_prompt,
+            toggle_details=toggle,
             details=lambda: self._details,
             keep_history=not self.options.no_session,
             look=self._look,
@@ -235,14 +239,6 @@ class TerminalCommand:
     def _toggle_details(self) -> bool:
         self._details = not self._details
         return self._details
-
-    def _toggle_at_prompt(self) -> bool:
-        shown = self._toggle_details()
-        if shown and self._view is not None:
-            from prompt_toolkit.application import run_in_terminal  # imported by now: it draws the prompt
-
-            run_in_terminal(functools.partial(self._view.show_details, shown))
-        return shown
 
     def _terminal_run(self, make_view: Callable[[], View]) -> TerminalRun:
         return TerminalRun(
@@ -353,10 +349,9 @@ class TerminalCommand:
             case "json" | "json-lines":
                 text = json.dumps({name: page.markdown()})
             case _:
-                from cellwright.telemetry.claude_messages import page_result
-                from cellwright.terminal.claude_code.messages import write_message
+                from cellwright.terminal.claude_code.messages import write_page  # as above
 
-                write_message(page_result(page.plain(), self._session.id), self.streams.stdout)
+                write_page(page.plain(), self._session.id, self.streams.stdout)
                 return ExitCode.OK
         print(text, file=self.streams.stdout)
         return ExitCode.OK
@@ -404,12 +399,13 @@ class TerminalCommand:
         key = prompt_key(prompt, self.conversation.cwd)
         self._asked[key] += 1
         nth = self._asked[key]
-        if self.options.replay is not None or way == "strict" or (way == "auto" and self._holds(prompt, nth)):
+        if (
+            self.options.replay is not None
+            or way == "strict"
+            or (way == "auto" and path.exists() and self._replay.holds(prompt, nth=nth))
+        ):
             return self._played(prompt, nth, strict=way == "strict")
         return _PromptPlan() if self.options.record is None else self._recorded(self._recorder, prompt, nth)
-
-    def _holds(self, prompt: str, nth: int) -> bool:
-        return self._recording is not None and self._recording.exists() and self._replay.holds(prompt, nth=nth)
 
     def _played(self, prompt: str, nth: int, *, strict: bool) -> _PromptPlan:
         from cellwright.agent.recording.replay import UntrustedRecording
@@ -468,6 +464,52 @@ class TerminalCommand:
             text = kinds.shown(summary) if self.options.output_format == "text" else json.dumps(summary)
             print(text, file=self.streams.stdout)
         return self._exit_code(end, run.signal_number)
+
+
+def converse(options: argparse.Namespace, streams: Streams) -> int:
+    """Do what the command line asks for: one prompt, the messages of a program, or a session; gives the exit code."""
+    one_prompt = any(
+        (options.prompt, options.print, options.dry_run, options.init_only, options.output_format != "text")
+    )
+    interactive = not one_prompt and sys.stdin.isatty() and sys.stdout.isatty()
+    streamed = options.input_format == "stream-json"
+    words = ""
+    if not (interactive or streamed or options.init_only or is_piped(streams.stdin)):
+        words = read_prompt(options.prompt, streams.stdin)
+    cwd = start_folder(os.environ)
+    given = inline_settings(options, cwd)
+    conversation = Conversation(
+        Host(
+            cwd=cwd,
+            interface="a terminal",
+            inline_settings=lambda: given,
+            setting_scopes=setting_scopes(options),
+            trusts_folder=options.trust,
+            plugin_folders=[existing_folder(each) for each in options.plugin_dir],
+            one_prompt=not (interactive or streamed),
+        )
+    )
+    # of two with one name the last counts
+    named = [(label, servers) for servers, label in reversed(options.mcp_servers)]
+    conversation.features.mcp.add_named(named, only=options.strict_mcp_config)
+    conversation.features.agents.of_run = options.agents  # `/agents` and @agent- know them before the first prompt
+    try:
+        refuse_trust(options, conversation)
+        command = TerminalCommand(options, conversation, streams, interactive)
+        if options.init_only:
+            return command.set_up()
+        command.open(words or options.prompt)
+        if interactive:
+            with stop_requests_raise():
+                return interact(command)
+        if streamed:
+            return command.run_messages()
+        return command.run(words or read_prompt(options.prompt, streams.stdin))
+    finally:
+        for line in () if options.quiet else conversation.still_at_work("this command"):
+            print(f"warning: {line}", file=streams.stderr)
+        with contextlib.suppress(TimeoutError):  # a tool that cannot be stopped does not keep the process
+            conversation.close()
 
 
 def run_options(options: argparse.Namespace) -> RunOptions:

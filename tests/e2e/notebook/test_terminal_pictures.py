@@ -137,7 +137,7 @@ def test_the_card_of_an_edit(
     terminal = ShownTerminal(page, lab_with_terminal, theme, rows=38)
     terminal.type("cellwright")
     greeting = terminal.wait("What should Claude do?")
-    assert "~/tides · /help · Shift-Tab mode · Ctrl-D leave" in greeting
+    assert "~/tides · /help · Ctrl-D leave" in greeting
     terminal.type("The tests fail: fix high tide")
     shown = terminal.wait("Escape denies.")
     for gone in ("Thought for 0", "Edits tides.py.", "@@", "--- a/"):
@@ -166,7 +166,7 @@ def test_of_many_calls_that_wait_their_number_is_shown(
     terminal.type("Run the tests and write a page for each port")
     shown = terminal.wait("Escape denies.")
     assert "5 more wait · a reviews all 6" in shown
-    assert "Running python needs your approval. Edits tests.log." in shown
+    assert "Running python needs your approval. Writes tests.log." in shown
     terminal.picture("terminal-more")
     page.close()
 

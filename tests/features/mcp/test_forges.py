@@ -16,7 +16,7 @@ from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Asked, Notice
-from cellwright.terminal.subcommands.mcp import mcp
+from cellwright.terminal.subcommands.extensions import mcp
 from cellwright.testing import MessagesServer, say, use
 from mcp_servers.github_server import GitHubServer, github_server
 from project_talk import ProjectTalk

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from notebook_kernel import Cell, NotebookKernel, running_kernel
 
-from cellwright.terminal.demo.demo_project import NOTEBOOK, project_in
+from cellwright.terminal.demo.demo import NOTEBOOK, project_in
 from cellwright.testing import MessagesServer, say
 
 pytestmark = pytest.mark.kernel

@@ -20,8 +20,7 @@ from prompt_toolkit.output import DummyOutput
 
 from cellwright.terminal.interactive.answer_menu import choose
 from cellwright.terminal.interactive.keys import KeysAtWork, _without_sequences, reads_keys
-from cellwright.terminal.interactive.picker import PickerRow, pick
-from cellwright.terminal.interactive.prompt_line import Suggestion, _Words
+from cellwright.terminal.interactive.prompt_line import PickerRow, Suggestion, _Words, pick
 from cellwright.terminal.question import OfferedAnswer
 from cellwright.terminal.views.themes import theme_named
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, think, turn, use
@@ -409,7 +408,7 @@ def test_a_session_without_a_key_ends_if_none_is_entered(messages_server: Server
     assert terminal.exitstatus == 3
 
 
-def test_a_card_that_is_higher_than_the_window_names_its_subject_again(
+def test_a_card_that_is_higher_than_the_window_leaves_its_counts_and_ctrl_o_shows_the_change(
     messages_server: Server, command_for: For
 ) -> None:
     write = use("Write", file_path="gauges.py", content="level = 1\n" * 50)
@@ -417,10 +416,14 @@ def test_a_card_that_is_higher_than_the_window_names_its_subject_again(
     terminal.send("go\r")
     terminal.expect("Escape denies")
     shown = SEQUENCES.sub("", terminal.before)
-    assert shown.count("Create gauges.py (+50 −0)") == 2
+    assert shown.count("Create gauges.py (+50 −0)") == 1
+    assert "more lines · Ctrl-O shows all" in shown
     terminal.send("1")
     terminal.expect("Done · ")
     ended = SEQUENCES.sub("", terminal.before).rpartition("✓ ")[2]
-    assert re.match(r"\w+ gauges\.py\s+", ended)
-    assert "level = 1" not in ended, "the card is still there"
+    assert ended.startswith("Wrote gauges.py · +50 −0")
+    assert "level = 1" not in ended
+    terminal.wait_for_prompt()
+    terminal.send("\x0f")
+    terminal.expect_exact("+level = 1")
     leave(terminal)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cellwright.errors import CellwrightError
-from cellwright.terminal.subcommands.mcp import mcp
+from cellwright.terminal.subcommands.extensions import mcp
 from cellwright.testing import MessagesServer, say, use
 
 SERVER = Path(__file__).parents[2] / "shared" / "mcp_servers" / "plain_server.py"

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitResult
 
 from cellwright.errors import CellwrightError
-from cellwright.terminal.subcommands.mcp import mcp
+from cellwright.terminal.subcommands.extensions import mcp
 from eventual import eventually
 from forked.forked_python import program_in
 

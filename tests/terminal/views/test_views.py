@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from pygments.token import STANDARD_TYPES
 from rich.cells import cell_len
 from rich.color import Color, ColorSystem
@@ -53,14 +54,15 @@ from cellwright.telemetry.view_limits import ON_TERMINAL
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
 from cellwright.terminal.interactive.answer_menu import Menu
+from cellwright.terminal.main import Redacting
 from cellwright.terminal.question import Asker, OfferedAnswer
-from cellwright.terminal.stderr_log import Redacting
 from cellwright.terminal.views import run_lines
-from cellwright.terminal.views.diff_view import DiffView, drawn_preview
-from cellwright.terminal.views.live_view import LiveView, MarkdownBlocks, styled_writer
+from cellwright.terminal.views.diff_view import DiffView, coloured_lines, drawn_preview, lexer_of
+from cellwright.terminal.views.live_view import LiveView, MarkdownBlocks
 from cellwright.terminal.views.markdown_view import drawn_markdown
 from cellwright.terminal.views.page_view import draw_fresh_page, draw_page
 from cellwright.terminal.views.plain_view import PlainView
+from cellwright.terminal.views.streams import styled_writer
 from cellwright.terminal.views.terminal_text import Look, harmless, look_of
 from cellwright.terminal.views.themes import theme_named
 from row_tables import for_each_row
@@ -350,6 +352,44 @@ def test_a_wide_line_is_folded_at_the_width_and_nothing_of_it_is_lost() -> None:
     assert "".join(screen.split()).removeprefix("1+") == "".join(text.split())
 
 
+def test_of_a_text_that_is_too_high_the_first_and_last_lines_are_drawn_and_the_others_counted() -> None:
+    theme = theme_named("none")
+    code = Preview("Run", "\n".join(f"line {number}" for number in range(1, 27)), "code")
+    diff = Preview(
+        "Write", "".join(["@@ -0,0 +1,26 @@", *(f"\n+{'word ' * 10}{number}" for number in range(26))]), "diff"
+    )
+    long = Preview("Run", "word " * 200, "text")
+    shown = {}
+    for preview, rows in ((code, 13), (diff, 13), (long, 13), (code, 26)):
+        screen = drawn(replace(drawn_preview(preview, theme, compact=False), max_rows=rows), 40)
+        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in screen.splitlines()]
+        assert len(lines) <= rows
+        (at,) = [*(number for number, line in enumerate(lines) if "more lines" in line), *([] if rows < 26 else [-1])]
+        shown[preview.title, preview.kind, rows] = (lines[at], at, len(lines) - at - 1)
+    assert shown == {
+        ("Run", "code", 13): ("  … 14 more lines · Ctrl-O shows all", 8, 4),
+        ("Write", "diff", 13): ("  … 20 more lines · Ctrl-O shows all", 8, 4),
+        ("Run", "text", 13): ("  … 17 more lines · Ctrl-O shows all", 8, 4),
+        ("Run", "code", 26): ("  │ line 26", -1, 26),
+    }
+
+
+@for_each_row(
+    ("command", "coloured"),
+    [
+        ("ls -la && echo done > out.txt", ["echo"]),
+        ("for f in *.py; do test $f; done", ["for", "in", "do", "test", "done"]),
+        ("if grep if a.txt; then echo then in; fi", ["if", "then", "echo", "fi"]),
+        ("cat x | read line", ["read"]),
+    ],
+)
+def test_only_a_command_of_the_shell_has_the_colour_of_a_keyword(command: str, coloured: list[str]) -> None:
+    (line,) = coloured_lines([command], lexer_of("bash"), theme_named("ansi").code)
+    assert [
+        line.plain[span.start : span.end].strip() for span in line.spans if Style.parse(str(span.style)).color
+    ] == coloured
+
+
 @for_each_row(
     ("theme", "environ", "name"),
     [
@@ -619,9 +659,13 @@ def test_cards_fit_a_terminal_of_80_columns() -> None:
         )
         return rows[0].key, ""
 
+    def draw(shown: Preview, _rows: int | None) -> bool:
+        console.print(drawn_preview(shown, theme, compact=False))
+        return False
+
     asker = Asker(
         lambda line, _: console.print(line, markup=False), lambda _: None, "terminal", lambda text: text,
-        choose=choose, choose_in_time=choose, draw=lambda shown: console.print(drawn_preview(shown, theme, compact=False)),
+        choose=choose, choose_in_time=choose, draw=draw,
     )  # fmt: skip
     rest = "(levels)  # metres above the lowest low water that was ever seen in this harbour"
     diff = f"@@ -1,2 +1,2 @@\n def high_tide(levels):\n-    return min{rest}\n+    return max{rest}\n"

@@ -14,7 +14,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.cell_prompt import MagicOptions
 from cellwright.kernel.magic.sign_in import lacks_key
 from cellwright.model.credentials import is_scripted
-from cellwright.terminal.demo.demo_project import NOTEBOOK, is_demo, project_in
+from cellwright.terminal.demo.demo import NOTEBOOK, is_demo, project_in
 from cellwright.terminal.demo.script import PAUSE_SECONDS, demo_script, scripted_environ
 
 if TYPE_CHECKING:

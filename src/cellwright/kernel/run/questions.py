@@ -212,8 +212,9 @@ def ask_by_input(use: ToolUse, look: Look = DEFAULT_LOOK) -> Allow | Deny:
     Where a front end's input field is cancelled, an empty text comes: asking again would never end.
     """
     # most kernels show a widget
+    from cellwright.terminal.interactive.answer_menu import preview_drawer
     from cellwright.terminal.question import Asker
-    from cellwright.terminal.views.choose_view import Streams, line_writer, preview_drawer
+    from cellwright.terminal.views.streams import Streams, line_writer
 
     # a front end may show the line that is typed far from what was printed
     what = f"{visible_line(use.preview.title).rstrip('?')}? " if use.kind != "question" else ""

@@ -151,9 +151,9 @@ def judge_part(book: RuleBook, facts: CommandFacts) -> Decision:
     if redirected is not None:
         is_plain = redirected.reason.startswith(EDITS) and not redirected.firm
         runs = program.behavior == "ask" and redirected.behavior == "ask" and is_plain
-        if runs:  # what a program does is more than that its output goes to a file of the project
-            return program.because(f"{program.reason} {redirected.reason}")
         written = redirected.reason.removeprefix(EDITS).removesuffix(".")
+        if runs:  # what a program does is more than that its output goes to a file of the project
+            return program.because(f"{program.reason} Writes {written}.")
         return redirected.because(f"Writes {written}; that needs your approval.") if is_plain else redirected
     return _why_written(book, facts.command) if program in LOOKS else program
 

@@ -29,7 +29,7 @@ class DemoRoute(CellwrightRoute):
     @authenticated
     @may_write
     async def post(self) -> None:
-        from cellwright.terminal.demo.demo_project import NOTEBOOK, project_in  # few open it
+        from cellwright.terminal.demo.demo import NOTEBOOK, project_in  # few open it
 
         root = server_root(self.settings["server_root_dir"])
         try:

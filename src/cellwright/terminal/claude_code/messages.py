@@ -19,7 +19,7 @@ from cellwright.agent.prompt import Prompt
 from cellwright.agent.structured_output import AnswerType
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, RunEnd
-from cellwright.telemetry.claude_messages import ClaudeMessages, Message
+from cellwright.telemetry.claude_messages import ClaudeMessages, Message, page_result
 from cellwright.terminal.views.plain_view import Unseen
 
 if TYPE_CHECKING:
@@ -71,6 +71,11 @@ def write_message(message: Any, out: TextIO) -> None:
     """Write it in one line as JavaScript does, since scripts look for `"type":"result"` with grep."""
     is_ascii = "utf" not in (out.encoding or "").lower()
     print(json.dumps(message, ensure_ascii=is_ascii, separators=(",", ":")), file=out, flush=True)
+
+
+def write_page(text: str, session_id: str, out: TextIO) -> None:
+    """Write a command's page as the result of a run."""
+    write_message(page_result(text, session_id), out)
 
 
 class UserMessage(Struct, frozen=True):

@@ -1,4 +1,4 @@
 """`cellwright demo`: a notebook with Claude at work in it, a tour in five prompts.
 
-Start with `run_demo.py`.
+Start with `demo.py`.
 """

@@ -18,10 +18,12 @@ from typing import Protocol, TextIO
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError
-from cellwright.terminal.exit_codes import said_of
-from cellwright.terminal.interactive.stop_requests import STOPPED
+from cellwright.terminal.exit_codes import STOPPED, said_of
 from cellwright.terminal.views.terminal_text import columns_of
 from cellwright.this_process.temporary_files import scratch_folder
+
+if sys.platform != "win32":
+    import termios
 
 HELP = """\
 Write what Claude should do. A line that ends with \\ continues in the next one.
@@ -37,12 +39,11 @@ KEYS = (
     ("Tab", "complete / and @"),
     ("Shift-Tab", "change the mode"),
     ("Ctrl-R", "find an earlier prompt"),
-    ("Ctrl-O", "results and thinking: whole, or in one line"),
+    ("Ctrl-O", "show or fold details"),
     ("Escape", "stop Claude"),
     ("Ctrl-C", "stop Claude, or empty the line"),
     ("Ctrl-D", "leave"),
 )
-AT_WORK = "While Claude works, what you send reaches it with its next step."
 
 
 class Session(Protocol):
@@ -71,7 +72,7 @@ class Session(Protocol):
 def interact(session: Session) -> int:
     """Read prompts from the keyboard and run each, until the user leaves; gives the exit code."""
     read = session.prompt_line()
-    keys = "/help · Ctrl-D leave" if read is None else "/help · Shift-Tab mode · Ctrl-D leave"
+    keys = "/help · Ctrl-D leave"
     if read is None:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  gives `input` its editing keys and history; Windows has none
@@ -101,11 +102,10 @@ def interact(session: Session) -> int:
 def _keys(columns: int) -> str:
     """The keys in two columns, or in one where there is no room for two."""
     cells = [f"{key:<11}{what}" for key, what in KEYS]
-    in_a_row = 2 if columns > 2 * max(map(len, cells)) + 2 else 1
-    width = max(map(len, cells[::in_a_row])) + 2
+    width = max(map(len, cells[::2])) + 2
+    in_a_row = 2 if columns >= width + max(map(len, cells[1::2])) else 1
     starts = range(0, len(cells), in_a_row)
-    rows = ("".join(f"{cell:<{width}}" for cell in cells[at : at + in_a_row]).rstrip() for at in starts)
-    return "\n".join([*rows, *textwrap.wrap(AT_WORK, columns)])
+    return "\n".join("".join(f"{cell:<{width}}" for cell in cells[at : at + in_a_row]).rstrip() for at in starts)
 
 
 def _read() -> str:
@@ -140,7 +140,10 @@ class Keyboard(Struct, frozen=True):
 
         Raises TimeoutError where none was typed within `seconds`.
         """
-        _forget_what_was_typed(self.stdin)
+        if sys.platform != "win32":
+            # what was typed before the question was there is no answer to it; a terminal that is gone is told by reading it
+            with contextlib.suppress(termios.error, ValueError):
+                termios.tcflush(self.stdin.fileno(), termios.TCIFLUSH)
         self.screen.write(prompt)
         self.screen.flush()
         # Windows can wait for sockets only
@@ -166,12 +169,3 @@ class Keyboard(Struct, frozen=True):
                 return None
         # editors end a file with a newline of their own
         return edited.removesuffix("\n") if not text.endswith("\n") else edited
-
-
-def _forget_what_was_typed(stdin: TextIO) -> None:
-    """Forget what was typed before the question was there: it is no answer to it."""
-    if sys.platform != "win32":
-        import termios  # not on Windows
-
-        with contextlib.suppress(termios.error, ValueError):  # it is gone, which reading it will tell
-            termios.tcflush(stdin.fileno(), termios.TCIFLUSH)

@@ -8,20 +8,22 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from prompt_toolkit import PromptSession
-from prompt_toolkit.application import get_app
+from prompt_toolkit import Application, PromptSession
+from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions, to_filter
-from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.layout import Dimension, Float, FloatContainer, HSplit, Layout, Window
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import Dimension, Float, FloatContainer, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
@@ -35,9 +37,8 @@ from cellwright.errors import CellwrightError
 from cellwright.model.models import limits, model_name
 from cellwright.permissions.modes import MODE_LABELS
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, sessions_folder
+from cellwright.terminal.exit_codes import on_stop_request
 from cellwright.terminal.interactive.keys import SEQUENCE_SECONDS
-from cellwright.terminal.interactive.picker import PickerRow, pick
-from cellwright.terminal.interactive.stop_requests import on_stop_request
 from cellwright.terminal.views.page_view import draw_prompt
 from cellwright.terminal.views.terminal_text import Look
 from cellwright.terminal.views.themes import theme_named
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
 
 PROMPT = "> "
-LABEL_CHARS = 36
 PLACEHOLDER = "What should Claude do?  / commands · @ files · ! shell"
 
 DIM = "ansibrightblack"
@@ -71,6 +71,9 @@ CYCLED_MODES = ("default", "acceptEdits", "plan")
 
 PICKED = (*(f"/{name}" for name in CHOSEN), "/output-style", "/resume")
 """Commands that show what there is where nothing follows them: here one is chosen from a list."""
+
+MAX_ROWS = 12
+"""Of a list to choose from, at once."""
 
 
 def _style(dim: str, accent: str) -> Style:
@@ -142,15 +145,16 @@ class PromptLine:
 
     def read(self, draft: str = "") -> str:
         """The next prompt, begun as `draft`; its line is gone then. Raises EOFError and KeyboardInterrupt as `input`."""
-        with on_stop_request(self._leave):
-            return self._session.prompt([("class:prompt", PROMPT)], default=draft)
-
-    def _leave(self, request: SystemExit) -> None:
-        """End the line by `request`, which leaves the terminal as it was: raised where the loop waits, it would not."""
         app = self._session.app
-        if app.loop is None:
-            raise request
-        app.loop.call_soon_threadsafe(functools.partial(app.exit, exception=request))
+
+        def leave(request: SystemExit) -> None:
+            # it leaves the terminal as it was: raised where the loop waits, it would not
+            if app.loop is None:
+                raise request
+            app.loop.call_soon_threadsafe(functools.partial(app.exit, exception=request))
+
+        with on_stop_request(leave):
+            return self._session.prompt([("class:prompt", PROMPT)], default=draft)
 
     def _toolbar(self) -> FormattedText:
         if get_app().current_buffer.complete_state is not None:
@@ -173,7 +177,12 @@ def _set_status_below_input(layout: Layout) -> None:
         if isinstance(container, FloatContainer):
             floats += container.floats
             container.floats = []
-    layout.container = FloatContainer(HSplit([layout.container, Window(height=Dimension(min=6))]), floats)
+
+    def rows_for_menu() -> Dimension:
+        # once a word is begun that it completes; else a page above keeps these rows
+        return Dimension(min=6 if word_begun(get_app().current_buffer.document.text_before_cursor) else 0)
+
+    layout.container = FloatContainer(HSplit([layout.container, Window(height=rows_for_menu)]), floats)
 
 
 class _Words(Completer):
@@ -185,7 +194,7 @@ class _Words(Completer):
         is_before_space = document.current_char.isspace()
         for each in self._suggest(word) if word else ():
             text = each.insert.rstrip() if is_before_space else each.insert
-            yield Completion(text, -len(word), display=visible_line(each.label, LABEL_CHARS), display_meta=each.about)
+            yield Completion(text, -len(word), display=visible_line(each.label, 36), display_meta=each.about)
 
 
 def word_begun(before: str) -> str:
@@ -261,8 +270,8 @@ def _keys(cycle_mode: Callable[[], None], toggle_details: Callable[[], object]) 
 class SessionLine:
     """Reads the prompts of `conversation`. `page_of` does a command; `options` are those of the next run.
 
-    `look` is the session's. `keep_history` False leaves no trace on disk; `toggle_details` is Ctrl-O's, and says what holds
-    then.
+    `look` is the session's. `keep_history` False leaves no trace on disk; `toggle_details` is Ctrl-O's, and gives what draws
+    the details that are shown from then on.
     """
 
     def __init__(
@@ -272,7 +281,7 @@ class SessionLine:
         options: Callable[[], RunOptions],
         page_of: Callable[[str], CommandPage],
         keys: KeysAtWork,
-        toggle_details: Callable[[], bool],
+        toggle_details: Callable[[], Callable[[], None] | None],
         details: Callable[[], bool],
         keep_history: bool,
         look: Look,
@@ -287,11 +296,16 @@ class SessionLine:
         dim = theme.styles["dim"]
         self._dim = dim if dim.startswith("#") else DIM
         self._files = ProjectFiles(conversation.cwd, lambda: conversation.in_force.settings.respect_gitignore)
+
+        def show_details() -> None:
+            if (draw := toggle_details()) is not None:
+                run_in_terminal(draw)
+
         self._line = PromptLine(
             suggest=self._suggest,
             status=self._status,
             cycle_mode=self._cycle_mode,
-            toggle_details=toggle_details,
+            toggle_details=show_details,
             history=sessions_folder(conversation.cwd) / "prompt-history" if keep_history else None,
             monochrome=look.theme in ("none", "high-contrast"),
             dim=self._dim,
@@ -363,7 +377,7 @@ class SessionLine:
 
 def _picker_rows(table: Sequence[Row]) -> tuple[PickerRow, list[PickerRow]]:
     """The head and the rows to choose from, in columns; each is taken by its id if it has one."""
-    shown = [tuple(visible_line(cell, CELL_CHARS) for cell in row) for row in table]
+    shown = [tuple(visible_line(cell, 60) for cell in row) for row in table]
     columns = [column for column in zip(*shown, strict=True) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]
     signs = [">" if is_number(column[1:]) else "<" for column in columns]
@@ -375,4 +389,113 @@ def _picker_rows(table: Sequence[Row]) -> tuple[PickerRow, list[PickerRow]]:
     return rows[0], rows[1:]
 
 
-CELL_CHARS = 60
+class PickerRow(Struct, frozen=True):
+    """One thing to choose."""
+
+    value: str
+    label: str
+    about: str = ""
+
+
+class _Shown(Struct):
+    rows: Sequence[PickerRow]
+    selected: int = 0
+    words: str = ""
+
+    @property
+    def fitting(self) -> list[PickerRow]:
+        """The rows that hold all the letters typed, in any case."""
+        words = self.words.lower().split()
+        return [row for row in self.rows if all(word in f"{row.label} {row.about}".lower() for word in words)]
+
+    def move(self, by: int) -> None:
+        self.selected = max(0, min(len(self.fitting) - 1, self.selected + by))
+
+
+def pick(
+    title: str,
+    rows: Sequence[PickerRow],
+    *,
+    head: PickerRow | None = None,
+    selected: str = "",
+    dim: str = "ansibrightblack",
+    keyboard: Input | None = None,
+    screen: Output | None = None,
+) -> str | None:
+    """Show `rows` below the last line and return the value of the one that is taken; None when none is.
+
+    `head` names their columns; `dim` is the colour of what is less important.
+    """
+    places = [row.value for row in rows]
+    shown = _Shown(rows, places.index(selected) if selected in places else 0)
+
+    def lines() -> StyleAndTextTuples:
+        return _picker_lines(title, head, shown, dim, get_app().output.get_size().columns)
+
+    control = FormattedTextControl(lines, show_cursor=False)
+    application: Application[str | None] = Application(
+        layout=Layout(HSplit([Window(control, dont_extend_height=True)])),
+        key_bindings=_picker_keys(shown),
+        erase_when_done=True,
+        input=keyboard,
+        output=screen,
+    )
+    application.ttimeoutlen = SEQUENCE_SECONDS
+    return application.run()
+
+
+def _picker_lines(title: str, head: PickerRow | None, shown: _Shown, dim: str, columns: int) -> StyleAndTextTuples:
+    fitting = shown.fitting
+    first = max(0, min(shown.selected - MAX_ROWS // 2, len(fitting) - MAX_ROWS))
+    lines: StyleAndTextTuples = [("bold", title), ("", f"  {shown.words}\n" if shown.words else "\n")]
+    width = max((len(row.label) for row in [*fitting, *([head] if head else [])]), default=0)
+    room = columns - width - 5
+    if head is not None and head.about:
+        lines.append((dim, f"  {head.label:<{width}}  {_cut(head.about, room)}\n"))
+    for number, row in enumerate(fitting[first : first + MAX_ROWS], first):
+        mark, style = ("❯", "bold") if number == shown.selected else (" ", "")
+        lines += [(style, f"{mark} {row.label:<{width}}"), (dim, f"  {_cut(row.about, room)}\n")]
+    if not fitting:
+        lines.append(("", "  nothing fits\n"))
+    elif len(about := fitting[shown.selected].about) > room:
+        said = textwrap.wrap(" ".join(about.split()), columns - 2)
+        lines += [(dim, f"  {line}\n") for line in said]
+    rest = f"{len(fitting)} in all · " if len(fitting) > MAX_ROWS else ""
+    return [*lines, (dim, f"{rest}↑ ↓ or letters choose · Enter takes · Escape leaves")]
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: max(0, room - 1)].rstrip()}…"
+
+
+def _picker_keys(shown: _Shown) -> KeyBindings:
+    keys = KeyBindings()
+
+    def moves(key: str, by: int) -> None:
+        keys.add(key)(lambda _event: shown.move(by))
+
+    for key, by in (("up", -1), ("down", 1), ("pageup", -MAX_ROWS), ("pagedown", MAX_ROWS)):
+        moves(key, by)
+
+    @keys.add("enter")
+    def _take(event: KeyPressEvent) -> None:
+        fitting = shown.fitting
+        if fitting:
+            event.app.exit(result=fitting[shown.selected].value)
+
+    @keys.add("escape", eager=True)
+    @keys.add("c-c")
+    @keys.add("c-d")
+    def _leave(event: KeyPressEvent) -> None:
+        event.app.exit(result=None)
+
+    @keys.add("backspace")
+    def _erase(_event: KeyPressEvent) -> None:
+        shown.words, shown.selected = shown.words[:-1], 0
+
+    @keys.add(Keys.Any)
+    def _write(event: KeyPressEvent) -> None:
+        if event.data.isprintable():
+            shown.words, shown.selected = shown.words + event.data, 0
+
+    return keys

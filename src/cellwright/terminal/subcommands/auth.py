@@ -18,7 +18,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import chosen_platform
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.views.printed_line import print_line
+from cellwright.terminal.views.streams import print_line
 from cellwright.text import visible_line
 
 OTHER_WAYS = f"""\

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.state_dir import make_private_folder, state_folder
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.views.printed_line import print_line
+from cellwright.terminal.views.streams import print_line
+from cellwright.terminal.views.terminal_text import fitting_theme
 from cellwright.text import lazy_pattern
 from cellwright.this_process.late_imports import importing
 from cellwright.version import FIRST_PAGE, documented
 
 PACKAGE = Path(__file__).parents[2]
-FOUND = 10
-"""The most pages that a search lists."""
 NOT_FOR_USERS = ("decisions", "protocol", "reference", "examples")
 """Folders of a checkout's `docs` that are not installed."""
 FIRST = ("faq", "troubleshooting", "get-started")
@@ -51,7 +51,11 @@ def docs(argv: Sequence[str], *, open_browser: Callable[[str], bool] = webbrowse
     name = _page_named(options.page or FIRST_PAGE, pages)
     if options.open:
         address = documented(name)
-        return _open(address if address.startswith("https:") else _as_html(name, pages).as_uri(), open_browser)
+        address = address if address.startswith("https:") else _as_html(name, pages).as_uri()
+        if open_browser(address):
+            return ExitCode.OK
+        print(f"No browser could be started. The page is {address}")
+        return ExitCode.FAILED
     _print_page(pages[name])
     return ExitCode.OK
 
@@ -104,7 +108,7 @@ def search(pages: Mapping[str, str], words: Sequence[str]) -> list[tuple[str, st
         )
         asked = all(word in best.lower() for word in wanted) and len(wanted) > 1
         ranked.append((-points - 5 * (name in FIRST) - 20 * asked, name, best))
-    return [(name, heading) for _, name, heading in sorted(ranked)[:FOUND]]
+    return [(name, heading) for _, name, heading in sorted(ranked)[:10]]
 
 
 def _page_named(wanted: str, pages: Mapping[str, str]) -> str:
@@ -143,7 +147,6 @@ def _print_page(text: str) -> None:
         print(text)
         return
     from cellwright.terminal.views.markdown_view import drawn_markdown  # rich: for a terminal alone
-    from cellwright.terminal.views.terminal_text import fitting_theme
     from cellwright.terminal.views.themes import theme_named
 
     theme = theme_named(fitting_theme(os.environ))
@@ -157,8 +160,6 @@ def _as_html(name: str, pages: Mapping[str, str]) -> Path:
     with importing:
         from markdown_it import MarkdownIt  # for this alone
 
-    from cellwright.sessions.state_dir import make_private_folder, state_folder
-
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     folder = state_folder() / "documentation"
     for page, text in pages.items():
@@ -167,13 +168,6 @@ def _as_html(name: str, pages: Mapping[str, str]) -> Path:
         body = re.sub(r'(<a href="(?!https?:)[^"#]*)\.md(?=["#])', r"\1.html", markdown.render(text))
         file.write_text(_HTML.format(title=title_of(text), body=body), "utf-8")
     return folder / f"{name}.html"
-
-
-def _open(address: str, open_browser: Callable[[str], bool]) -> int:
-    if open_browser(address):
-        return ExitCode.OK
-    print(f"No browser could be started. The page is {address}")
-    return ExitCode.FAILED
 
 
 _HTML = """<!doctype html>

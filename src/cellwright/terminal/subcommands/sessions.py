@@ -28,17 +28,15 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.catalog.index import HIT_BEGIN, HIT_END
 from cellwright.sessions.catalog.metadata import shown_tags
-from cellwright.sessions.export import AnswerText, Exchange
+from cellwright.sessions.claude_code import claude_code_sessions, first_words, import_session, named, read_entries
+from cellwright.sessions.export import AnswerText, Exchange, Export, exchanges_of
+from cellwright.sessions.transcripts.transcript import each_message, read_messages, said_lines
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.views.terminal_text import columns_of
 from cellwright.text import visible_line
 
 WORDS_CHARS = 160
 _MORE = "There are more: --limit N, or search for words."
-SNIPPET_CHARS = 1_000
-
-TABLE_COLUMNS = 72
-"""On a screen that is narrower a table has no room for titles."""
 
 
 def print_entries(entries: Sequence[CatalogEntry], cwd: Path | None, *, more: bool, query: str) -> None:
@@ -48,7 +46,8 @@ def print_entries(entries: Sequence[CatalogEntry], cwd: Path | None, *, more: bo
         hint = "" if cwd is None else " `--all` looks in all folders."
         print(f"There is no session{where}{f' that holds {query!r}' if query else ' yet'}.{hint}", file=sys.stderr)
     elif sys.stdout.isatty():
-        show = _print_table if columns_of(sys.stdout, os.environ) >= TABLE_COLUMNS else _print_blocks
+        # on a narrower screen a table has no room for titles
+        show = _print_table if columns_of(sys.stdout, os.environ) >= 72 else _print_blocks
         show(entries, with_folder=cwd is None)
     else:
         for entry in entries:
@@ -99,7 +98,7 @@ def _cells(entry: CatalogEntry, *, with_folder: bool) -> list[str]:
 
 def _snippet(entry: CatalogEntry) -> str:
     """Make the snippet safe to print: what was said may hold what moves the cursor or retitles the window."""
-    return visible_line(entry.snippet, SNIPPET_CHARS)
+    return visible_line(entry.snippet, 1_000)
 
 
 def _path(path: Path | str) -> str:
@@ -218,7 +217,10 @@ def _parser() -> argparse.ArgumentParser:
 def _list(catalog: Catalog, options: argparse.Namespace) -> int:
     cwd = None if options.all else start_folder(os.environ)
     limit = options.limit or (1_000 if options.json else 20)
-    found = catalog.search(_joined(options.query), cwd, limit=limit + 1)
+    words: list[str] = options.query
+    # a word of several stood in the shell's quotes: they are searched for together
+    query = " ".join(f'"{word}"' if " " in word.strip() and len(words) > 1 else word for word in words)
+    found = catalog.search(query, cwd, limit=limit + 1)
     shown = found[:limit]
     if options.json:
         print(json.dumps([entry.to_json() for entry in shown], indent=1, ensure_ascii=False))
@@ -230,15 +232,7 @@ def _list(catalog: Catalog, options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _joined(words: Sequence[str]) -> str:
-    # a word of several stood in the shell's quotes: they are searched for together
-    return " ".join(f'"{word}"' if " " in word.strip() and len(words) > 1 else word for word in words)
-
-
 def _show(catalog: Catalog, options: argparse.Namespace) -> int:
-    from cellwright.sessions.export import exchanges_of
-    from cellwright.sessions.transcripts.transcript import read_messages  # only this and the export read messages
-
     entry = catalog.entry(options.id)
     exchanges = [] if not entry.turns else exchanges_of(read_messages(entry.path))
     if options.json:
@@ -262,8 +256,6 @@ def _tag(catalog: Catalog, options: argparse.Namespace) -> int:
 
 
 def _import(_catalog: Catalog, options: argparse.Namespace) -> int:
-    from cellwright.sessions.claude_code import claude_code_sessions, first_words, import_session, named, read_entries
-
     cwd = start_folder(os.environ)
     if options.id:
         if (found := named(options.id, cwd, os.environ)) is None:
@@ -304,9 +296,6 @@ def _fork(catalog: Catalog, options: argparse.Namespace) -> int:
 
 
 def _export(catalog: Catalog, options: argparse.Namespace) -> int:
-    from cellwright.sessions.export import Export
-    from cellwright.sessions.transcripts.transcript import each_message, said_lines
-
     entry = catalog.entry(options.id)
     path = free_path(Path.cwd(), options.output, "") if options.output else None
     lines = said_lines(entry.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 from collections.abc import Callable, Iterable, Sequence
@@ -15,19 +16,19 @@ Subcommand = Callable[[Sequence[str]], int]
 
 SUBCOMMANDS = {
     "auth": "cellwright.terminal.subcommands.auth:auth",
-    "config": "cellwright.terminal.subcommands.config:config",
-    "demo": "cellwright.terminal.demo.run_demo:main",
+    "config": "cellwright.terminal.subcommands.settings:config",
+    "demo": "cellwright.terminal.demo.demo:main",
     "docs": "cellwright.terminal.subcommands.docs:docs",
-    "doctor": "cellwright.terminal.subcommands.doctor:doctor",
-    "mcp": "cellwright.terminal.subcommands.mcp:mcp",
-    "plugin": "cellwright.terminal.subcommands.plugin:plugin",
-    "plugins": "cellwright.terminal.subcommands.plugin:plugin",
-    "setup": "cellwright.terminal.subcommands.setup:setup",
+    "doctor": "cellwright.terminal.subcommands.installation:doctor",
+    "mcp": "cellwright.terminal.subcommands.extensions:mcp",
+    "plugin": "cellwright.terminal.subcommands.extensions:plugin",
+    "plugins": "cellwright.terminal.subcommands.extensions:plugin",
+    "setup": "cellwright.terminal.subcommands.installation:setup",
     "sessions": "cellwright.terminal.subcommands.sessions:sessions",
-    "trust": "cellwright.terminal.subcommands.trust:trust",
-    "trust-recording": "cellwright.terminal.subcommands.trust:trust_recordings",
-    "update": "cellwright.terminal.subcommands.update:update",
-    "upgrade": "cellwright.terminal.subcommands.update:update",
+    "trust": "cellwright.terminal.subcommands.settings:trust",
+    "trust-recording": "cellwright.terminal.subcommands.settings:trust_recordings",
+    "update": "cellwright.terminal.subcommands.installation:update",
+    "upgrade": "cellwright.terminal.subcommands.installation:update",
     "verify": "cellwright.kernel.cells.verify_command:verify",
 }
 
@@ -59,16 +60,17 @@ They stand here because `commands/registry.py` takes longer to import than a pro
 ACTIONS = frozenset(["add", "get", "list", "login", "logout", "remove", "search", "serve", "set", "show", "status"])
 """Words behind a subcommand. `session list` is thus no prompt, and `updates to the docs` is one."""
 
-NEAR = 0.8
-NEAR_OF_SHORT = 0.85
-"""The least similarity to a command's name that makes a word a typing error, and one of up to three letters."""
-
 
 def find_subcommand(first: Sequence[str], program: str = "") -> Subcommand | None:
     """Find what the first argument of the command called as `program` calls; None for a prompt or an option."""
     word = first[0] if first else ""
     if word in flags.COMMANDS and flags.is_claude(program):
-        return _refuse(f"`claude {word}` is a command of Claude Code's that is not there here. Nothing was sent.")
+
+        def refuse(_argv: Sequence[str]) -> NoReturn:
+            message = f"`claude {word}` is a command of Claude Code's that is not there here. Nothing was sent."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+        return refuse
     if word not in SUBCOMMANDS:
         return None
     module, _, name = SUBCOMMANDS[word].partition(":")
@@ -114,12 +116,11 @@ def refuse_command_words(words: Sequence[str]) -> None:
 
 def _near(word: str, names: Iterable[str]) -> str:
     """Return the name that `word` is a misspelling, the singular or the plural of; "" if there is none."""
-    import difflib  # few prompts are a word
-
     known = list(names)
     if alike := [name for name in known if name in _numbers(word) or sorted(name) == sorted(word)]:
         return alike[0]
-    near = difflib.get_close_matches(word, known, 1, NEAR if len(word) > 3 else NEAR_OF_SHORT)
+    # the least similarity that makes a word a typing error; one of up to three letters has to be nearer
+    near = difflib.get_close_matches(word, known, 1, 0.8 if len(word) > 3 else 0.85)
     return near[0] if near else ""
 
 
@@ -129,10 +130,3 @@ def _numbers(word: str) -> tuple[str, ...]:
 
 def _slash_command(name: str) -> str:
     return f'`cellwright "/{name}"` is the slash command.' if name in SLASH_COMMANDS else ""
-
-
-def _refuse(message: str) -> Subcommand:
-    def refuse(_argv: Sequence[str]) -> NoReturn:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-
-    return refuse

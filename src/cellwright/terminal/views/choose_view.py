@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO, cast
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
-from msgspec.structs import replace
-
-from cellwright.terminal.interactive.keys import reads_keys
+from cellwright.errors import CellwrightError
+from cellwright.events import RunEnd
+from cellwright.terminal.claude_code.flags import CLAUDE_FORMATS
 from cellwright.terminal.views.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
-from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look, Style, can_ask, columns_of, draws
-from cellwright.text import visible
+from cellwright.terminal.views.streams import Streams
+from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look, can_ask, columns_of
 
 if TYPE_CHECKING:
-    from cellwright.events import Preview
     from cellwright.terminal.claude_code.messages import ClaudeOutput
-    from cellwright.terminal.question import Asker, Card, OfferedAnswer, Write
-
-
-class Streams(Struct, frozen=True, kw_only=True):
-    """The three streams and the environment that says what their terminal can do."""
-
-    stdin: TextIO
-    stdout: TextIO
-    stderr: TextIO
-    environ: Mapping[str, str]
-
-    def draws_on(self, stream: TextIO) -> bool:
-        return draws(stream, self.environ, columns_of(stream, self.environ))
+    from cellwright.terminal.question import Asker
 
 
 def make_view(
@@ -81,90 +67,23 @@ def asker_maker(
     # stdout is the answer's alone when it goes to a program
     screens = [streams.stdout, streams.stderr] if output_format == "text" and not quiet else [streams.stderr]
     screen = can_ask(streams.stdin, *screens)
-    return functools.partial(_asker, streams, screen, answer_seconds, look) if screen is not None else None
-
-
-def _asker(streams: Streams, screen: TextIO, answer_seconds: float | None, look: Look) -> Asker:
-    from cellwright.terminal.interactive.interact import Keyboard  # most runs ask nothing
-    from cellwright.terminal.question import Asker, Card
-
-    card = Card(screen)
-    write = line_writer(streams, screen, look, card)
-    keyboard = Keyboard(streams.stdin, screen, streams.environ, lambda problem: write(problem, "error"))
-    read_in_time = functools.partial(keyboard.line, seconds=answer_seconds)
-    asker = Asker(write, keyboard.line, "terminal", keyboard.edited, read_in_time)
-    if not streams.draws_on(screen):
-        return asker
-    draw_markdown = markdown_drawer(screen, look)
-    drawn = preview_drawer(cast("TextIO", card), look)
-    asker = replace(asker, draw=drawn, draw_markdown=draw_markdown, compact=look.compact)
-    if not reads_keys(streams.stdin):
-        return asker
-    from cellwright.terminal.interactive.answer_menu import choose
-    from cellwright.terminal.views.themes import theme_named
-
-    theme = theme_named(look.theme)
-
-    def choose_one(answers: Sequence[OfferedAnswer], hint: str) -> tuple[str, str] | None:
-        how = {"compact": look.compact, "is_apart": not look.compact}
-        return choose(answers, hint, streams.stdin, screen, theme, **how)
-
-    def choose_in_time(answers: Sequence[OfferedAnswer], hint: str, several: bool) -> tuple[str, str] | None:
-        how = {"compact": look.compact, "several": several}
-        return choose(answers, hint, streams.stdin, screen, theme, **how, seconds=answer_seconds)
-
-    def edit(text: str) -> str | None:
-        card.lose_count()
-        return keyboard.edited(text)
-
-    return replace(asker, choose=choose_one, choose_in_time=choose_in_time, edit=edit, card=card)
-
-
-def preview_drawer(screen: TextIO, look: Look) -> Callable[[Preview], None]:
-    """Draw the whole of a call on `screen`: a diff as code, a command or code in the colours of its language."""
-    from cellwright.terminal.views.diff_view import drawn_preview  # rich
-    from cellwright.terminal.views.themes import theme_named
-
-    theme = theme_named(look.theme)
-
-    def draw(preview: Preview) -> None:
-        theme.console(screen).print(drawn_preview(preview, theme, compact=look.compact))
-
-    return draw
-
-
-def markdown_drawer(screen: TextIO, look: Look) -> Callable[[str], None]:
-    """Draw a text of Claude's on `screen` as its answers are, indented."""
-    from rich.padding import Padding
-
-    from cellwright.terminal.views.markdown_view import drawn_markdown
-    from cellwright.terminal.views.themes import theme_named
-
-    theme = theme_named(look.theme)
-
-    def draw(text: str) -> None:
-        theme.console(screen).print(Padding(drawn_markdown(text, theme), (0, 0, 0, 2)))
-
-    return draw
-
-
-def line_writer(streams: Streams, screen: TextIO, look: Look = DEFAULT_LOOK, card: Card | None = None) -> Write:
-    """Write the lines of a question on `screen`, in their styles where it can be drawn on; `card` counts them there."""
-    if streams.draws_on(screen):
-        from cellwright.terminal.views.live_view import styled_writer
-
-        return styled_writer(screen if card is None else cast("TextIO", card), look)
-
-    def write(line: str, style: Style) -> None:
-        print(line, file=screen, flush=True)
-
-    return write
-
-
-def confirmed(streams: Streams, question: str) -> bool:
-    """Ask `question` and return whether the user said yes; no where there is nobody to ask."""
-    screen = can_ask(streams.stdin, streams.stderr, streams.stdout)
     if screen is None:
-        return False
-    print(f"{visible(question)} [y/n] ", end="", file=screen, flush=True)
-    return streams.stdin.readline().strip().lower() in ("y", "yes")
+        return None
+
+    def make() -> Asker:
+        from cellwright.terminal.interactive.answer_menu import asker  # rich, and most runs ask nothing
+
+        return asker(streams, screen, answer_seconds, look)
+
+    return make
+
+
+def tell_program(error: CellwrightError, output_format: str, streams: Streams) -> None:
+    """Tell what kept the run from starting, in the format that the program reads."""
+    claude = None
+    if output_format in CLAUDE_FORMATS:
+        from cellwright.terminal.claude_code.messages import ClaudeOutput  # as above
+
+        claude = ClaudeOutput(out=streams.stdout, facts=dict)
+    end = RunEnd("error", "", {}, 0.0, 0.0, 0, 0, 0, error=error.to_json(), at=time.time())
+    make_view(streams, output_format, quiet=True, claude=None if claude is None else lambda: claude).emit(end)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import accumulate
 from typing import Literal
 
 from msgspec import Struct, field
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
+from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -23,11 +25,6 @@ from cellwright.text import lazy_pattern, visible
 
 _HUNK = lazy_pattern(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
 _WORDS = lazy_pattern(r"\w+|\s+|[^\w\s]")
-
-MAX_WORDS = 250
-MAX_PAIRS = 900
-MIN_ALIKE = 0.25
-"""Lines that have less in common are not one line, changed."""
 
 MAX_CODE_CHARS = 200_000
 """A longer text is drawn without the colours of its language."""
@@ -56,7 +53,8 @@ class _Note(Struct, frozen=True):
 class DiffView(Struct, frozen=True):
     """Draws `diff` with each line indented by `indent`; of more than `max_lines` the rest is counted.
 
-    `path` names the language if the diff names no file.
+    Of more than `max_rows` on the screen the first and the last are drawn, and the lines between them counted. `path` names
+    the language if the diff names no file.
     """
 
     diff: str
@@ -64,6 +62,7 @@ class DiffView(Struct, frozen=True):
     path: str = ""
     indent: str = "  "
     max_lines: int | None = None
+    max_rows: int | None = None
     compact: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -77,12 +76,14 @@ class DiffView(Struct, frozen=True):
         coloured = _coloured(parts, self.path, self.theme.code)
         width = options.max_width
         has_bands = console.color_system == "truecolor" or not self.theme.is_dark
+        drawn: list[list[Text]] = []
         for part in parts:
             if isinstance(part, _Note):
                 style = self.theme.styles["title" if part.is_title else "dim"]
-                yield Text(f"{self.indent}{part.text}", style, no_wrap=True, overflow="ellipsis")
+                drawn.append([Text(f"{self.indent}{part.text}", style, no_wrap=True, overflow="ellipsis")])
             else:
-                yield from self._line(part, next(coloured), digits, width, has_bands=has_bands)
+                drawn.append(list(self._line(part, next(coloured), digits, width, has_bands=has_bands)))
+        yield from _first_and_last(drawn, self.max_rows, self.theme)
         if left_out:
             yield Text(f"{self.indent}… {left_out} more lines", self.theme.styles["dim"])
 
@@ -108,18 +109,23 @@ class DiffView(Struct, frozen=True):
 
 
 class CodeView(Struct, frozen=True):
-    """Draws code or a text line by line behind a bar, in the colours of `language` ("" for none)."""
+    """Draws code or a text line by line behind a bar, in the colours of `language` ("" for none).
+
+    Of more than `max_rows` the first and the last are drawn, as in a diff.
+    """
 
     text: str
     theme: Theme
     language: str = ""
+    max_rows: int | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = visible(self.text.rstrip("\n")).split("\n")
         lexer = lexer_of(self.language) if len(self.text) <= MAX_CODE_CHARS else None
-        for line in coloured_lines(lines, lexer, self.theme.code):
-            for piece in _folded(line, max(10, options.max_width - 4)):
-                yield Text.assemble(("  │ ", self.theme.styles["dim"]), piece)
+        bar, room = ("  │ ", self.theme.styles["dim"]), max(10, options.max_width - 4)
+        coloured = coloured_lines(lines, lexer, self.theme.code)
+        drawn = [[Text.assemble(bar, piece) for piece in _folded(line, room)] for line in coloured]
+        yield from _first_and_last(drawn, self.max_rows, self.theme)
 
 
 def drawn_preview(preview: Preview, theme: Theme, *, compact: bool) -> DiffView | CodeView:
@@ -127,6 +133,27 @@ def drawn_preview(preview: Preview, theme: Theme, *, compact: bool) -> DiffView 
     if preview.kind == "diff":
         return DiffView(preview.detail, theme, preview.path, compact=compact)
     return CodeView(preview.detail, theme, {"command": "bash", "code": "python", "text": ""}[preview.kind])
+
+
+def _first_and_last(lines: Sequence[list[Text]], max_rows: int | None, theme: Theme) -> Iterator[Text]:
+    """All rows of `lines`, or so many of the first and last lines as `max_rows` have room for: two thirds, one third."""
+    if max_rows is None or sum(map(len, lines)) <= max_rows:
+        yield from (row for line in lines for row in line)
+        return
+    tail = (max_rows - 1) // 3
+    head = max_rows - 1 - tail
+    if max(map(len, lines)) > tail:  # long lines are cut between their rows
+        lines = [[row] for line in lines for row in line]
+    first = _that_fit(lines, head)
+    last = _that_fit(lines[::-1], tail)
+    yield from (row for line in lines[:first] for row in line)
+    yield Text(f"  … {len(lines) - first - last} more lines · Ctrl-O shows all", theme.styles["dim"])
+    yield from (row for line in lines[len(lines) - last :] for row in line)
+
+
+def _that_fit(lines: Sequence[list[Text]], rows: int) -> int:
+    """The number of the first lines that fit in so many rows."""
+    return sum(height <= rows for height in accumulate(map(len, lines)))
 
 
 def _folded(text: Text, width: int) -> Iterator[Text]:
@@ -238,7 +265,8 @@ def coloured_lines(lines: Sequence[str], lexer: Lexer | None, theme: SyntaxTheme
     if lexer is None or not lines:
         return [Text(line) for line in lines]
     found = [Text()]
-    for token, value in lexer.get_tokens("\n".join(lines)):
+    tokens = lexer.get_tokens("\n".join(lines))
+    for token, value in _as_shell(tokens) if lexer.name == "Bash" else tokens:
         style = theme.get_style_for_token(token)
         ink = RichStyle(color=style.color, bold=style.bold, italic=style.italic, dim=style.dim)
         for number, piece in enumerate(value.split("\n")):
@@ -249,6 +277,22 @@ def coloured_lines(lines: Sequence[str], lexer: Lexer | None, theme: SyntaxTheme
     found = found[: len(lines)]
     same = len(found) == len(lines) and all(text.plain == line for text, line in zip(found, lines, strict=True))
     return found if same else [Text(line) for line in lines]
+
+
+def _as_shell(tokens: Iterable[tuple[_TokenType, str]]) -> Iterator[tuple[_TokenType, str]]:
+    """Leave out what the lexer takes for keywords, builtins and loud operators: `done` is a word in `echo done`."""
+    begins, head = True, ""
+    for token, value in tokens:
+        word = value.strip()
+        is_named = token in Token.Keyword or token in Token.Name.Builtin
+        if token in Token.Operator or (is_named and not begins and not (word == "in" and head in ("for", "case"))):
+            token = Token.Text
+        yield token, value
+        if "\n" in value or word in (";", "&", "&&", "|", "||", "(", "{", "$(", "`", ";;"):
+            begins, head = True, ""
+        elif word:
+            # behind `then`, `do` and the like another command begins
+            begins, head = begins and token in Token.Keyword and word not in ("for", "case", "in"), head or word
 
 
 def mark_changed_words(lines: Sequence[_Line]) -> None:
@@ -271,15 +315,17 @@ def _run(lines: Sequence[_Line], at: int, side: Side) -> list[_Line]:
 
 def _pairs(removed: Sequence[_Line], added: Sequence[_Line]) -> list[tuple[_Line, _Line]]:
     """The lines that became each other, in order: those that together have most in common."""
-    if not removed or not added or len(removed) * len(added) > MAX_PAIRS:
+    if not removed or not added or len(removed) * len(added) > 900:  # more would take too long
         return []
     rows, columns = len(removed), len(added)
-    alike = [[_likeness(before.text, after.text) for after in added] for before in removed]
+    old, new = ([_words(line.text) for line in lines] for lines in (removed, added))
+    alike = [[SequenceMatcher(str.isspace, one, other, autojunk=False).ratio() for other in new] for one in old]
     best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
     for row in reversed(range(rows)):
         for column in reversed(range(columns)):
             own = alike[row][column]
-            paired = own + best[row + 1][column + 1] if own > MIN_ALIKE else 0.0
+            # lines that have less in common are not one line, changed
+            paired = own + best[row + 1][column + 1] if own > 0.25 else 0.0
             best[row][column] = max(paired, best[row + 1][column], best[row][column + 1])
     found, row, column = [], 0, 0
     while row < rows and column < columns:
@@ -293,12 +339,8 @@ def _pairs(removed: Sequence[_Line], added: Sequence[_Line]) -> list[tuple[_Line
     return found
 
 
-def _likeness(before: str, after: str) -> float:
-    return SequenceMatcher(str.isspace, _words(before), _words(after), autojunk=False).ratio()
-
-
 def _words(text: str) -> list[str]:
-    return [found[0] for found in _WORDS.finditer(text)][:MAX_WORDS]
+    return [found[0] for found in _WORDS.finditer(text)][:250]
 
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> tuple[list[Span], list[Span]]:

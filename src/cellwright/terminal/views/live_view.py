@@ -9,7 +9,6 @@ being written, the calls that run, what is waited for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Literal, TextIO
 
 from msgspec import Struct, field
@@ -31,7 +30,6 @@ from cellwright.events import (
     Event,
     ModeChanged,
     Notice,
-    NumbersTraced,
     Retrying,
     RunEnd,
     Steered,
@@ -53,7 +51,7 @@ from cellwright.terminal.views.diff_view import DiffView
 from cellwright.terminal.views.markdown_view import drawn_markdown
 from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look, Style, harmless
 from cellwright.terminal.views.themes import Hanging, Theme, theme_named
-from cellwright.text import lazy_pattern, visible_line
+from cellwright.text import dollars, lazy_pattern, visible_line
 
 _FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})(.*)")
 
@@ -105,9 +103,6 @@ class MarkdownBlocks:
         if fence := _FENCE.fullmatch(line):
             self._fence = fence[1]
 
-
-DRAW_SECONDS = 0.08
-"""Drawn more often, nobody would see the difference."""
 
 KEYS_AT_WORK = "Escape stops · type and Enter to add a message"
 
@@ -185,10 +180,13 @@ class LiveView(Struct):
     _running: dict[str, _Running] = field(default_factory=dict)
     _doing: str = "waiting for the answer"
     _since: float = field(default_factory=time.monotonic)
+    _began: float = field(default_factory=time.monotonic)
     _printed_text: bool = False
-    _above: Literal["", "line", "text", "foot"] = ""
-    """The kind of line printed last: an answer and the lines at its foot have an empty line before them."""
+    _above: Literal["", "line", "text"] = ""
+    """The kind of line printed last: an answer and the run's last line have an empty line before them."""
     _taken_away: set[str] = field(default_factory=set)
+    _were_folded: set[str] = field(default_factory=set)
+    """The calls whose change was too high for the window: it is folded here as well."""
     _others_taken_away: bool = False
     """The calls that were allowed with the last one taken away: they were shown there."""
     _finished: bool = False
@@ -220,7 +218,9 @@ class LiveView(Struct):
             case ToolStart() | ToolProgress() | ToolEnd():
                 self._tool(event)
             case SubagentEvent():
-                self._agent(event)
+                # one whose call has ended goes on in the background
+                if event.tool_use_id in self._running and (steps := progress_of(event)) is not None:
+                    self._tool(steps)
             case TurnEnd():
                 self._end_text()
                 self._printed_text = False
@@ -239,9 +239,6 @@ class LiveView(Struct):
                 self._notice(event)
             case ContextCompacted() if event.state != "failed":  # an error or a notice says why
                 self._print(visible_line(compacted_line(event), 1_000), "dim")
-            case NumbersTraced() if event.numbers and (event.marked or self._state.calls):
-                # without a call there was nowhere to see a number
-                self._print_foot(run_lines.numbers(event))
             case RunEnd():
                 self._run_end(event)
             case _:
@@ -262,9 +259,11 @@ class LiveView(Struct):
     def close(self) -> None:
         self.pause()
 
-    def card_taken_away(self, use: ToolUse) -> None:
-        """Note that the question is not on the screen any more: what came of it is shown whole."""
+    def card_taken_away(self, use: ToolUse, was_folded: bool) -> None:
+        """Note that the question is not on the screen any more: the change is shown, unless it is too high for it."""
         self._taken_away.add(use.id)
+        if was_folded:
+            self._were_folded.add(use.id)
         self._others_taken_away = bool(use.following)
 
     def show_draft(self, draft: str) -> None:
@@ -314,11 +313,6 @@ class LiveView(Struct):
             case ToolEnd():
                 self._call_ended(event)
 
-    def _agent(self, event: SubagentEvent) -> None:
-        # one whose call has ended goes on in the background
-        if event.tool_use_id in self._running and (steps := progress_of(event)) is not None:
-            self._tool(steps)
-
     def _call_ended(self, event: ToolEnd) -> None:
         running, item = self._running.pop(event.tool_use_id, None), self._state.calls[event.tool_use_id]
         if not self._running:
@@ -327,11 +321,14 @@ class LiveView(Struct):
             item.facts = [fact for fact in item.facts if not isinstance(fact, Asked | Answered)]
         elif self._others_taken_away:
             item.facts = [fact for fact in item.facts if not isinstance(fact, Decided)]
-        if run_lines.is_shown_already(event, item):
-            return
+        if not run_lines.is_shown_already(event, item):
+            self._print_above(Group(*self._ended_lines(event, item, running)))
+
+    def _ended_lines(self, event: ToolEnd, item: CallItem, running: _Running | None) -> list[RenderableType]:
+        """The line of a call that has ended, and what is shown below it: a problem, its result, its change."""
         ended = run_lines.ended_call(event, item)
         style = run_lines.STATUS[event.status][1]
-        line = Text.assemble((ended.title, "bold"))
+        line = Text.assemble((ended.verb, "bold"), ended.title.removeprefix(ended.verb))
         facts = f" · {ended.facts}" if ended.facts else ""
         line.append(facts, self.theme.styles["dim" if event.status == "success" else style])
         if item.progress is not None:
@@ -341,15 +338,18 @@ class LiveView(Struct):
         if self.details and running is not None and item.progress is not None:
             lines += [Text(f"  {step}", "dim") for step in running.output.splitlines()]
         result = run_lines.result_lines(event)
+        diff = run_lines.diff_of(event, item)
+        if diff and event.tool_use_id in self._were_folded and not self.details:
+            result, diff = [*run_lines.diff_lines(diff), "", *result], ""
         if self.details:
             lines += [Text(f"  {line}", "dim") for line in result]
         elif self.in_session:
             self._folded += [ended.title, *(f"  {line}" for line in result), ""]
-        if diff := run_lines.diff_of(event, item):
+        if diff:
             path = run_lines.path_of(item.call) if item.call else ""
             limit = ON_TERMINAL.diff_lines
             lines.append(DiffView(diff, self.theme, path, max_lines=limit, compact=self.compact))
-        self._print_above(Group(*lines))
+        return lines
 
     def _todos_changed(self) -> None:
         head, *lines = run_lines.todo_lines(self._state, TODO_MARKS)
@@ -380,7 +380,8 @@ class LiveView(Struct):
         if self.in_session and event.error is not None and event.error["code"] != ErrorCode.INTERRUPTED:
             said = f"{event.error['code']}: {visible_line(event.error['message'], 10_000)}"
             self._print_above(Hanging(Text("✗ ", self.theme.styles["error"]), self.theme.line(said, "error")))
-        self._print_foot(run_lines.footer(event, self._state))
+        foot = self.theme.line(run_lines.footer(event, self._state), "dim")
+        self._print_above(foot if self.compact or not self._above else Group(Text(), foot))
 
     def _notice(self, notice: Notice) -> None:
         self._print(visible_line(notice.message, 1_000), "dim" if notice.level == "info" else notice.level)
@@ -401,12 +402,7 @@ class LiveView(Struct):
     def _print(self, line: str, style: Style) -> None:
         self._print_above(self.theme.line(line, style))
 
-    def _print_foot(self, line: str) -> None:
-        foot = self.theme.line(line, "dim")
-        is_close = self.compact or self._above in ("", "foot")
-        self._print_above(foot if is_close else Group(Text(), foot), "foot")
-
-    def _print_above(self, finished: RenderableType, kind: Literal["line", "text", "foot"] = "line") -> None:
+    def _print_above(self, finished: RenderableType, kind: Literal["line", "text"] = "line") -> None:
         """Print what stays, and what moves again below it: in one write, so that nothing is seen to jump."""
         self._above = kind
         with self.console:
@@ -421,7 +417,7 @@ class LiveView(Struct):
         if self.shares_screen and not self._blocks.tail.strip():
             self.pause()
             return
-        if self._finished or now - self._drawn_at < DRAW_SECONDS:
+        if self._finished or now - self._drawn_at < 0.08:  # drawn more often, nobody would see the difference
             return
         self._drawn_at = now
         if self._live is None:
@@ -458,8 +454,12 @@ class LiveView(Struct):
             lines.append(Text(f"… {self._doing} {now - self._since:.0f} s{about}".rstrip(" ·"), "dim"))
         if self._draft:
             lines.append(Text(f"> {self._draft[-self.console.width + 4 :]}▏", "bold"))
-        elif self.in_session:
-            lines.append(Text(KEYS_AT_WORK, "dim"))
+        else:
+            facts = [KEYS_AT_WORK] if self.in_session else []
+            if self._state.turn is not None:  # before the second step the step's own clock says the time
+                cost = self._state.totals.cost_usd
+                facts = [f"{now - self._began:.0f} s in all", *([dollars(cost)] if cost else []), *facts]
+            lines += [Text(" · ".join(facts), "dim")] if facts else []
         for line in lines:
             line.truncate(self.console.width, overflow="ellipsis")
         return lines
@@ -489,14 +489,3 @@ def live_view(
     """A view that draws on the terminal `out`."""
     theme = theme_named(look.theme)
     return LiveView(theme.console(out), theme, look.compact, shares_screen, details, in_session)
-
-
-def styled_writer(out: TextIO, look: Look = DEFAULT_LOOK) -> Callable[[str, Style], None]:
-    """Writes lines of ours on the terminal `out` in their styles."""
-    theme = theme_named(look.theme)
-    console = theme.console(out)
-
-    def write(line: str, style: Style) -> None:
-        console.print(theme.lines(line, style))
-
-    return write

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import TextIO
 
 from msgspec.structs import replace
@@ -10,7 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cellwright.commands.command import BAR, CommandPage, Section
-from cellwright.sessions.export import AnswerText, Exchange
+from cellwright.sessions.export import AnswerText, exchanges_of
 from cellwright.terminal.views.live_view import MarkdownBlock
 from cellwright.terminal.views.terminal_text import DEFAULT_LOOK, Look
 from cellwright.terminal.views.themes import Hanging, Theme, theme_named
@@ -52,8 +54,9 @@ def draw_fresh_page(page: CommandPage, out: TextIO, look: Look = DEFAULT_LOOK) -
     console.print(theme.line(visible_line(" · ".join(said), 1_000), "dim"))
 
 
-def draw_turn(turn: Exchange, earlier: int, out: TextIO, look: Look = DEFAULT_LOOK) -> None:
+def draw_turn(encoded: Sequence[bytes], earlier: int, out: TextIO, look: Look = DEFAULT_LOOK) -> None:
     """Draw the prompt and the answer of the last turn of a session that goes on; calls and `earlier` turns are counted."""
+    (turn,) = exchanges_of(map(json.loads, encoded))
     theme = theme_named(look.theme)
     console = theme.console(out)
     console.print()

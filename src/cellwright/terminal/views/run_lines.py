@@ -50,17 +50,13 @@ def seconds(duration: float) -> str:
     return f"{minutes} min {rest:02} s"
 
 
-SHOWN_ESTIMATE_SECONDS = 2.0
-"""Of what takes less time nothing is estimated on the screen."""
-
-
 def estimate(expected: float | None, since: float = 0.0) -> str:
     """The time that a call may take, as an addition to the time it has run (`since`); nothing if it is short or unknown.
 
     >>> estimate(75.0), estimate(0.2), estimate(None), estimate(2.0, since=3.0)
     (' of about 1 min 15 s (estimated from earlier calls)', '', '', ', usually 2.0 s')
     """
-    if expected is None or expected < SHOWN_ESTIMATE_SECONDS:
+    if expected is None or expected < 2.0:
         return ""
     if since > expected:
         return f", usually {seconds(expected)}"
@@ -187,11 +183,15 @@ def complaint(end: ToolEnd) -> str:
 
 
 class EndedCall(Struct, frozen=True):
-    """A call that has ended, as it is drawn: its title, its facts in a line, and below it what went wrong, in styles."""
+    """A call that has ended, as it is drawn: its title, its facts in a line, and below it what went wrong, in styles.
+
+    `verb`: the title begins with one, which is what the eye looks for.
+    """
 
     title: str
     facts: str
     below: tuple[tuple[str, Style], ...] = ()
+    verb: str = ""
 
 
 def ended_call(end: ToolEnd, item: CallItem) -> EndedCall:
@@ -199,7 +199,8 @@ def ended_call(end: ToolEnd, item: CallItem) -> EndedCall:
 
     Of a call whose card the user has answered here, nothing that stands there is said again.
     """
-    has_card = _has_card(item)
+    # a card of the call was answered on this terminal
+    has_card = any(answer is not None and answer.by in ("terminal", "input") for _, answer in item.questions)
     title = _drawn_title(item.call, end, has_card=has_card) if item.call else end.name
     took = seconds(end.duration_ms / 1000) if end.duration_ms >= SHOWN_SECONDS * 1000 else ""
     below: tuple[tuple[str, Style], ...] = ()
@@ -209,15 +210,12 @@ def ended_call(end: ToolEnd, item: CallItem) -> EndedCall:
         case "denied":
             facts = [": ".join(filter(None, (ANSWERED.get(end.name, ("", "denied"))[1], _denial(end))))]
         case _:
-            code = _exit_code(end)
-            facts = [STATUS[end.status][0] if code is None else f"exit {code}", took]
-            below = _went_wrong(end, has_code=code is not None)
-    return EndedCall(title, ", ".join(filter(None, facts)), below)
-
-
-def _has_card(item: CallItem) -> bool:
-    """Return whether a card of the call was answered on this terminal."""
-    return any(answer is not None and answer.by in ("terminal", "input") for _, answer in item.questions)
+            code = end.structured.get("exit_code") if isinstance(end.structured, Mapping) else None
+            has_code = isinstance(code, int) and end.status == "error" and code != 0
+            facts = [f"exit {code}" if has_code else STATUS[end.status][0], took]
+            below = _went_wrong(end, has_code=has_code)
+    verb = title.partition(" ")[0] if item.call and title == ended_title(item.call, end) else ""
+    return EndedCall(title, ", ".join(filter(None, facts)), below, verb)
 
 
 def _drawn_title(call: Call, end: ToolEnd, *, has_card: bool) -> str:
@@ -233,29 +231,20 @@ def _drawn_title(call: Call, end: ToolEnd, *, has_card: bool) -> str:
 def _given(end: ToolEnd, *, has_card: bool) -> str:
     if yes := ANSWERED.get(end.name, ("", ""))[0]:
         return yes
-    if has_card and (end.name == "AskUserQuestion" or _changed_lines(end)):
+    if has_card and end.name == "AskUserQuestion":
         return ""
-    return found(end) or _answers(end) or _changed_lines(end)
-
-
-def _answers(end: ToolEnd) -> str:
-    given = (end.display or {}).get("answers")
-    return visible_line(", ".join(map(str, given.values())), 200) if isinstance(given, Mapping) else ""
-
-
-def _changed_lines(end: ToolEnd) -> str:
-    """Count the lines that the call added and removed, as `+2 −1`; "" if it changed no text."""
+    if what := found(end) or _answers(end):
+        return what
+    # the lines that the call added and removed, as `+2 −1`
     lines = str((end.display or {}).get("diff") or "").splitlines()
     added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
     removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
     return f"+{added} −{removed}" if added or removed else ""
 
 
-def _exit_code(end: ToolEnd) -> int | None:
-    """The exit code of a command that failed."""
-    result = end.structured
-    code = result.get("exit_code") if isinstance(result, Mapping) else None
-    return code if isinstance(code, int) and end.status == "error" and code else None
+def _answers(end: ToolEnd) -> str:
+    given = (end.display or {}).get("answers")
+    return visible_line(", ".join(map(str, given.values())), 200) if isinstance(given, Mapping) else ""
 
 
 _NO_REASONS = ("the user said no", "continue planning", "the question was dismissed")
@@ -355,10 +344,18 @@ def mode(event: ModeChanged) -> str:
     return f"Mode: {MODE_LABELS[event.mode][0] if event.mode in MODE_LABELS else event.mode}"
 
 
-def numbers(event: NumbersTraced) -> str:
-    """Return how many numbers of the answer have a source, and which have none."""
-    named = event.missing.removeprefix("not found: ")
-    return f"{event.summary}: {named} (/numbers lists their sources)" if named else event.summary
+def numbers(traced: NumbersTraced) -> str:
+    """Count the answer's numbers in the words of a cell's footer: those that were not found, with them, else the traced.
+
+    >>> from cellwright.events import Number
+    >>> numbers(NumbersTraced((Number("2.4", 2.4, 0.1, 0, 3, "seen", 2),)))
+    '1 number traced'
+    """
+    every = counted(len(traced.numbers), "number")
+    if traced.marked:
+        return f"{len(traced.marked)} of {every} {traced.missing} (/numbers)"
+    found = sum(number.verdict in ("seen", "derived") for number in traced.numbers)
+    return f"{every} traced" if found == len(traced.numbers) else f"{found} of {every} traced"
 
 
 _ENDS = {
@@ -372,18 +369,24 @@ _INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_token
 
 
 def footer(end: RunEnd, state: RunState) -> str:
-    """The end of a run as a cell's footer has it: how it ended, time, model, cost, changes. /cost has the tokens."""
+    """The end of a run as a cell's footer has it: how it ended, time, model, cost, numbers, changes. /cost has the tokens.
+
+    Without a call there was nowhere to see a number: then only those that should have been seen are counted.
+    """
     cost = dollars(end.cost_usd) if end.cost_usd else ""
     if end.cost_usd is None:
         sent, out = (sum(end.usage.get(name) or 0 for name in names) for names in (_INPUT, ("output_tokens",)))
         cost = f"{sent:,} tokens in, {out:,} out" if out else ""
     changes = state.changes.counts if state.changes is not None else ""
+    traced = state.numbers
+    is_traced = traced is not None and traced.numbers and (traced.marked or state.calls)
     how = _ENDS.get(end.stop_reason, "Done" if end.error is None else "Failed")
     parts = [
         how,
         seconds(end.duration_ms / 1000),
         model_name(state.model),
         cost,
+        numbers(traced) if traced is not None and is_traced else "",
         f"{changes} (/undo)" if changes else "",
     ]
     return " · ".join(filter(None, parts))

@@ -1,9 +1,10 @@
-"""Text for a terminal and its look: made harmless, whether it is drawn there, and the theme that is asked for."""
+"""Text for a terminal and its look: made harmless, its width, whether it is drawn, and the theme that is asked for."""
 
 from __future__ import annotations
 
 import os
 import sys
+import unicodedata
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
 
 Style = Literal["", "title", "dim", "warning", "error", "good", "added", "removed", "hunk"]
-
-NARROW = 50
-"""Columns; under this width nothing is drawn."""
 
 _SEQUENCE = lazy_pattern(r"\x1b(?:\[[0-9;:?<=>]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 _CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -50,6 +48,22 @@ def harmless(text: str) -> str:
     return _CONTROL.sub("", _SEQUENCE.sub("", text))
 
 
+def width_of(text: str) -> int:
+    """The columns that a terminal needs for `text`."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def rows_of(text: str, columns: int) -> int:
+    """The most rows that a line takes in `columns`: a word that does not fit begins the next row."""
+    width = width_of(text)
+    return 1 if width <= columns else -(-width // max(1, columns * 2 // 3))
+
+
 def style_of_diff_line(line: str) -> Style:
     """Choose the style of a line of a unified diff."""
     if line.startswith(("+++", "---")):
@@ -62,7 +76,7 @@ def style_of_diff_line(line: str) -> Style:
 def draws(stream: TextIO, environ: Mapping[str, str], columns: int) -> bool:
     """Return whether `stream` is a terminal to draw on: it moves its cursor, is wide enough, colour not declined."""
     plain = environ.get("TERM", "") in ("dumb", "unknown") or bool(environ.get("NO_COLOR"))
-    return stream.isatty() and not plain and columns >= NARROW
+    return stream.isatty() and not plain and columns >= 50
 
 
 def columns_of(stream: TextIO, environ: Mapping[str, str]) -> int:

@@ -14,7 +14,6 @@ from typing import TextIO
 from msgspec import Struct
 from pygments.token import Comment, Keyword, Literal, Name, Operator
 from rich.color import Color, ColorSystem, blend_rgb
-from rich.color_triplet import ColorTriplet
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.style import Style as RichStyle
 from rich.syntax import ANSISyntaxTheme, PygmentsSyntaxTheme, SyntaxTheme, TokenType
@@ -119,13 +118,11 @@ def _readable(color: Color, ink: Color, grounds: tuple[Color, ...]) -> Color:
 
 def _contrast(one: Color, other: Color) -> float:
     """The contrast ratio of two colours, from 1 to 21."""
-    dark, bright = sorted(_luminance(each.get_truecolor()) for each in (one, other))
-    return (bright + 0.05) / (dark + 0.05)
-
-
-def _luminance(color: ColorTriplet) -> float:
-    parts = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized)
-    return sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+    luminances = []
+    for color in (one.get_truecolor(), other.get_truecolor()):
+        parts = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized)
+        luminances.append(sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True)))
+    return (max(luminances) + 0.05) / (min(luminances) + 0.05)
 
 
 def _ansi_code() -> SyntaxTheme:

@@ -12,27 +12,39 @@ import importlib.util
 import json
 import os
 import shutil
+import site
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_core.paths import jupyter_data_dir
+
+from cellwright.config.settings.settings import save_allow_rules
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import key_in
-from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project, trust_notebook
-from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
-from cellwright.terminal.interactive.stop_requests import stop_requests_raise
-from cellwright.terminal.views.printed_line import print_line
+from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, TEST_RULE, demo_script, scripted_environ
+from cellwright.terminal.exit_codes import stop_requests_raise
+from cellwright.terminal.views.streams import print_line
+from cellwright.terminal.views.terminal_text import fitting_theme
+from cellwright.testing import MessagesServer
 from cellwright.this_process.late_imports import importing
 from cellwright.this_process.temporary_files import new_folder
 
 if TYPE_CHECKING:
     from cellwright.terminal.views.themes import Theme
 
+
 NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
 """At its first start JupyterLab asks whether it may fetch news, in a toast that lies over the panel."""
+
+HERE = Path(__file__).parent
+NOTEBOOK = "01-first-cell.ipynb"
+FOLDER = "cellwright-demo"
+RULES = (TEST_RULE, "Python")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -87,8 +99,6 @@ def _model(project: Path) -> Iterator[Mapping[str, str]]:
         print("Model: the real one (there is a key in the environment; this costs a few cents).")
         yield {}
         return
-    from cellwright.testing import MessagesServer  # only the scripted model needs the server
-
     print("Model: SCRIPTED. There is no key in the environment, so a local server plays a written conversation;")
     print("       kernel, HTTP requests, tools, files and tests are real.")
     with MessagesServer(demo_script(str(project)), seconds_between_deltas=PAUSE_SECONDS) as server:
@@ -96,7 +106,6 @@ def _model(project: Path) -> Iterator[Mapping[str, str]]:
 
 
 def _run_here(project: Path, environ: Mapping[str, str]) -> int:
-    from cellwright.terminal.views.terminal_text import fitting_theme
     from cellwright.terminal.views.themes import theme_named
 
     theme = theme_named(fitting_theme(os.environ))
@@ -125,7 +134,7 @@ def _tests_pass(project: Path, console: Any) -> bool:
 
 def _execute(project: Path, environ: Mapping[str, str], console: Any, theme: Theme) -> None:
     """Execute the notebook cell by cell, showing each when it is done."""
-    import nbformat
+    import nbformat  # as below
 
     with importing:
         from jupyter_client.manager import AsyncKernelManager
@@ -213,3 +222,43 @@ def _open_lab(project: Path, environ: Mapping[str, str]) -> int:
         # it ends its kernels when it is asked to; Ctrl-C has reached it as well
         lab.terminate()
         lab.wait()
+
+
+def notebook_path() -> Path:
+    """The demo's notebook: in `notebooks/` of a source checkout, in the environment's shared data when installed."""
+    folders = [HERE.parents[3] / "notebooks"]
+    folders += [Path(base) / "share" / "cellwright" for base in (sysconfig.get_path("data"), site.getuserbase())]
+    return next(path for folder in folders if (path := folder / NOTEBOOK).exists())
+
+
+def is_demo(folder: Path) -> bool:
+    """Return whether `folder` is a copy of the demo's."""
+    return all((folder / name).is_file() for name in (NOTEBOOK, "tides.py", "tests/test_tides.py"))
+
+
+def make_project(project: Path) -> None:
+    """Copy the sample project to `project`, where nothing is yet. Raises OSError."""
+    shutil.copytree(HERE / "sample_project", project, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(notebook_path(), project / NOTEBOOK)
+    # what "always allow" leaves behind
+    save_allow_rules(project, list(RULES))
+
+
+def project_in(folder: Path) -> Path:
+    """The demo's project in `folder`: the one that is there, else a new copy. Raises OSError."""
+    project = folder / FOLDER
+    if not is_demo(project):
+        if project.exists():
+            number = next(n for n in range(2, 1_000) if not (folder / f"{FOLDER}-{n}").exists())
+            project = folder / f"{FOLDER}-{number}"
+        make_project(project)
+    trust_notebook(project / NOTEBOOK)
+    return project
+
+
+def trust_notebook(notebook: Path) -> None:
+    """Sign the notebook as `jupyter trust` does it: who opens the demo wants its prompts to run."""
+    import nbformat.sign  # takes its time, and few open the demo
+
+    Path(jupyter_data_dir()).mkdir(parents=True, exist_ok=True)
+    nbformat.sign.NotebookNotary().sign(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]

@@ -1,17 +1,21 @@
-"""`cellwright setup`: `%%claude` in every kernel and console of an IPython profile, without `%load_ext`; and out again."""
+"""`cellwright doctor`, `setup`, `update`: what keeps this installation from working, IPython that loads it, its upgrade."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cellwright.commands.doctor import page_of
+from cellwright.commands.installation import upgrade_sections
+from cellwright.config.settings.settings_files import start_folder
+from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.views.choose_view import Streams, confirmed
-from cellwright.terminal.views.printed_line import print_line
+from cellwright.terminal.views.streams import Streams, confirmed, print_line
 from cellwright.this_process.late_imports import importing
 
 FILE = "05-cellwright.py"
@@ -23,6 +27,30 @@ except ModuleNotFoundError:
     pass  # this environment has no Cellwright
 """
 """A file of our own among those that IPython runs when it starts: no configuration of the user's is edited."""
+
+
+def doctor(argv: Sequence[str]) -> int:
+    """Examine this environment and print what was found; FAILED where something does not work."""
+    parser = argparse.ArgumentParser(
+        prog="cellwright doctor",
+        description="Look at what Cellwright needs here: packages, the key (whether the API takes it; no tokens are spent), "
+        "programs, folders, settings. The exit code is 1 when something does not work.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
+    parser.add_argument("--offline", action="store_true", help="do not use the network")
+    server = parser.add_argument_group("a server that speaks the Messages API")
+    server.add_argument("--server", metavar="URL", help="try what this server can do, with small requests")
+    server.add_argument("--model", default="", metavar="NAME", help="the model that is tried (the first it lists)")
+    options = parser.parse_args(argv)
+    if options.server is not None:
+        from cellwright.doctor.messages_api_checks import examine_server  # few have a server of their own
+
+        examination = examine_server(options.server, os.environ, options.model)
+    else:
+        examination = examine(ExaminedEnvironment(start_folder(os.environ)), offline=options.offline)
+    print(json.dumps(examination.to_json()) if options.json else page_of(examination).plain())
+    return ExitCode.FAILED if examination.problems else ExitCode.OK
 
 
 def setup(argv: Sequence[str]) -> int:
@@ -37,7 +65,10 @@ def setup(argv: Sequence[str]) -> int:
     parser.add_argument("--yes", action="store_true", help="do it without asking")
     parser.add_argument("--profile", default="default", metavar="NAME", help="the IPython profile (default)")
     options = parser.parse_args(argv)
-    file = _startup_folder(options.profile) / FILE
+    with importing:
+        from IPython.paths import get_ipython_dir  # takes its time, and only this command needs it
+
+    file = Path(get_ipython_dir()) / f"profile_{options.profile}" / "startup" / FILE
     if options.remove:
         return _remove(file)
     if _content_of(file) == CONTENT:
@@ -70,13 +101,6 @@ def _remove(file: Path) -> int:
     return ExitCode.OK
 
 
-def _startup_folder(profile: str) -> Path:
-    with importing:
-        from IPython.paths import get_ipython_dir  # takes its time, and only this command needs it
-
-    return Path(get_ipython_dir()) / f"profile_{profile}" / "startup"
-
-
 def _content_of(file: Path) -> str | None:
     try:
         return file.read_text("utf-8")
@@ -88,3 +112,15 @@ def _content_of(file: Path) -> str | None:
 
 def _no_access(file: Path, error: OSError) -> CellwrightError:
     return CellwrightError(ErrorCode.FILE_ACCESS_ERROR, f"{file}: {error.strerror}. Nothing was changed.")
+
+
+def update(argv: Sequence[str]) -> int:
+    """Say how this installation is upgraded; nothing is run, and nothing is sent."""
+    parser = argparse.ArgumentParser(
+        prog="cellwright update",
+        description="The command that upgrades this installation, and what to restart after it. Nothing is run.",
+        allow_abbrev=False,
+    )
+    parser.parse_args(argv)
+    print(upgrade_sections().plain())
+    return ExitCode.OK

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cellwright.terminal.views.wrapped_markdown import WrappedMarkdown
+from cellwright.terminal.views.plain_view import WrappedMarkdown
 from row_tables import for_each_row
 
 TABLE = "| Gauge | Mean |\n|:------|-----:|\n| Brest | 4.1 |\n| St. Malo | 12.25 |\n"

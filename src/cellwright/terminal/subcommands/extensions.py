@@ -1,4 +1,4 @@
-"""`cellwright mcp`: the MCP servers that are configured, and entries added and removed in Claude Code's files.
+"""`cellwright mcp` and `cellwright plugin`: the servers and plugins that are configured, added, approved, removed.
 
 Of these nothing is started, and nothing reached but by `login`: `/mcp` in a conversation shows what became of a server.
 `serve` is the other direction: Cellwright as a server.
@@ -7,12 +7,16 @@ Of these nothing is started, and nothing reached but by `login`: `/mcp` in a con
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
+import getpass
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
+from cellwright.commands.extensions.plugins import PluginCommands
 from cellwright.config.mcp.written_servers import (
     SCOPES,
     Scope,
@@ -21,17 +25,21 @@ from cellwright.config.mcp.written_servers import (
     servers_at,
     write_server,
 )
+from cellwright.config.plugins.options import PluginOption
 from cellwright.config.settings.settings_files import start_folder
-from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.mcp.feature import McpServers
 from cellwright.terminal.exit_codes import ExitCode
-from cellwright.terminal.subcommands import mcp_login, mcp_serve
-from cellwright.terminal.views.printed_line import print_line
-from cellwright.text import visible_line
+from cellwright.terminal.subcommands import mcp_serve
+from cellwright.terminal.views.streams import print_line
+from cellwright.text import visible, visible_line
+from cellwright.tools.mcp.installed_extras import extra_problem
 from cellwright.version import documented
 
 Do = Callable[[argparse.Namespace], int]
+
+MAX_ADDRESS = 16_000
 
 
 def mcp(argv: Sequence[str]) -> int:
@@ -83,15 +91,15 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("name", metavar="NAME")
     approve = command("approve", _approve, "let a server of this project's .mcp.json run, as it is now")
     approve.add_argument("name", metavar="NAME")
-    login = command("login", mcp_login.login, "sign in to a server: shows the address to open in your browser")
-    login.add_argument("name", metavar="NAME")
-    login.add_argument(
+    sign_in = command("login", _sign_in, "sign in to a server: shows the address to open in your browser")
+    sign_in.add_argument("name", metavar="NAME")
+    sign_in.add_argument(
         "--client-secret",
         action="store_true",
         help="ask for the secret of the client that the entry names (`oauth.clientId`)",
     )
-    logout = command("logout", mcp_login.logout, "sign out of a server: delete its tokens")
-    logout.add_argument("name", metavar="NAME")
+    sign_out = command("logout", _sign_out, "sign out of a server: delete its tokens")
+    sign_out.add_argument("name", metavar="NAME")
     mcp_serve.add_options(command("serve", mcp_serve.serve, "serve this folder's files and notebooks over stdio"))
     return made
 
@@ -226,3 +234,120 @@ def _pairs(given: Sequence[str], sign: str, option: str) -> dict[str, str]:
     if any(not found or not name.strip() for name, found, _ in pairs):
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{option} takes NAME{sign}VALUE.")
     return {name.strip(): value.strip() if sign == ":" else value for name, _, value in pairs}
+
+
+def _sign_in(options: argparse.Namespace) -> int:
+    """Show the address to open, and wait until the user has signed in. Raises CellwrightError."""
+    if problem := extra_problem("mcp"):
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, problem)
+    secret = getpass.getpass("Client secret: ") if options.client_secret else ""
+    asyncio.run(_wait_for_sign_in(_servers(), options.name, secret))
+    return ExitCode.OK
+
+
+def _sign_out(options: argparse.Namespace) -> int:
+    """Delete what is kept of a server. Raises CellwrightError."""
+    servers = _servers()
+    _check_known(servers, options.name)
+    name = visible_line(options.name)
+    if not asyncio.run(servers.sign_out(options.name)):
+        print(f"{name}: you were not signed in.")
+        return ExitCode.OK
+    print(f"{name}: you are signed out. What it was given itself it may keep: revoke that on its own pages.")
+    return ExitCode.OK
+
+
+def _check_known(servers: McpServers, name: str) -> None:
+    if name not in servers.found.entries:
+        known = ", ".join(servers.found.entries) or "none"
+        why = servers.found.refused.get(name) or ("waits for your approval" if name in servers.found.pending else "")
+        message = f"The MCP server {visible_line(name)} {why or 'is not there'}. There are: {known}."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+
+async def _wait_for_sign_in(servers: McpServers, name: str, secret: str) -> None:
+    _check_known(servers, name)
+    sign_in = await servers.sign_in(name, secret)
+    print(f"Open this address in your browser:\n\n{sign_in.link}\n")
+    print("Is the browser on another machine, paste the address that it is sent to in the end.", flush=True)
+
+    def pasted(line: str) -> None:
+        try:
+            sign_in.paste(line)
+        except CellwrightError as error:
+            print(error.message, flush=True)
+
+    with _each_line(pasted):
+        await sign_in.done()
+    await servers.close()
+    print(f"You are signed in to {visible_line(name)}.")
+
+
+@contextlib.contextmanager
+def _each_line(take: Callable[[str], None]) -> Iterator[None]:
+    """Call `take` for each line of the standard input, where that can be listened to without a thread."""
+    loop = asyncio.get_running_loop()
+    pending = bytearray()
+
+    def readable() -> None:
+        chunk = os.read(descriptor, MAX_ADDRESS)
+        pending.extend(chunk)
+        if not chunk or len(pending) > MAX_ADDRESS:
+            loop.remove_reader(descriptor)
+        *lines, rest = bytes(pending).split(b"\n")
+        pending[:] = rest
+        for line in lines:
+            if line.strip():
+                take(line.decode("utf-8", "replace").strip())
+
+    try:
+        descriptor = sys.stdin.fileno()
+        loop.add_reader(descriptor, readable)
+    except (OSError, ValueError, NotImplementedError):  # a plain file, none at all, Windows
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def plugin(argv: Sequence[str]) -> int:
+    """Do one plugin command; FAILED where the user was asked and did not say yes. Raises `CellwrightError`."""
+    parser = argparse.ArgumentParser(
+        prog="cellwright plugin",
+        description="Plugins: list, show NAME, install WHAT (NAME@MARKETPLACE, a folder, a repository), enable NAME, "
+        "disable NAME, configure NAME [OPTION[=VALUE]], update [NAME], remove NAME, marketplace list, add PLACE, "
+        "update [NAME], remove NAME.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", metavar="COMMAND", nargs="*", help="default: list")
+    parser.add_argument("-y", "--yes", action="store_true", help="accept what is shown without being asked")
+    options = parser.parse_intermixed_args(argv)
+    refused = False
+
+    async def accept(question: TrustQuestion) -> Literal["yes", "no", "nobody"]:
+        nonlocal refused
+        print(f"{question.title}?\n{visible(question.detail)}\n{question.reason}", file=sys.stderr)
+        if options.yes:
+            return "yes"
+        answer: Literal["yes", "no", "nobody"] = "nobody"
+        if sys.stdin.isatty():
+            print(f"{question.yes}? [y/N] ", end="", file=sys.stderr, flush=True)
+            answer = "yes" if sys.stdin.readline().strip().lower() in ("y", "yes") else "no"
+        refused = refused or answer != "yes"
+        return answer
+
+    def ask(option: PluginOption) -> str:
+        default = f" [{option.default}]" if option.default is not None else ""
+        words = f"{visible(option.words)}{default}: "
+        if option.sensitive:
+            return getpass.getpass(words, stream=sys.stderr)
+        print(words, end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip()
+
+    in_force = SettingsInForce(start_folder(os.environ), os.environ)
+    can_ask = sys.stdin.isatty()
+    page = asyncio.run(PluginCommands(in_force, accept, ask if can_ask else None).do(options.words))
+    print(page.plain())
+    return ExitCode.FAILED if refused else ExitCode.OK
