@@ -21,7 +21,7 @@ WRITES = re.compile(r"O_(CREAT|WRONLY|RDWR|APPEND)|_NEW\b|_INTO\b|\bflags\b|'[wa
 
 BELOW_A_PROJECT = """
 agent/recording/recorder.py commands/sessions/export.py config/settings/edit.py config/settings/settings.py
-features/agents/worktree.py telemetry/tool_log.py tools/planning/plan_mode.py agent/recording/recorded_edits.py
+features/agents/worktree.py telemetry/tool_log.py tools/planning/plan_mode.py agent/recording/recorder.py
 config/mcp/written_servers.py python_api/map_result.py commands/extensions/manage_changes.py
 """
 """Each goes through `sessions/project_writes.py`."""
@@ -29,13 +29,13 @@ config/mcp/written_servers.py python_api/map_result.py commands/extensions/manag
 JUDGED = """
 checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patched_files.py
 tools/files/recovery.py tools/files/staged_file.py tools/notebook/file_notebook.py
-agent/recording/replayed_tools.py sessions/project_writes.py features/preview/changes.py sandbox/bubblewrap.py
+agent/recording/replay.py sessions/project_writes.py features/preview/changes.py sandbox/bubblewrap.py
 sandbox/staging.py
 """
 """What calls do at the real place that was judged, or undo there; folders are opened without following links."""
 
 OUR_STATE = """
-agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journal.py
+agent/recording/recordings.py agent/spending.py checkpoints/journal.py
 codebase/embedding/load_model.py codebase/indexer.py codebase/store.py commands/doctor.py
 config/credentials/stored_key.py config/plugins/install.py config/plugins/plugin.py
 config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
@@ -49,8 +49,8 @@ terminal/subcommands/docs.py tools/mcp/token_store.py
 
 TEMPORARY = """
 agent/calls/tool_results.py doctor/environment_checks.py kernel/cells/fresh_kernel.py
-sandbox/containers/image_files.py sandbox/mechanisms.py
-sandbox/private_folder.py this_process/temporary_files.py sandbox/git_configuration.py
+sandbox/containers/images.py sandbox/mechanisms.py
+sandbox/private_folder.py this_process/files.py sandbox/git_configuration.py
 server/proxy/kernel_access.py terminal/demo/demo_project.py terminal/demo/run_demo.py
 terminal/interactive/interact.py tools/code/project_programs.py tools/code/unittest_reporter.py
 model/claude_code_provider.py features/preview/staged_tree.py

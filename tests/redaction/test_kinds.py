@@ -10,9 +10,9 @@ import uuid
 
 from secret_examples import PASSWORD, examples
 
+from cellwright.redaction.named_secrets import is_always_secret, is_secret_name
 from cellwright.redaction.redaction import JsonRedaction, Redaction, all_kinds, is_secret, replaced_in_words
 from cellwright.redaction.secret_kinds import SearchedText
-from cellwright.redaction.secret_names import is_always_secret, is_secret_name
 from eventual import growth
 from row_tables import for_each_row
 
@@ -319,4 +319,4 @@ def test_nothing_is_imported_before_the_first_search() -> None:
         "print(*(name for name in sys.modules if name.startswith('cellwright.redaction.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert sorted(done.stdout.split()) == ["cellwright.redaction.redaction", "cellwright.redaction.secret_names"]
+    assert sorted(done.stdout.split()) == ["cellwright.redaction.redaction", "cellwright.redaction.named_secrets"]

@@ -19,18 +19,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent import run_errors
-from cellwright.agent.calls.other_names import meant_tool
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, Verdict
-from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_calls import FAILED, INTERRUPTED, ToolCalls
-from cellwright.agent.context.compaction import Compaction
-from cellwright.agent.hooks.make_hooks import as_hooks
-from cellwright.agent.hooks.protocol import HookRun
+from cellwright.agent.calls.tool_names import meant_tool
+from cellwright.agent.calls.tool_results import ResultRedaction
+from cellwright.agent.compaction import Compaction
+from cellwright.agent.hooks.protocol import HookRun, as_hooks
 from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
-from cellwright.agent.prompt import FullPrompt, Prompt, full_prompt
-from cellwright.agent.spending.run_model import RunModel
-from cellwright.agent.spending.run_spending import Spending
-from cellwright.agent.steering import ReadySteering, Steering, Submit
+from cellwright.agent.prompt import FullPrompt, Prompt, ReadySteering, Steering, Submit, full_prompt
+from cellwright.agent.run_model import RunModel
+from cellwright.agent.spending import Spending
 from cellwright.agent.structured_output import RunAnswer
 from cellwright.agent.subagent import Nesting, Subagent
 from cellwright.agent.tool import TOOL_SEARCH, Progress, ToolContext

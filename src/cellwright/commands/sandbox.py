@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.settings_pages import layer_label

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 
-from cellwright.agent.steering import SteeringText
+from cellwright.agent.prompt import SteeringText
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError, ErrorCode

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import CompactionSettings
-from cellwright.agent.context.context_usage import (
+from cellwright.agent.context_usage import (
     NAMES,
     ContextContents,
     ContextShare,
@@ -19,12 +19,12 @@ from cellwright.agent.context.context_usage import (
     offered_tools,
     prompt_sections,
 )
-from cellwright.agent.spending.spending_file import completion_spending
+from cellwright.agent.spending import completion_spending
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.index import index_row
 from cellwright.commands.settings_pages import or_problem
-from cellwright.config.credentials.key_source import key_source
+from cellwright.config.credentials.entered_key import key_source
 from cellwright.conversation.resolve_options import compaction_settings, model_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.features.conversation import Conversation

@@ -28,8 +28,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.front_matter import read_front_matter, texts
-from cellwright.config.kept_search import crowded, files_in, places_below
+from cellwright.config.user_files import crowded, files_in, places_below, read_front_matter, texts
 from cellwright.markdown.code_ranges import without_code
 from cellwright.text import lazy_pattern
 from cellwright.tools.search.glob_regex import glob_matcher

@@ -14,10 +14,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.front_matter import read_front_matter
-from cellwright.config.kept_search import crowded, files_in
 from cellwright.config.plugins.plugin import put_in
 from cellwright.config.skills import SkillPlace, project_folders
+from cellwright.config.user_files import crowded, files_in, read_front_matter
 
 StyleScope = Literal["managed", "user", "project", "plugin", "built-in"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from cellwright.agent.calls.confinement import Container
+from cellwright.agent.calls.approval import Container
 from cellwright.config.hooks.hooks import hook_problems
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_files import read_all
@@ -192,7 +192,7 @@ def sandbox_checks(settings: Settings) -> list[Check]:
 
 def containers(settings: Settings) -> Finding:
     """Report what runs the container of the settings, if they name one, and the containers that nobody owns any more."""
-    from cellwright.sandbox.containers.bounds import rules_in_container, why_no_container
+    from cellwright.sandbox.containers.engine import rules_in_container, why_no_container
     from cellwright.sandbox.containers.pool import all_left_over  # few have any
 
     said = settings.sandbox.container

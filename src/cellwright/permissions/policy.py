@@ -13,9 +13,8 @@ from typing import Any, get_args
 
 from msgspec import Struct, structs
 
-from cellwright.agent.calls.approval import Decision, describe_rules
-from cellwright.agent.calls.confinement import Confinement
-from cellwright.agent.calls.written_tools import written_tools
+from cellwright.agent.calls.approval import Confinement, Decision, describe_rules
+from cellwright.agent.calls.tool_names import written_tools
 from cellwright.agent.tool import AccessKind, Category, Tool, ToolAccess, is_chosen
 from cellwright.permissions.judges.files import covered_file, judge_file, judge_path
 from cellwright.permissions.judges.web_agents_mcp import (
@@ -328,19 +327,19 @@ def _judge_patch(book: RuleBook, call: JudgedCall) -> Decision:
 
 
 def _judge_git(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.git import judge_git
+    from cellwright.permissions.judges.project_programs import judge_git
 
     return judge_git(book, call)
 
 
 def _judge_lint(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.tests_and_lint import judge_lint
+    from cellwright.permissions.judges.project_programs import judge_lint
 
     return judge_lint(book, call)
 
 
 def _judge_tests(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.tests_and_lint import judge_tests
+    from cellwright.permissions.judges.project_programs import judge_tests
 
     return judge_tests(book, call)
 

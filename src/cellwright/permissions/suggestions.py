@@ -16,9 +16,9 @@ from cellwright.events import Suggestion
 from cellwright.permissions.judges.bash import judge_parts
 from cellwright.permissions.judges.files import path_of
 from cellwright.permissions.judges.patch import MAX_FILES_JUDGED, files_of, named_by
+from cellwright.permissions.judges.project_programs import fixed_paths
 from cellwright.permissions.judges.shell_call import ShellCall, settled_parts, shell_call
 from cellwright.permissions.judges.simple_command import CommandFacts, judge_part
-from cellwright.permissions.judges.tests_and_lint import fixed_paths
 from cellwright.permissions.patch_text import PatchProblem
 from cellwright.permissions.paths import PathProblem, inside, normalised, places
 from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of

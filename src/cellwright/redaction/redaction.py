@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, field
 
-from cellwright.redaction.secret_names import is_always_secret, is_secret_name
+from cellwright.redaction.named_secrets import is_always_secret, is_secret_name
 from cellwright.text import counted, lazy_pattern
 
 if TYPE_CHECKING:

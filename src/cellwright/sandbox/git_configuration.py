@@ -14,9 +14,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.permissions.confined.git_links import read_briefly
+from cellwright.permissions.confined.git_data import read_briefly
+from cellwright.redaction.named_secrets import is_secret_name
 from cellwright.redaction.redaction import is_secret
-from cellwright.redaction.secret_names import is_secret_name
 from cellwright.sandbox.paths import below, led_out, steered
 from cellwright.text import lazy_pattern
 

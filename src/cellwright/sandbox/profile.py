@@ -21,8 +21,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.permissions.confined.git_links import linked_git_data, read_briefly
-from cellwright.permissions.confined.secret_paths import SECRET_PLACES
+from cellwright.permissions.confined.git_data import linked_git_data, read_briefly
+from cellwright.permissions.paths import SECRET_PLACES
 from cellwright.sandbox import git_configuration
 from cellwright.sandbox.paths import Places, below, entries_of, exists, holds, led_out, outermost, steered
 from cellwright.sessions.state_dir import state_folder

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.sandbox.paths import Places, below, exists, led_out, outermost, unmoved
 from cellwright.sandbox.profile import NO_NEEDS, git_folders, needed_by_programs, secret_places
 from cellwright.sandbox.seccomp import Network

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.conversation.tools.later_tool import later_tool, whole_tool
 from cellwright.errors import ToolError

@@ -16,11 +16,19 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, describe_rules
-from cellwright.agent.calls.check_input import check_input
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import (
+    Allow,
+    CanUseTool,
+    Confinement,
+    Decision,
+    Deny,
+    Policy,
+    ToolUse,
+    describe_rules,
+)
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.calls.tool_results import input_lines
-from cellwright.agent.hooks.permission_updates import offered_updates
+from cellwright.agent.hooks.hook_answers import offered_updates
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolContext

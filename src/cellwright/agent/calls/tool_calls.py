@@ -17,15 +17,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cellwright.agent.agent_setup import NO_CHECKPOINTS, TurnRecord
 from cellwright.agent.calls.approval import Allow, Deny
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, Verdict
-from cellwright.agent.calls.redaction import ResultRedaction
-from cellwright.agent.calls.tool_results import EDITORS, Outcome, RunningCall, bounded, edit_note, json_of
+from cellwright.agent.calls.tool_results import (
+    EDITORS,
+    Outcome,
+    ResultRedaction,
+    RunningCall,
+    bounded,
+    edit_note,
+    json_of,
+)
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
 from cellwright.agent.thread import tell_waiting, time_limit
 from cellwright.agent.tool import Content, Progress, Tool, ToolContext, ToolResult
-from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import PASSING_CODES, ErrorCode, ToolError, described, log_fault
 from cellwright.events import (
     Call,
@@ -42,7 +49,7 @@ from cellwright.sessions.file_changes import CallId, changing_call, forget_outco
 from cellwright.text import replace_surrogates, replace_surrogates_in, visible, visible_line, without_traceback
 
 if TYPE_CHECKING:
-    from cellwright.agent.spending.run_spending import RunLimits
+    from cellwright.agent.spending import RunLimits
     from cellwright.sessions.session import Session
     from cellwright.sessions.turn_journal import TurnJournal
 

@@ -23,10 +23,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.agent.calls.tool_results import without_edit_note
-from cellwright.agent.calls.written_tools import access_of
-from cellwright.agent.recording.recorded_edits import edits_of
-from cellwright.agent.recording.recordings import FileState, RecordedCall, RecordedTurn, steady_text
+from cellwright.agent.recording.recordings import FileState, RecordedCall, RecordedTurn, edits_of, steady_text
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import AttachedContext, ToolEnd

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.agent_setup import CompactionSettings
-from cellwright.agent.context.summary import compacted_line
+from cellwright.agent.compaction import compacted_line
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.model_and_mode import choose
 from cellwright.commands.sessions.sessions import price

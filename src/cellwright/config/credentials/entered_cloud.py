@@ -18,7 +18,7 @@ from cellwright.config.credentials.entered_key import key_of, overruled_by, try_
 from cellwright.config.credentials.stored_key import address_of, keep
 from cellwright.config.settings.edit import set_value
 from cellwright.config.settings.settings_files import users_folder
-from cellwright.config.strict_json import SettingsProblem
+from cellwright.config.user_files import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import choose_transport
 from cellwright.model.retry import RequestFailed, failure_of_response

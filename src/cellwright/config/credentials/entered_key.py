@@ -1,4 +1,7 @@
-"""A key that somebody enters, in a terminal, a cell or the panel: tried with a request that costs nothing, then kept."""
+"""A key that somebody enters, in a terminal, a cell or the panel: tried with a request that costs nothing, then kept.
+
+And the source of the key that counts, in words.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,14 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from cellwright.config.credentials.stored_key import Place, address_of, keep, kept_source, note_path
+from cellwright.config.settings.settings import Settings
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import source_of_credential
 from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.transports.transport import DEFAULT_BASE_URL, KeyTransport
+
+NO_KEY = "none: `cellwright auth login` adds one"
+
 
 KEYS_PAGE = "https://platform.claude.com/settings/keys"
 """The page where Anthropic gives keys out."""
@@ -104,3 +111,17 @@ def overruled_by(environ: Mapping[str, str], helper: str | None) -> str:
     if kept_source(environ) is None:
         return source_of_credential(environ) or ""
     return "apiKeyHelper" if helper is not None else ""
+
+
+def key_source(settings: Settings, environment: Mapping[str, str]) -> str:
+    """Name the source of the key; never a part of the key."""
+    if settings.api_key_helper is not None and source_of_credential(environment) is None:
+        origin = settings.origin("apiKeyHelper")
+        return f"apiKeyHelper ({origin.label})" if origin else "apiKeyHelper"
+    if (place := kept_source(environment, own_credentials=settings.own_credentials)) is not None:
+        return f"`cellwright auth login` ({place})"
+    source = source_of_credential(environment)
+    if source is None:
+        return NO_KEY
+    origin = settings.origin(f"env.{source}")
+    return f"{source} ({origin.label})" if origin else source

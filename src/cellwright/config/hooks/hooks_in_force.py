@@ -24,7 +24,7 @@ from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.approval import Policy
-    from cellwright.config.hooks.http_and_mcp import CallMcpTool
+    from cellwright.config.hooks.asked_hooks import CallMcpTool
 
 LONGEST_END_SECONDS = 61.0
 """The time for which the end of a session is waited for; each of its hooks has a time of its own."""

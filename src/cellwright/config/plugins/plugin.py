@@ -16,7 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from cellwright.config.plugins.options import REFERENCE, PluginOption, answers_of, as_variables, read_options
-from cellwright.config.strict_json import SettingsProblem, read_settings_file
+from cellwright.config.user_files import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import lazy_pattern
 

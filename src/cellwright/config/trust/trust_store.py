@@ -22,7 +22,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.config.settings.edit import locked
-from cellwright.config.trust.ownership import is_tracked, project_folder
+from cellwright.config.trust.project_files import is_tracked, project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 

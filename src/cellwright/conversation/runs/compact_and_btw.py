@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace as replaced
 
-from cellwright.agent.context.compaction import (
+from cellwright.agent.compaction import (
     Compaction,
     NextModel,
     count_answers,
     request_of_session,
     user_message,
 )
-from cellwright.agent.hooks.make_hooks import as_hooks
-from cellwright.agent.hooks.protocol import HookRun
+from cellwright.agent.hooks.protocol import HookRun, as_hooks
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.run_errors import is_of_model
-from cellwright.agent.side_request import text_of, whole_answer
-from cellwright.agent.spending.run_spending import Spending
+from cellwright.agent.spending import Spending
+from cellwright.agent.subagent import text_of, whole_answer
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import ContextCompacted, Emit, Event, Notice
 

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from cellwright.agent.calls.approval import CanUseTool
-from cellwright.agent.steering import Steering
+from cellwright.agent.prompt import Steering
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.runs.kinds import CellAction
 from cellwright.errors import CellwrightError

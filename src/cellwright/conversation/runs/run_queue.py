@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from cellwright.agent.steering import SteeringText
+from cellwright.agent.prompt import SteeringText
 from cellwright.agent.thread import AgentThread, is_agent_code
 from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cellwright.agent.calls.approval import CanUseTool
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.loop import AgentRun
-from cellwright.agent.steering import Steering
+from cellwright.agent.prompt import Steering
 from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext, is_chosen
 from cellwright.config.settings.settings import tool_is_allowed
 from cellwright.conversation.model_connection import ModelConnection

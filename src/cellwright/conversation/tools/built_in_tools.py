@@ -23,7 +23,7 @@ from cellwright.tools.files.file_state import FileState
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
 
 if TYPE_CHECKING:
-    from cellwright.agent.side_request import SideRequest
+    from cellwright.agent.subagent import SideRequest
     from cellwright.tools.agent import StartAgent
     from cellwright.tools.code.navigation.project_code import ProjectCode
     from cellwright.tools.shell.background import StopAgent

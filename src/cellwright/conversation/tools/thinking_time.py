@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Policy
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool
 from cellwright.conversation.runs.sandbox_lookup import SandboxLookup
 

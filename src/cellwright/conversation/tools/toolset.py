@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from cellwright.agent.calls.written_tools import written_tools
+from cellwright.agent.calls.tool_names import written_tools
 from cellwright.agent.tool import GROUPS, TOOL_ALIASES, TOOL_SEARCH, Tool, is_chosen
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings import load_settings, tool_is_allowed
@@ -183,7 +183,7 @@ class ConversationTools:
         return made
 
     def _workplace(self, file_state: FileState) -> ToolEnvironment:
-        from cellwright.agent.side_request import SideRequest, small_model
+        from cellwright.agent.subagent import SideRequest, small_model
 
         environ = ChainMap(self._hooks.exported, self._path, self._in_force.environment)  # type: ignore[arg-type]  # it is only read
         return ToolEnvironment(

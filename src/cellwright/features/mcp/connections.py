@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from cellwright.agent.calls.confinement import Confinement, without_hosts
+from cellwright.agent.calls.approval import Confinement, without_hosts
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.config.agents import AgentDefinition
 from cellwright.config.settings.settings import tool_is_allowed

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from cellwright.agent.calls.written_tools import access_of
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.events import CheckedNumber, CheckedNumbers, Number
 from cellwright.features.numbers.match import interval
 from cellwright.features.numbers.sources import Source, SourceKind, place, source

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from cellwright.this_process.temporary_files import new_folder, remove
+from cellwright.this_process.files import new_folder, remove
 
 MOST_FILES = 20_000
 MOST_BYTES = 400 * 2**20

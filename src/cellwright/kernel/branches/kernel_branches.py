@@ -46,7 +46,7 @@ from cellwright.tools.process.environment import child_environment
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.calls.approval import Confinement
 
 B = TypeVar("B", bound=Branch)
 

@@ -35,7 +35,7 @@ from cellwright.tools.process.child_processes import MARK_NAME, child_processes
 from cellwright.tools.process.environment import child_environment
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.calls.approval import Confinement
 
 START_SECONDS = 60.0
 """Imports of large libraries on a machine that does much else."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.features.numbers.in_notebook import NotebookNumbers, finding_line, notebook_numbers

@@ -8,8 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cellwright.config.credentials.entered_key import KEYS_PAGE, KeptKey, try_and_keep
-from cellwright.config.credentials.key_source import NO_KEY, key_source
+from cellwright.config.credentials.entered_key import KEYS_PAGE, NO_KEY, KeptKey, key_source, try_and_keep
 from cellwright.config.credentials.stored_key import address_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from cellwright.agent.side_request import small_model
-from cellwright.agent.spending.run_spending import PartialUsage
-from cellwright.agent.spending.spending_file import completion_spending
+from cellwright.agent.spending import PartialUsage, completion_spending
+from cellwright.agent.subagent import small_model
 from cellwright.conversation.resolve_options import check_allowed
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying, TextDelta, TurnEnd

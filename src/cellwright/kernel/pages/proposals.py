@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.agent.calls.approval import ToolUse
-from cellwright.agent.calls.written_tools import changes_cells
+from cellwright.agent.calls.tool_names import changes_cells
 from cellwright.events import Asked
 from cellwright.kernel.output.protocol import AnswerMessage, read_message
 from cellwright.kernel.output.transcript_ops import ask_op

@@ -22,22 +22,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.calls.approval import Decision
-from cellwright.agent.calls.confinement import Confinement
-from cellwright.permissions.confined.git_links import linked_git_data
-from cellwright.permissions.confined.secret_paths import SECRET_PLACES
-from cellwright.permissions.git_data import is_ordinary, steers_git
+from cellwright.agent.calls.approval import Confinement, Decision
+from cellwright.permissions.confined.git_data import is_ordinary, linked_git_data, steers_git
 from cellwright.permissions.judges.files import NOT_SEARCHED
 from cellwright.permissions.paths import (
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
+    SECRET_PLACES,
     folded,
     inside,
     makes_repository,
     protected_part,
 )
 from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
-from cellwright.permissions.shell.read_only.repositories import read_elsewhere, repository_of
+from cellwright.permissions.shell.git import read_elsewhere, repository_of
 from cellwright.text import lazy_pattern
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/etc", "/proc")

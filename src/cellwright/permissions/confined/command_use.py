@@ -16,8 +16,7 @@ from msgspec import Struct
 
 from cellwright.permissions.confined.program_use import Arguments, Use, makes_files, use_of
 from cellwright.permissions.shell.command_paths import is_harmless
-from cellwright.permissions.shell.reading import tree_of
-from cellwright.permissions.shell.words import MAX_LENGTH
+from cellwright.permissions.shell.reading import MAX_LENGTH, tree_of
 from cellwright.text import lazy_pattern, unseen_characters
 
 if TYPE_CHECKING:

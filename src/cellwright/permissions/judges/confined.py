@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from cellwright.agent.calls.approval import Decision
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement, Decision
 from cellwright.permissions.confined import bounds
 from cellwright.permissions.confined.command_use import CommandUse, command_use
 from cellwright.permissions.confined.program_use import NEEDS_DEVICES, made_protected

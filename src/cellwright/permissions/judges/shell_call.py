@@ -30,8 +30,8 @@ from cellwright.permissions.rules.rule import RuleBook, text_field
 from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Analysis, analyse
 from cellwright.permissions.shell.command_paths import looked_up, paths_named
 from cellwright.permissions.shell.conservative_parse import ConservativeParse, PossibleCommand, parse_conservatively
-from cellwright.permissions.shell.read_only.commands import READERS
-from cellwright.permissions.shell.read_only.git import only_reads
+from cellwright.permissions.shell.git import only_reads
+from cellwright.permissions.shell.plain_commands import READERS
 from cellwright.text import lazy_pattern
 
 MAX_FOLDERS = 32

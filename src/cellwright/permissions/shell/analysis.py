@@ -17,15 +17,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.permissions.paths import normalised
-from cellwright.permissions.shell.reading import Token, parses, read_tokens
-from cellwright.permissions.shell.words import (
+from cellwright.permissions.shell.reading import (
     ASSIGNMENT,
     FOLLOWED_KEYWORDS,
     MAX_LENGTH,
     PIPE_FILE,
     RESERVED_WORDS,
+    Token,
     Unreadable,
     Word,
+    parses,
+    read_tokens,
 )
 from cellwright.text import lazy_pattern
 

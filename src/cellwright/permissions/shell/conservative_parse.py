@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from cellwright.permissions.shell.words import RESERVED_WORDS
+from cellwright.permissions.shell.reading import RESERVED_WORDS
 from cellwright.text import lazy_pattern
 
 MAX_WORDS = 200

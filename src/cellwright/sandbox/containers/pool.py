@@ -25,31 +25,28 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.agent.calls.confinement import Confinement, Container
+from cellwright.agent.calls.approval import Confinement, Container
 from cellwright.sandbox.confined_process import ConfinedProcess
-from cellwright.sandbox.containers.bounds import (
-    ContainerMounts,
-    check_mounts,
-    inside_variables,
-    missing_mounts,
-    mounts_of,
-)
 from cellwright.sandbox.containers.engine import (
     LABEL,
     PROGRAMS,
+    ContainerMounts,
     Engine,
+    check_mounts,
     exec_arguments,
     find_engine,
+    inside_variables,
     is_root,
+    missing_mounts,
+    mounts_of,
     run_arguments,
     why_no_engine,
 )
-from cellwright.sandbox.containers.making import Making, image_of
+from cellwright.sandbox.containers.images import Making, image_of
 from cellwright.sandbox.paths import exists
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.resolved_bounds import ConfinementError, bounds_of
-from cellwright.this_process.shared_files import runs
-from cellwright.this_process.temporary_files import shared_folder
+from cellwright.this_process.files import runs, shared_folder
 
 # $1 is what the environment of all that is to end has in it; whoever asks has it among its arguments only
 END = """

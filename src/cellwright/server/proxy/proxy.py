@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from cellwright.agent.spending.run_spending import SMALLEST_ANSWER
+from cellwright.agent.spending import SMALLEST_ANSWER
 from cellwright.model.pricing import US_ONLY_FACTOR, cost_usd, worst_case_usd
 from cellwright.server.proxy.limits import ProxyLimits, Refusal, Traffic, forbidden, over_budget
 from cellwright.server.proxy.request_rules import CheckedRequest

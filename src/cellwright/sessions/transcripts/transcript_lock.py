@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from cellwright.sessions.state_dir import PRIVATE_FILE
-from cellwright.this_process.shared_files import POLL_SECONDS, FileLocks, system_locks
+from cellwright.this_process.files import POLL_SECONDS, FileLocks, system_locks
 
 FOREIGN_SECONDS = 86_400.0
 """A lease file that a process of another machine left is taken over after this time: nothing tells whether it runs."""
@@ -195,7 +195,7 @@ def _is_left(said: _Said) -> bool:
     pid = rest.partition(" ")[0]
     if host != socket.gethostname() or not pid.isdecimal():
         return time.time() - said.made > FOREIGN_SECONDS
-    from cellwright.this_process.shared_files import runs  # file systems without locks alone
+    from cellwright.this_process.files import runs  # file systems without locks alone
 
     return not runs(int(pid))
 

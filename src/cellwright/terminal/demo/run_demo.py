@@ -25,8 +25,8 @@ from cellwright.terminal.demo.demo_project import NOTEBOOK, RULES, make_project,
 from cellwright.terminal.demo.script import PAUSE_SECONDS, TEST_COMMAND, demo_script, scripted_environ
 from cellwright.terminal.interactive.stop_requests import stop_requests_raise
 from cellwright.terminal.views.printed_line import print_line
+from cellwright.this_process.files import new_folder
 from cellwright.this_process.late_imports import importing
-from cellwright.this_process.temporary_files import new_folder
 
 if TYPE_CHECKING:
     from cellwright.terminal.views.themes import Theme

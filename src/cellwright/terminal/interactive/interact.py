@@ -21,7 +21,7 @@ from cellwright.errors import CellwrightError
 from cellwright.terminal.exit_codes import said_of
 from cellwright.terminal.interactive.stop_requests import STOPPED
 from cellwright.terminal.views.terminal_text import columns_of
-from cellwright.this_process.temporary_files import scratch_folder
+from cellwright.this_process.files import scratch_folder
 
 HELP = """\
 Write what Claude should do. A line that ends with \\ continues in the next one.

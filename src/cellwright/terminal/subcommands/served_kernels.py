@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.calls.written_tools import access_of
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.conversation.message_chunks import JoinedMessages, pieces
 from cellwright.events import ToolEnd
 from cellwright.this_process.late_imports import importing

@@ -16,7 +16,7 @@ from typing import Any
 from cellwright.commands.sessions.export import ExportPlace, free_path, secrets_replaced, write_export
 from cellwright.commands.sessions.sessions import branch, price, when
 from cellwright.config.settings.settings_files import start_folder
-from cellwright.config.trust.ownership import project_folder
+from cellwright.config.trust.project_files import project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.catalog.index import HIT_BEGIN, HIT_END

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.agent.calls.tool_results import ToolOutput
-from cellwright.agent.calls.written_tools import access_of
 
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 """The marks for how far a todo is, in plain text."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from cellwright.errors import ToolError
-from cellwright.this_process.temporary_files import new_file
+from cellwright.this_process.files import new_file
 
 VARIABLE = "CLAUDE_CODE_GIT_BASH_PATH"
 _INSTALLED = (("PROGRAMFILES", ("Git",)), ("PROGRAMFILES(X86)", ("Git",)), ("LOCALAPPDATA", ("Programs", "Git")))
