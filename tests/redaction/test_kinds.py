@@ -10,9 +10,9 @@ import uuid
 
 from secret_examples import PASSWORD, examples
 
-from cellwright.redaction.named_secrets import is_always_secret, is_secret_name
 from cellwright.redaction.redaction import JsonRedaction, Redaction, all_kinds, is_secret, replaced_in_words
 from cellwright.redaction.secret_kinds import SearchedText
+from cellwright.redaction.secret_names import is_always_secret, is_secret_name
 from eventual import growth
 from row_tables import for_each_row
 

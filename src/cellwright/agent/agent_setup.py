@@ -108,10 +108,6 @@ class ModelSettings(RequestOptions):
 USUAL_MODEL_SETTINGS = ModelSettings()
 
 
-SUMMARY_TOKENS = 16_000
-"""The most that a summary may take, its thinking included."""
-
-
 class CompactionSettings(Struct, frozen=True, kw_only=True):
     """When a conversation is summed up by itself: at the part `share` of the model's window, or of `window` tokens if that
     is less. `own_api`: by the API's own compaction where it is there. `clear_tool_results`: before that, the API leaves old
@@ -135,7 +131,8 @@ class CompactionSettings(Struct, frozen=True, kw_only=True):
 
     def summary_tokens(self, model: str) -> int:
         """The most that a summary by `model` may take; of a small window of another model than Claude, a quarter."""
-        most = min(SUMMARY_TOKENS, limits(model).max_output)
+        # the most that a summary may take, its thinking included
+        most = min(16_000, limits(model).max_output)
         return most if limits(model).known else min(most, self.window_of(model) // 4)
 
     def results_cleared_at(self, model: str) -> int | None:

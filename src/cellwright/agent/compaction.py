@@ -38,24 +38,6 @@ if TYPE_CHECKING:
     from cellwright.sessions.session import Session
 
 
-MIN_SUMMARY_TOKENS = 4_000
-"""A budget that pays for less is spent: what a summary that is cut off leaves out would be lost."""
-
-SHORTENED_SHARE = 0.25
-"""The part of the model's window that the conversation is shortened to where it cannot be summed up as it is."""
-
-MIN_ANSWERS = 3
-"""With fewer answers since the boundary before, a compaction was of little help."""
-
-MAX_QUICK = 2
-"""So many compactions of little help one after another end the run."""
-
-MAX_HELPFUL = 0.9
-"""A summary that leaves more than this part of what may be used is no help: the next request would have to be summed up."""
-
-TRIES = 3
-"""So many exchanges are left out of what is summed up, one after another, while it is too long for the model."""
-
 _ANSWER = b'{"role":"assistant"'
 
 _OF_WHAT_WAS_SENT = frozenset({ErrorCode.CONTEXT_TOO_LONG, ErrorCode.API_REQUEST_INVALID})
@@ -69,16 +51,10 @@ Json = Mapping[str, Any]
 Trigger = Literal["auto", "manual"]
 """A conversation is summed up because it fills the window, or because its user wants it."""
 
-RESULT_CHARS = 20_000
-"""So much of each of the last results is told again."""
-RESULTS_CHARS = 60_000
-"""So much of all of them together."""
-PICTURES = 3
 WORDS_CHARS = 20_000
 """So much of the prompt that is being worked on is told again, word for word."""
 LAST_ANSWER_CHARS = 4_000
 
-SHORT_TEXT_CHARS = 4_000
 SHORT_RESULT_CHARS = 1_000
 """So much of each text, and of each call and result, is left where the conversation is shortened."""
 
@@ -256,7 +232,9 @@ class Compaction:
         self._emit(ContextCompacted("done", trigger, before, tokens, summary.cost_usd, summary.text))
         await self._hooks.fire("PostCompact", {"trigger": trigger, "compact_summary": summary.text})
         limit = self._agent.compaction.limit(model)
-        if trigger == "auto" and tokens >= MAX_HELPFUL * limit:
+        # a summary that leaves more than this part of what may be used is no help: the next request would have to be
+        # summed up
+        if trigger == "auto" and tokens >= 0.9 * limit:
             raise compaction_no_help(tokens, limit)
         return True
 
@@ -265,9 +243,11 @@ class Compaction:
         if trigger == "manual":
             return
         first = self._session.in_effect()[0]
-        quick = "compacted" in first.meta and count_answers(self._session) < MIN_ANSWERS
+        # with fewer answers since the boundary before, a compaction was of little help
+        quick = "compacted" in first.meta and count_answers(self._session) < 3
         self._quick = self._quick + 1 if quick else 0
-        if self._quick >= MAX_QUICK:
+        # so many compactions of little help one after another end the run
+        if self._quick >= 2:
             self._blocked = True
             raise compaction_stopped(self._quick + 1)
 
@@ -288,7 +268,8 @@ class Compaction:
         messages = list(self._session.encoded)
         if too_long:
             messages = self._shorter(messages)
-        left = TRIES
+        # so many exchanges are left out of what is summed up, one after another, while it is too long for the model
+        left = 3
         while True:
             try:
                 if (summary := await self._asked(model, messages, focus)) is not None:
@@ -309,7 +290,8 @@ class Compaction:
 
     async def _of_shortened(self, model: str, focus: str) -> _Summary | None:
         """The model's summary of the conversation as text, of which long results and the middle are left out."""
-        chars = int(SHORTENED_SHARE * self._agent.compaction.window_of(model)) * CHARS_PER_TOKEN
+        # the part of the model's window that the conversation is shortened to where it cannot be summed up as it is
+        chars = int(0.25 * self._agent.compaction.window_of(model)) * CHARS_PER_TOKEN
         text = shortened(self._session.messages, chars)
         request = Request(
             model=model,
@@ -371,7 +353,8 @@ class Compaction:
             max_tokens = await self._spending.reserve(
                 request.max_tokens,
                 functools.partial(self._emit, waits),
-                least=min(request.max_tokens, MIN_SUMMARY_TOKENS + (request.options.thinking_budget or 0)),
+                # a budget that pays for less is spent: what a summary that is cut off leaves out would be lost
+                least=min(request.max_tokens, 4_000 + (request.options.thinking_budget or 0)),
                 more_bytes=len(request.messages[-1]),
             )
             if not max_tokens:
@@ -473,7 +456,7 @@ def _short(message: Json) -> str:
     for block in _blocks(message["content"]):
         match block["type"]:
             case "text":
-                parts.append(_ends(str(block["text"]), SHORT_TEXT_CHARS))
+                parts.append(_ends(str(block["text"]), 4_000))
             case "compaction":
                 parts.append(str(block.get("content") or ""))
             case "tool_use":
@@ -543,7 +526,8 @@ def _steps(tail: Sequence[Json]) -> tuple[str, list[dict[str, Any]]]:
     """The last calls with their results as text, and the pictures among the results."""
     lines: list[str] = []
     pictures: list[dict[str, Any]] = []
-    room = RESULTS_CHARS
+    # so much of all the last results together is told again
+    room = 60_000
     for message in tail:
         for block in _blocks(message["content"]):
             match block["type"]:
@@ -553,12 +537,14 @@ def _steps(tail: Sequence[Json]) -> tuple[str, list[dict[str, Any]]]:
                     shown = json.dumps(block["input"], ensure_ascii=False)
                     lines.append(f'<call name="{block["name"]}">{_cut(shown, LAST_ANSWER_CHARS)}</call>')
                 case "tool_result":
-                    told = _cut(_result_text(block), min(RESULT_CHARS, room))
+                    # so much of each of the last results is told again
+                    told = _cut(_result_text(block), min(20_000, room))
                     room = max(0, room - len(told))
                     failed = ' error="yes"' if block.get("is_error") else ""
                     lines.append(f"<result{failed}>\n{told or 'no text'}\n</result>")
                     pictures += [dict(part) for part in _blocks(block.get("content") or []) if part["type"] == "image"]
-    return "\n".join(lines), pictures[-PICTURES:]
+    # the last ones say how things stand
+    return "\n".join(lines), pictures[-3:]
 
 
 def _result_text(block: Json) -> str:

@@ -50,12 +50,6 @@ from cellwright.text import grouped_notices
 
 logger = logging.getLogger(__name__)
 
-MAX_OVERLOADED = 3
-"""The number of times an overloaded model is tried before a fallback is."""
-
-NEARLY_FULL = 0.8
-"""The part of the model's context window from which on the user is told how full it is."""
-
 
 class _Stop(Exception):
     def __init__(self, stop_reason: str, error: CellwrightError | None = None) -> None:
@@ -473,7 +467,8 @@ class AgentRun:
                         case Retrying():
                             self.emit(event)
                             self._count_lost()
-                            overloaded = event.code == ErrorCode.API_OVERLOADED and event.attempt >= MAX_OVERLOADED
+                            # the number of times an overloaded model is tried before a fallback is
+                            overloaded = event.code == ErrorCode.API_OVERLOADED and event.attempt >= 3
                             if self.model.fallbacks and overloaded:
                                 self.model.fall_back(event.message)
                                 return None
@@ -523,9 +518,10 @@ class AgentRun:
         before = self.session.context_tokens if self.session.last_model == turn.model else 0
         self.journal.keep(turn, turn.message["content"] if content is None else content)
         model = limits(self.agent.model)
+        # the part of the model's context window from which on the user is told how full it is
         if (
             model.known
-            and before < NEARLY_FULL * model.context_window <= turn.context_tokens
+            and before < 0.8 * model.context_window <= turn.context_tokens
             and not self.compaction.can_help()
         ):
             notice = run_errors.nearly_full(turn.context_tokens, model.context_window, turn.model)

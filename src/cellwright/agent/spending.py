@@ -33,19 +33,9 @@ if TYPE_CHECKING:
 SMALLEST_ANSWER = 256
 """Tokens: what a budget must still pay for, else the run stops before the request."""
 
-POLL_SECONDS = 0.3
-"""The time between two looks whether another process has come to the end of its request."""
-
-CHARS_BETWEEN_NOTES = 2_000
-"""The part of an answer that may stream before it is noted again what it has cost."""
-
-LOCK_SECONDS = 2.0
-"""The time that another process may take to write its line; then ours is written all the same."""
 
 MAX_BYTES = 32_768
 """A longer file is written anew as its sum."""
-
-_MAX_USD = 1e6
 
 
 class PartialUsage:
@@ -258,7 +248,8 @@ class Spending:
                     if not waited:
                         on_wait()
                     waited = True
-                    await asyncio.sleep(POLL_SECONDS)  # nothing tells of what another process does
+                    # the time between two looks whether another process has come to the end of its request
+                    await asyncio.sleep(0.3)  # nothing tells of what another process does
                     continue
             elif room.others:
                 await whole._released.wait()
@@ -358,7 +349,8 @@ class Spending:
         return _input_tokens(self._session) + self._more_tokens
 
     def _note(self) -> None:
-        self._chars_to_note = CHARS_BETWEEN_NOTES
+        # the part of an answer that may stream before it is noted again what it has cost
+        self._chars_to_note = 2_000
         if (so_far := self._answer.so_far()) is not None and so_far[1] is not None:
             for reservation in self._in_files:
                 reservation.costs_at_least(so_far[1])
@@ -449,7 +441,8 @@ class SpendingFile:
             if not path.parent.exists() or not path.exists():
                 make_private_folder(path.parent)
                 self._begun(path)
-            held = transcript_lock.acquire(_beside(path, ".lock"), LOCK_SECONDS)
+            # the time that another process may take to write its line; then ours is written all the same
+            held = transcript_lock.acquire(_beside(path, ".lock"), 2.0)
         try:
             yield
         finally:
@@ -555,7 +548,7 @@ def _amount(text: str) -> float:
         usd = float(text)
     except ValueError:  # a line that was cut off as the disk was full
         return 0.0
-    return usd if 0 <= usd < _MAX_USD else 0.0
+    return usd if 0 <= usd < 1e6 else 0.0
 
 
 def _beside(path: Path, suffix: str) -> Path:

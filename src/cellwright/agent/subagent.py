@@ -49,9 +49,6 @@ MAX_DEPTH = 2
 """The levels of agents below Claude itself: one at the last level starts no others."""
 
 
-TEXT_CHARS = 1_000
-"""Of what an agent says between its calls."""
-
 LINE_CHARS = 200
 """Of one line on the card of the call that an agent works for."""
 
@@ -229,7 +226,8 @@ def _line(event: Event) -> str:
             return "\n".join(map(call_line, event.calls))
         case TurnEnd(stop_reason="tool_use"):  # the last words are the call's result
             texts = (str(block["text"]) for block in event.message["content"] if block["type"] == "text")
-            return visible_line(" ".join(texts).strip(), TEXT_CHARS)
+            # so much of what an agent says between its calls
+            return visible_line(" ".join(texts).strip(), 1_000)
         case RunEnd():
             cost = "" if event.cost_usd is None else f", {dollars(event.cost_usd)}"
             calls = event.tools_succeeded + event.tools_failed

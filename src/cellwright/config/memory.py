@@ -58,7 +58,6 @@ FALLBACK_NAME = "AGENTS.md"
 INSTRUCTION_NAMES = (*NAMES, LOCAL_NAME, FALLBACK_NAME)
 NOTES_NAME = "MEMORY.md"
 RULES_FOLDER = ".claude/rules"
-MAX_IMPORT_HOPS = 4
 MAX_RULES = 500
 
 
@@ -354,7 +353,7 @@ def _with_imports(file: MemoryFile, seen: set[Path], hops: int = 0) -> Iterator[
         return
     seen.add(real)
     yield file
-    if hops == MAX_IMPORT_HOPS:
+    if hops == 4:
         return
     for path in imports(file):
         if isinstance(path, str):
@@ -414,13 +413,11 @@ def memory_for_files(paths: Iterable[Path], place: MemoryPlace, memory: Memory) 
             continue
         for folder in reversed([each for each in path.parents if each != place.cwd and place.cwd in each.parents]):
             for name in folder_files(folder, fallback=fallback):
-                if (file := read_memory_file(name, _scope(name), folder)) is not None and file.text:
+                if (
+                    file := read_memory_file(name, "local" if name.name == LOCAL_NAME else "project", folder)
+                ) is not None and file.text:
                     found += with_imports_that_count(file, place, seen)
     return found
-
-
-def _scope(path: Path) -> MemoryScope:
-    return "local" if path.name == LOCAL_NAME else "project"
 
 
 def rule_matches(rule: MemoryFile, path: Path) -> bool:

@@ -43,8 +43,6 @@ TIME_STEP_NS = 2_000_000_000
 
 MAX_BYTES = 1_000_000
 
-MAX_CHARS = 20_000
-"""A longer front matter is none."""
 
 MAX_VALUES = 10_000
 """More values, those that aliases stand for counted each time, are none: written out they would fill the memory."""
@@ -244,7 +242,8 @@ def read_front_matter(text: str) -> FrontMatter:
     {'description': 'Use this: always'}
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    found = _FENCE.match(text, 0, MAX_CHARS) if text.startswith("---") else None
+    # a longer front matter is none
+    found = _FENCE.match(text, 0, 20_000) if text.startswith("---") else None
     if found is None:
         return FrontMatter({}, text)
     body = text[found.end() :]

@@ -23,8 +23,6 @@ from cellwright.text import lazy_pattern
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH111, PTH115, PTH118, PTH120, PTH206
-MAX_LINKS = 40
-"""As many links as Linux follows before it calls a path a loop."""
 
 MAX_LENGTH = 4096 if os.name == "posix" else 32_768
 """Characters; the operating system takes no longer path, and looking through one would take time."""
@@ -139,7 +137,8 @@ def places(path: str, cwd: str | Path) -> tuple[str, ...]:
 
 
 def _hops(path: str, cwd: str) -> Iterator[str]:
-    for _ in range(MAX_LINKS + 1):
+    # as many links as Linux follows before it calls a path a loop
+    for _ in range(40 + 1):
         if sys.platform == "win32":
             if why := why_refused_on_windows(path, cwd):
                 raise RefusedPath(why)

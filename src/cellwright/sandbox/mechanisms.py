@@ -39,8 +39,6 @@ from cellwright.this_process.files import scratch_folder
 TRY_SECONDS = 30.0
 """A busy machine must not lose what a free one has."""
 
-ASK_AGAIN_SECONDS = 5
-"""A call is judged several times, and each time may take looking through a folder for what a pattern hides."""
 
 KERNEL_IS_OPEN = "it lets a command change the settings of the kernel"
 PROCESSES_ARE_SHOWN = "it shows a command the processes of others"
@@ -166,7 +164,8 @@ class Sandbox(Struct, frozen=True):
 
     def can_enforce(self, confinement: Confinement) -> str:
         """Say why `confinement` cannot be enforced here; "" where it can. The answer may be some seconds old."""
-        when = int(time.monotonic() // ASK_AGAIN_SECONDS)
+        # a call is judged several times, and each time may take looking through a folder for what a pattern hides
+        when = int(time.monotonic() // 5)
         # a confinement is compared without its patterns
         return _why_not(self, confinement, confinement.hides, confinement.protects, when)
 

@@ -60,8 +60,6 @@ _KERNELS = frozenset(
 _PRIVATE = frozenset({"proc", "devtmpfs", "devpts", "mqueue", "nsfs"})
 _ESCAPED = lazy_pattern(r"\\([0-7]{3})")
 
-LOOK_AGAIN_SECONDS = 10
-
 
 def below(path: str, folder: str) -> bool:
     """Return whether `path` is `folder` or lies below it; both are absolute and written in full."""
@@ -184,7 +182,7 @@ class KernelPlaces(Struct, frozen=True):
 
 def kernel_places() -> KernelPlaces:
     """Find them as they are mounted now; the answer may be some seconds old."""
-    return _places(int(time.monotonic() // LOOK_AGAIN_SECONDS))
+    return _places(int(time.monotonic() // 10))
 
 
 @functools.lru_cache(maxsize=1)

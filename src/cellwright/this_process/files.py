@@ -12,6 +12,7 @@ temporary files, but for those that take the place of a file beside it.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import os
@@ -19,6 +20,7 @@ import secrets
 import shutil
 import stat
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,8 +31,6 @@ LOCKED_BYTE = 1 << 30
 """Far behind the content: on Windows a locked byte cannot be read by others."""
 
 POLL_SECONDS = 0.02
-REPLACE_SECONDS = 1.0
-"""Readers of ours have a file open for less, and so have virus scanners as a rule."""
 
 _TAKEN = frozenset({errno.EACCES, errno.EDEADLK, errno.EAGAIN})
 """The errors of `msvcrt.locking` when another open file has the byte; EDEADLK after it has tried for ten seconds."""
@@ -42,12 +42,6 @@ _ACCESS_DENIED = 5
 PREFIX = "cellwright-run-"
 LOCK = "lock"
 """A file of the folder, locked for as long as the process lives that made it."""
-
-MIN_AGE_SECONDS = 60
-"""A younger folder may be one whose lock is about to be taken."""
-
-_REMOVALS = 5
-"""A thread that is at work when the process ends may put something into a folder that is being removed."""
 
 
 class FileLocks(Protocol):
@@ -133,7 +127,8 @@ def replace_file(
     path: Path | str,
     *,
     replace: Callable[[Path | str, Path | str], None] = os.replace,
-    wait_seconds: float = REPLACE_SECONDS if sys.platform == "win32" else 0.0,
+    # readers of ours have a file open for less, and so have virus scanners as a rule
+    wait_seconds: float = 1.0 if sys.platform == "win32" else 0.0,
 ) -> None:
     """Put the file `new` at `path`, in place of what is there. Raises OSError.
 
@@ -195,8 +190,6 @@ class _ProcessFolder:
     def path(self) -> Path:
         with self._guard:
             if self._path is None:
-                import tempfile  # loading the extension needs none of it
-
                 try:
                     place = os.path.realpath(tempfile.gettempdir())
                 except OSError:  # nothing can be written anywhere: who wants to make the folder is told
@@ -228,7 +221,8 @@ class _ProcessFolder:
             self._closed = True
             if self._lock < 0:
                 return
-        for _ in range(_REMOVALS):
+        # a thread that is at work when the process ends may put something into a folder that is being removed
+        for _ in range(5):
             remove(self.path)
             if not self.path.exists():
                 break
@@ -263,8 +257,6 @@ def process_folder(*, made: bool = True) -> Path:
 
 def new_folder(kind: str) -> Path:
     """Make a folder for this user alone, `kind` in its name, that goes with the process at the latest. Raises OSError."""
-    import tempfile
-
     return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=_own.make()))
 
 
@@ -288,8 +280,6 @@ def scratch_folder(kind: str, *, shared: bool = False) -> Iterator[Path]:
 
 def new_file(kind: str, suffix: str = "", folder: Path | None = None) -> tuple[int, Path]:
     """Make a file for this user alone, by default in the process's folder; gives its descriptor too. Raises OSError."""
-    import tempfile
-
     descriptor, name = tempfile.mkstemp(prefix=f"{kind}-", suffix=suffix, dir=_own.make() if folder is None else folder)
     return descriptor, Path(name)
 
@@ -317,8 +307,6 @@ def _remove_tree(path: Path) -> None:
 
 def remove_abandoned() -> None:
     """Remove the folders of processes that have ended without doing it."""
-    import tempfile
-
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             if entry.name.startswith(PREFIX):
@@ -328,8 +316,6 @@ def remove_abandoned() -> None:
 
 def _at_first() -> None:
     """Have the folder removed at the end, and beside the process's work what killed processes have left."""
-    import atexit
-
     atexit.register(_own.close)
     thread = threading.Thread(target=remove_abandoned, name="cellwright-abandoned-folders", daemon=True)
     with contextlib.suppress(RuntimeError):  # the interpreter is about to end
@@ -350,7 +336,8 @@ def _remove_if_abandoned(entry: os.DirEntry[str]) -> None:
         return
     lock = os.open(f"{entry.path}/{LOCK}", os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     try:
-        abandoned = time.time() - os.fstat(lock).st_mtime > MIN_AGE_SECONDS and _take(lock)
+        # a younger folder may be one whose lock is about to be taken
+        abandoned = time.time() - os.fstat(lock).st_mtime > 60 and _take(lock)
         if abandoned:
             remove(Path(entry.path))
     finally:

@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 
 Schema = Mapping[str, Any]
 
-TOLD_LENGTH = 40
-"""Longer texts and lists than this are bounded for safety; nobody who writes a call comes near."""
-
-TOLD_EXAMPLES = 1
-TOLD_EXAMPLE_CHARS = 250
-"""A longer one costs as much as the schema that it would explain."""
 
 _NEVER_TOLD = ("pattern", "title", "format")
 _BOUNDS = ("maxLength", "maxItems")
@@ -50,7 +44,8 @@ def offered_examples(examples: Iterable[Mapping[str, Any]], schema: Schema) -> l
     """The first examples that show more than the required fields with a plain value each: that the schema says already."""
     required = set(schema.get("required", ()))
     telling = (dict(each) for each in examples if set(each) - required or any(map(_nests, each.values())))
-    return list(islice((each for each in telling if len(json.dumps(each)) <= TOLD_EXAMPLE_CHARS), TOLD_EXAMPLES))
+    # one is told; a longer one costs as much as the schema that it would explain
+    return list(islice((each for each in telling if len(json.dumps(each)) <= 250), 1))
 
 
 def _offered_value(key: str, value: Any) -> Any:
@@ -67,7 +62,8 @@ def _says_nothing(key: str, value: Any) -> bool:
     if key in _NEVER_TOLD:
         return isinstance(value, str)
     if key in _BOUNDS:
-        return isinstance(value, int) and value > TOLD_LENGTH
+        # longer texts and lists than this are bounded for safety; nobody who writes a call comes near
+        return isinstance(value, int) and value > 40
     if key == "default":
         return value is None or value is False or value in ("", [], {})
     return key in _IMPLIED and value == _IMPLIED[key] and type(value) is type(_IMPLIED[key])

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from cellwright.sessions.session import Session
 
 
-_HTTPS = 443
-
 logger = logging.getLogger(__name__)
 
 LEAVING = (Exception, SystemExit, KeyboardInterrupt)
@@ -66,7 +64,7 @@ NOBODY_ANSWERS: Mapping[str, str] = {
 
 def reach_input(host: str, port: int) -> dict[str, Any]:
     """The input of a call that would connect to `host` at `port`."""
-    return {"url": f"https://{host}/" if port == _HTTPS else f"https://{host}:{port}/"}
+    return {"url": f"https://{host}/" if port == 443 else f"https://{host}:{port}/"}
 
 
 async def _preview(tool_input: Mapping[str, Any]) -> Preview:
@@ -110,10 +108,6 @@ class Verdict(Struct, frozen=True):
     def edited(self) -> bool:
         """True when the user, or somebody in the user's place, changed the input."""
         return isinstance(self.answer, Allow) and self.answer.updated_input is not None
-
-
-MAX_FOLLOWING = 9
-"""Of the calls that are shown with a question; more are not looked at by whoever is asked."""
 
 
 class PermissionGate(Struct):
@@ -402,7 +396,8 @@ class PermissionGate(Struct):
         if tool.asks_together or tool.asks != "permission" or tool_use["id"] not in ids:
             return ()
         found = []
-        for other, each in self.calls[ids.index(tool_use["id"]) + 1 :][:MAX_FOLLOWING]:
+        # more calls with one question are not looked at by whoever is asked
+        for other, each in self.calls[ids.index(tool_use["id"]) + 1 :][:9]:
             if other.asks_together or other.asks != "permission" or other.prepare is not None:
                 continue
             try:

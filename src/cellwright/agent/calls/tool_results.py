@@ -35,14 +35,10 @@ from cellwright.this_process.files import new_file, process_folder
 EDITORS = ("The user", "A hook")
 """Those who may edit a call's input, in words."""
 
-LONGEST_BYTES = 200_000_000
-"""More of a result than this is not kept."""
 
 MAX_BYTES = 100_000
 """Of a structured result as JSON."""
 
-CHARS_PER_ITEM = 100
-"""Of a structured result that is too large a list keeps N items, and a text N times as many characters."""
 
 CUT_MARK = "truncated"
 """The field that says of a structured result that something of it was left out to keep it within its bounds."""
@@ -126,7 +122,8 @@ def _bounded_text(text: str, limit: int) -> str:
 def _kept_note(text: str) -> str:
     """Say in words where the whole of `text` is kept."""
     data = text.encode("utf-8", "replace")
-    if len(data) > LONGEST_BYTES:
+    # more of a result than this is not kept
+    if len(data) > 200_000_000:
         return "it is too long to be kept: narrow the call down"
     try:
         descriptor, name = new_file("result", ".txt", create_output_folder())
@@ -260,7 +257,8 @@ def _shortened(value: Any) -> Any:
 
 def _cut(value: Any, items: int) -> Any:
     if isinstance(value, str):
-        return value[: items * CHARS_PER_ITEM]
+        # of a structured result that is too large a list keeps N items, and a text N times as many characters
+        return value[: items * 100]
     if isinstance(value, dict):
         return {key: _cut(item, items) for key, item in value.items()}
     return [_cut(item, items) for item in value[:items]] if isinstance(value, list) else value

@@ -27,9 +27,6 @@ from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult, HookRun,
 from cellwright.events import Suggestion
 from cellwright.text import lazy_pattern, replace_surrogates, replace_surrogates_in
 
-MOST_TRIES = 500
-"""Places where an object may begin that turn out to hold none: a text with more of them is no answer between words."""
-
 _NOISE = lazy_pattern(
     "[\0\ufeff]"  # zeros are the other half of UTF-16
     r"|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])|\x9b[0-?]*[ -/]*[@-~]"
@@ -149,7 +146,8 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
     at = tries = 0
     # control characters in a text are no JSON, and a reason with a line break is a reason
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_without_contradiction)
-    while tries < MOST_TRIES and (begin := text.find("{", at)) >= 0:
+    # places where an object may begin that turn out to hold none: a text with more of them is no answer between words
+    while tries < 500 and (begin := text.find("{", at)) >= 0:
         try:
             value, at = decoder.raw_decode(text, begin)
             yield begin, at, value

@@ -52,9 +52,6 @@ BEFORE = "before_sha256"
 
 AFTER = "after_sha256"
 
-LARGEST_CONTENT = 5 * 2**20
-"""Bytes: of a larger file only the hashes are kept."""
-
 
 FORMAT = 1
 FORMAT_KEY = "cellwright_recording"
@@ -285,7 +282,8 @@ def content_hash(path: Path) -> str | None:
 def kept_content(edit: Edit) -> str | None:
     """Return the content right after the edit, as the recording keeps it; None if too large or changed again."""
     try:
-        if edit.path.stat().st_size > LARGEST_CONTENT:
+        # bytes: of a larger file only the hashes are kept
+        if edit.path.stat().st_size > 5 * 2**20:
             return None
         data = edit.path.read_bytes()
     except OSError:

@@ -168,9 +168,6 @@ def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
 
 
-LARGEST_FILE = 64 * 2**20
-"""Bytes: of a larger file only its size counts."""
-
 States = frozenset[str | None]
 CallKey = tuple[str, int, str]
 """A call of a recording: its turn's key and ordinal, and its id."""
@@ -180,7 +177,8 @@ def state_of(path: Path) -> str | None:
     """The file's state now. OSError when it cannot be read."""
     try:
         size = path.stat().st_size
-        if size > LARGEST_FILE:
+        # bytes: of a larger file only its size counts
+        if size > 64 * 2**20:
             return f"size:{size}"
         data = path.read_bytes()
     except FileNotFoundError:

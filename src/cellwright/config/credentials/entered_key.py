@@ -26,7 +26,6 @@ KEYS_PAGE = "https://platform.claude.com/settings/keys"
 
 TEST_PATH = "/v1/models?limit=1"
 TEST_SECONDS = 30.0
-MAX_KEY_CHARS = 1_000
 
 
 class KeptKey(Struct, frozen=True):
@@ -72,7 +71,7 @@ async def try_and_keep(
 def key_of(text: str) -> str:
     """The key in what was typed. Raises `CellwrightError`."""
     key = text.strip()
-    if not key or len(key) > MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
+    if not key or len(key) > 1_000 or not key.isascii() or not key.isprintable() or " " in key:
         message = "This is not a key: a key is one word of letters, digits and signs. Nothing was sent or saved."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     return key

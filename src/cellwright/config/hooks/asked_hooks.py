@@ -55,8 +55,6 @@ CallMcpTool = Callable[[str, str, Mapping[str, Any]], Awaitable[str]]
 
 _PLACEHOLDER = lazy_pattern(r"\$\{([\w.]+)\}")
 
-MAX_TURNS = 50
-"""Requests that an agent hook may make."""
 
 ANSWER = (
     'Answer with one JSON object and nothing else: {"ok": true} when the condition is met, else '
@@ -321,7 +319,8 @@ async def _run_agent(run: HookRun, prompt: str, cwd: Path, model: str, system: S
         can_use_tool=None,
         limits=variant(
             run.agent.limits,
-            max_turns=MAX_TURNS,
+            # requests that an agent hook may make
+            max_turns=50,
             budget_usd=run.budget_left(),
             shared_budgets=NO_SHARED_BUDGETS,  # `budget_left` looks at them, and the run counts there
         ),

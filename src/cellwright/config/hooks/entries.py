@@ -47,8 +47,6 @@ _SECONDS = {"prompt": 30.0, "agent": 60.0}
 _SECONDS_BY_EVENT = {"UserPromptSubmit": 30.0, "MessageDisplay": 10.0, "SessionEnd": 1.5}
 _DEFAULT_SECONDS = 600.0
 _MAX_SECONDS = {"SessionEnd": 60.0}
-_LONGEST_SECONDS = 86_400.0 * 365
-"""No clock counts as far as a number in JSON may say."""
 
 NOT_SHOWN = frozenset({"identity", "source", "from_project", "secrets", "variables", "seconds"})
 """Fields that nobody outside receives: which entry it is, whose it is, and its time. `variables` are the plugin's own."""
@@ -282,7 +280,8 @@ class _Fields(msgspec.Struct, frozen=True):
             "once": self.origin.of_component and self._get("once", bool, False),
             "matcher": self.matcher,
             "condition": condition,
-            "seconds": min(seconds, _MAX_SECONDS.get(self.event, _LONGEST_SECONDS)),
+            # no clock counts as far as a number in JSON may say
+            "seconds": min(seconds, _MAX_SECONDS.get(self.event, 86_400.0 * 365)),
             "status": self._get("statusMessage", str, ""),
         }
 

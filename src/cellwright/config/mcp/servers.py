@@ -366,7 +366,6 @@ _SCRIPTS = "mcp_scripts"
 
 PROJECT_FILE = ".mcp.json"
 MANAGED_FILE = "managed-mcp.json"
-LARGEST_FILE = 64_000_000
 
 GivenServers = tuple[Mapping[str, Any], ServerOrigin]
 """Entries that are in none of the usual files, and whose they are."""
@@ -575,7 +574,7 @@ def read_json(file: Path, notices: list[str]) -> Mapping[str, Any] | None:
     try:
         if not file.is_file():
             return None
-        if file.stat().st_size > LARGEST_FILE:
+        if file.stat().st_size > 64_000_000:
             raise ValueError("it is too large")
         content = json.loads(file.read_bytes())
         if not isinstance(content, dict):

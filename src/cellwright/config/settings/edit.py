@@ -57,9 +57,6 @@ def _open_lock_file(folder: Path) -> int:
     return os.open(place, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
 
 
-TRIES = 3
-"""The number of times the file may change under us (Claude Code saves rules there too) before we give up."""
-
 _BLANK = " \t\r\n"
 _DECODER = json.JSONDecoder()
 
@@ -132,7 +129,8 @@ def _without_elements(text: str, path: Sequence[str], element: str) -> str:
 def _change_file(file: Path, change: Callable[[str], str]) -> None:
     file.parent.mkdir(exist_ok=True)
     with locked(file.parent):
-        for _ in range(TRIES):
+        # the number of times the file may change under us (Claude Code saves rules there too) before we give up
+        for _ in range(3):
             with contextlib.suppress(FileChanged):
                 _change(file, change)
                 return

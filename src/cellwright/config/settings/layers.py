@@ -27,8 +27,6 @@ Scope = Literal["environment", "user", "project", "local", "config", "options", 
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
-_DEEPEST = 8
-"""Objects further down count as one value; no setting lies there."""
 
 _AS_ONE = frozenset(
     {("permissions", name) for name in ("allow", "ask", "deny", "additionalDirectories")}
@@ -127,7 +125,8 @@ def entries_of(layer: Layer, values: Mapping[str, Any]) -> Layered:
 def _walk(path: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in values.items():
         here = (*path, name)
-        if isinstance(value, dict) and here not in KEYS and len(here) < _DEEPEST:
+        # objects further down count as one value; no setting lies there
+        if isinstance(value, dict) and here not in KEYS and len(here) < 8:
             yield from _walk(here, value)
         else:
             yield here, value

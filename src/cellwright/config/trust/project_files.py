@@ -35,8 +35,6 @@ from cellwright.permissions.shell.conservative_parse import parse_conservatively
 from cellwright.permissions.shell.reading import Token, Unreadable, read_tokens
 from cellwright.text import lazy_pattern
 
-_LONGEST_LINK = 8_192
-GIT_SECONDS = 5.0
 _PASSED_ON = ("HOME", "PATH", "XDG_CONFIG_HOME", "SYSTEMROOT", "USERPROFILE", "TMPDIR")
 
 _OTHER_HISTORIES = (".hg", ".svn", ".bzr", ".jj", ".sl", "_darcs", ".fslckout", "_FOSSIL_")
@@ -44,20 +42,13 @@ _OTHER_HISTORIES = (".hg", ".svn", ".bzr", ".jj", ".sl", "_darcs", ".fslckout", 
 
 _ACCESS_LIST = "system.posix_acl_access"
 
-LARGEST_FILE = 500_000_000
-"""A larger file is known by its size, its times and its place on the disk."""
 
 MAX_PLACES = 1_000
 MAX_WORDS = 2_000
 MAX_WILDCARDS = 3
 """Of one list of commands, and of one word: what names more than these is asked about each time."""
 
-LONGEST_READ = 20_000
-"""Characters of a command that are read as a shell reads them; a longer one is only split at what ends a word."""
 
-_MAX_PATH = 4_096
-_MAX_MATCHES = 1_000
-_MAX_FOLDERS = 50
 _DEEPEST = 4
 _EDGES = lazy_pattern(r"[\s;&|<>()'\"`{}=:,@\\]+")
 _ASSIGNMENT = lazy_pattern(r"(?:^|[\s;&|(])(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"$`]*\"|'[^']*'|[^\s;&|<>()'\"$`]+)")
@@ -112,7 +103,7 @@ def main_checkout(project: Path) -> Path:
 
 def _pointed_at(file: Path, prefix: str = "") -> str:
     with file.open("rb") as opened:
-        line = opened.read(_LONGEST_LINK).decode("utf-8").strip()
+        line = opened.read(8_192).decode("utf-8").strip()
     if not line.startswith(prefix) or "\n" in line or not line:
         raise ValueError(f"{file} is not a link of git's")
     return line.removeprefix(prefix)
@@ -142,7 +133,7 @@ def is_tracked(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
             | {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=GIT_SECONDS,
+            timeout=5.0,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -275,7 +266,7 @@ def _places(texts: tuple[str, ...], project: str, folders: tuple[str, ...]) -> l
     bases, level = dict.fromkeys(folders), folders
     for _ in range(_DEEPEST):  # `cd a && cd b`
         below = (place for base in level for word in words for place in _candidates(word, base, project))
-        level = tuple(islice((each for each in below if each not in bases and os.path.isdir(each)), _MAX_FOLDERS))  # noqa: PTH112
+        level = tuple(islice((each for each in below if each not in bases and os.path.isdir(each)), 50))  # noqa: PTH112
         bases.update(dict.fromkeys(level))
     found: dict[str, None] = {}
     for base in bases:
@@ -295,7 +286,8 @@ def _candidates(word: str, base: str, project: str) -> Iterator[str]:
     real = os.path.realpath(project)
     # `$(git rev-parse --show-toplevel)/x` leaves `/x`
     for path in dict.fromkeys((word, word.lstrip("/"))):
-        if not path or len(path) > _MAX_PATH or "\0" in path:
+        # Linux takes no longer paths
+        if not path or len(path) > 4_096 or "\0" in path:
             continue
         whole = os.path.normpath(os.path.join(base, os.path.expanduser(path)))  # noqa: PTH111, PTH118
         if whole.startswith(f"{real}/"):  # the project is worked in through a link
@@ -305,7 +297,7 @@ def _candidates(word: str, base: str, project: str) -> Iterator[str]:
         yield whole
         if any(each in path for each in "*?[") and not _is_wild(path):
             matches = glob.iglob(whole)  # noqa: PTH207
-            yield from islice((os.path.normpath(each) for each in matches), _MAX_MATCHES)
+            yield from islice((os.path.normpath(each) for each in matches), 1_000)
 
 
 def _is_wild(word: str) -> bool:
@@ -335,7 +327,8 @@ def _words(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _words_of(text: str, depth: int) -> Iterator[str]:
-    if len(text) > LONGEST_READ:
+    # characters of a command that are read as a shell reads them; a longer one is only split at what ends a word
+    if len(text) > 20_000:
         for word in dict.fromkeys(_EDGES.split(text)):
             yield from dict.fromkeys((word, _with_folders(word)))
         return
@@ -395,7 +388,8 @@ def _digest_of(place: str) -> str | None:
         if not stat.S_ISREG(facts.st_mode):
             return None
         state = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
-        if facts.st_size > LARGEST_FILE:
+        # a larger file is known by its size, its times and its place on the disk
+        if facts.st_size > 500_000_000:
             return f"facts:{':'.join(map(str, state))}"
         known = _digests.get(place)
         if known is not None and known[0] == state:

@@ -66,7 +66,6 @@ _SKILL_COMMANDS = "commands that run when the skill is called"
 _AGENT_RIGHTS = "hooks or servers of an agent"
 _ISOLATES = frozenset({"isolation"})
 _ISOLATION = "a work tree of its own, which git checks out below .claude/worktrees, for an agent"
-_LARGEST_STATE = 64_000_000
 
 
 class Item(Struct, frozen=True):
@@ -290,7 +289,7 @@ def _claude_codes_records(folder: Path, environ: Mapping[str, str]) -> list[Mapp
     try:
         real, top = file.resolve(), folder.resolve()
         brought = not_own(top, real, environ) if real.is_relative_to(top) else others_can_write(real)
-        if brought or real.stat().st_size > _LARGEST_STATE:
+        if brought or real.stat().st_size > 64_000_000:
             return []
         projects = json.loads(real.read_bytes()).get("projects")
         found = [projects.get(key) for key in {str(folder), str(folder.resolve())}]

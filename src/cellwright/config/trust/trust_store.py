@@ -26,9 +26,6 @@ from cellwright.config.trust.project_files import is_tracked, project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 
-MAX_NOTEBOOKS = 1_000
-"""The newest ones are kept."""
-
 
 class FolderTrust(Struct, frozen=True):
     """The answers about one folder. `accepted` and `confirmed` are ids; `rules` were allowed by the user in a question.
@@ -76,7 +73,8 @@ def remember_notebook(digest: str) -> None:
     """From now on a notebook of this content may run. Raises CellwrightError FILE_ACCESS_ERROR."""
     with changing_answers() as content:
         known = [each for each in texts(content.get("notebooks")) if each != digest]
-        content["notebooks"] = [*known, digest][-MAX_NOTEBOOKS:]
+        # the newest ones are kept
+        content["notebooks"] = [*known, digest][-1_000:]
 
 
 def _key(folder: Path) -> str:

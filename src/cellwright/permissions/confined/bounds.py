@@ -47,8 +47,6 @@ PROTECTED_AT_ONCE = (
 )
 """At the top of a folder, protected also before it exists: whoever finds it there runs what it says."""
 
-MAX_ENTRIES = 5_000
-"""Names looked at for what is protected; in larger folders it is not known."""
 
 _STEERS_GIT = ("hooks", "config", "config.worktree", "commondir", "gitdir", "modules", "info/attributes")
 """Names that steer git in the folder of a repository's data: writing them is refused as soon as a command tries."""
@@ -339,7 +337,8 @@ def _protected_places(book: RuleBook, protects: _Protects) -> tuple[str, ...] | 
     for folder in {os.path.realpath(folder) for folder in book.folders}:
         for here, folders, files in os.walk(folder):
             count += len(folders) + len(files)
-            if count > MAX_ENTRIES:
+            # names looked at for what is protected; in larger folders it is not known
+            if count > 5_000:
                 return None
             here_protected = {name for name in (*folders, *files) if protects(os.path.join(here, name))}
             # whoever allows an installation means its programs, too

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Decision
+from cellwright.permissions.confined import bounds
 from cellwright.permissions.judges.files import judge_changes_below, judge_path
 from cellwright.permissions.rules.rule import BYPASSED, EDIT, READ, JudgedCall, RuleBook, judge_by_rules
 from cellwright.permissions.shell.command_paths import hidden_by, may_show
@@ -45,8 +46,6 @@ def _git_confined(book: RuleBook, folder: str, ruled: Decision) -> Decision:
         (ruled.rule or ruled.behavior == "ask" or ruled is BYPASSED) and not book.sandbox.enabled
     ):
         return ruled
-    from cellwright.permissions.confined import bounds  # where there is no sandbox nobody needs it
-
     repository = bounds.git_folders(book, (folder,))
     confinement = None if repository is None else bounds.reading(book, (folder, *repository))
     return bounds.within_allowed(book, ruled) if confinement is None else replace(ruled, confinement=confinement)
@@ -126,8 +125,6 @@ def _checks_confined(book: RuleBook, call: JudgedCall, decision: Decision, *, re
     """`decision` with the bounds of the programs: read-only where they run unasked and `reads`, else if all are confined."""
     if book.sandbox.abilities is None or decision.behavior == "deny":
         return decision
-    from cellwright.permissions.confined import bounds  # where there is no sandbox nobody needs it
-
     confinement = None
     if reads and decision.behavior == "allow" and not decision.rule and decision is not BYPASSED:
         confinement = bounds.reading(book, tuple(_named_paths(call, book.cwd)))

@@ -72,7 +72,6 @@ _OWN_SPELLING = {name.casefold(): name for name in RULE_NAMES} | {"task": "Agent
 
 _RULE = lazy_pattern(r"(?P<tool>[A-Za-z_*][\w*.-]*)(?:\((?P<specifier>.*)\))?", re.DOTALL)
 _MCP_SERVER_TOOLS = lazy_pattern(r"mcp__(?!_)[^*]*[^*_]__.*")
-MAX_RULE_LENGTH = 4000
 
 
 class Subject(Struct, frozen=True, eq=False):
@@ -124,7 +123,7 @@ def own_spelling(tool: str) -> str:
 def parse_rule(text: str, source_root: str = "") -> Rule:
     """Read one rule. Raises CellwrightError CONFIG_INVALID, naming the rule."""
     text = text.strip()
-    found = _RULE.fullmatch(text) if len(text) <= MAX_RULE_LENGTH else None
+    found = _RULE.fullmatch(text) if len(text) <= 4000 else None
     if found is None:
         raise _malformed(text, "is not of the form `Tool` or `Tool(pattern)`")
     specifier = found["specifier"]
@@ -242,6 +241,12 @@ def compile_rule(rule: Rule, behavior: Behavior, cwd: str) -> CompiledRule | Non
     return CompiledRule(rule, behavior, parameter=parameter)
 
 
+def _granted_command(specifier: str) -> GrantedCommand:
+    from cellwright.permissions.rules.command_pattern import GrantedCommand  # the shell: for who has such rules
+
+    return GrantedCommand.read(specifier)
+
+
 def _granting(rule: Rule, cwd: str) -> CompiledRule | None:
     if "*" in rule.tool and not _MCP_SERVER_TOOLS.fullmatch(rule.tool):
         return None
@@ -249,9 +254,7 @@ def _granting(rule: Rule, cwd: str) -> CompiledRule | None:
     if specifier is None:
         return CompiledRule(rule, "allow")
     if tool == "Bash":
-        from cellwright.permissions.rules.command_pattern import GrantedCommand  # the shell: for who has such rules
-
-        grants = GrantedCommand.read(specifier)
+        grants = _granted_command(specifier)
         return None if grants.problem else CompiledRule(rule, "allow", grants=grants)
     if tool in ("Read", "Edit"):
         return CompiledRule(rule, "allow", path=_path(rule, "allow", cwd))
@@ -274,9 +277,7 @@ def _why_no_grant(rule: Rule) -> str:
     if "*" in tool:
         return "tools are allowed by name, or with `mcp__server__*`"
     if tool == "Bash":
-        from cellwright.permissions.rules.command_pattern import GrantedCommand  # the shell: for who has such rules
-
-        return GrantedCommand.read(specifier).problem
+        return _granted_command(specifier).problem
     if tool in READERS | EDITORS:
         return f"write `{'Read' if tool in READERS else 'Edit'}({specifier})`"
     if tool == "WebFetch":

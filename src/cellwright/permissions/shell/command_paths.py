@@ -60,9 +60,6 @@ Use = Literal["Read", "LS", "Grep", "Edit"]
 # ruff: noqa: PTH113, PTH118
 
 
-MAX_TRACKED = 20_000
-"""Tracked files looked at; with more it is not known whether a rule is about one."""
-
 _PRINTERS = frozenset(
     {"diff", "show", "grep", "cat-file", "difftool", "diff-tree", "diff-index", "diff-files", "range-diff"}
     | {"archive", "format-patch", "fast-export", "bundle", "merge-tree", "merge-file", "unpack-file", "checkout-index"}
@@ -242,15 +239,14 @@ def _matching(pattern: str, folder: str) -> Iterator[str]:
         return
 
 
-MAX_LOOK_UPS = 400
-"""Names that are looked up on disk for a command, weighed and counted for each folder that they may be meant from."""
 _WEIGHT_OF_WAY, _WEIGHT_OF_LISTING = 3, 25
 _OTHER_USER = lazy_pattern(r"~[^/]")
 
 
 def looked_up(names: Iterable[str], folders: int) -> tuple[list[str], bool]:
     """As many of `names` as can be looked up in so many folders in a few milliseconds, and whether those are all."""
-    left = MAX_LOOK_UPS
+    # names that are looked up on disk for a command, weighed and counted for each folder that they may be meant from
+    left = 400
     kept: list[str] = []
     for name in names:
         if _WILD.search(name) or _OTHER_USER.match(name):
@@ -343,7 +339,8 @@ def _about_shown(rules: Sequence[CompiledRule], top: str, folder: str, words: Se
         return rules[0]
     within = behind or others
     tracked = tracked_files(top) if _shows_tracked_alone(subcommand, before) else None
-    known = tracked is not None and len(tracked) <= MAX_TRACKED and not any(map(_SPECIAL.search, within))
+    # tracked files looked at; with more it is not known whether a rule is about one
+    known = tracked is not None and len(tracked) <= 20_000 and not any(map(_SPECIAL.search, within))
     if tracked and known and (not others or (not behind and _are_there(folder, others))):
         return _about_tracked(rules, top, tracked, [os.path.join(folder, word) for word in within] or [top])
     if not behind:

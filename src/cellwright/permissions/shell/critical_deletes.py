@@ -111,10 +111,6 @@ MAX_STARTS = 32
 """Folders from which what is deleted is looked at."""
 MAX_LOOKED_AT = 300
 """Names, in all these folders, that are looked at on disk."""
-MAX_FLAGGED = 150
-"""Different words behind flags that are looked at on disk, as the folder that a program goes to."""
-MAX_FILLED_IN = 30_000
-"""Characters of a command with its variables filled in."""
 MAX_VALUES = 4
 """Values that a variable is filled in with."""
 _EVERYTHING = "everything that is not committed"
@@ -161,14 +157,11 @@ def _runs_unknown(command: PossibleCommand, word: str, rest: Sequence[str], *, p
     return any(map(_RECURSIVE.fullmatch, rest)) or command.program in ("gio", "kioclient", "kioclient5", "toybox")
 
 
-MAX_PROGRAMS = 8
-"""Places in one command's words at which a program is looked for."""
-
-
 def _places(command: PossibleCommand, programs: frozenset[str]) -> list[int]:
     """The first places in the words of `command` at which one of `programs` is named."""
     found = (index for index, word in enumerate(command.words) if _program(word) in programs)
-    return list(islice(found, MAX_PROGRAMS))
+    # places in one command's words at which a program is looked for
+    return list(islice(found, 8))
 
 
 def _may_run(command: PossibleCommand, index: int) -> bool:
@@ -277,7 +270,8 @@ def deleted_by_code(code: str) -> list[str] | None:
     """The folders that `code` deletes as far as it names them; None if it may mean one that its text does not show."""
     named: list[str] = []
     for count, found in enumerate(_CODE_DELETE.finditer(code)):
-        if count >= MAX_CALLS:
+        # deleting calls in code that are looked at; with more it counts as deleting what cannot be seen
+        if count >= 20:
             return None
         if found["called"] is not None:
             named.append(found["literal"])
@@ -300,15 +294,10 @@ def _about(code: str, arguments: str) -> str:
     if not arguments.lstrip().startswith(("(", "$", "@")) and not _CODE_LITERAL.search(arguments):
         return code
     texts = [arguments]
-    for name in dict.fromkeys(_NAME.findall(arguments)[:MAX_NAMES]):
+    # names in a call's arguments whose values are looked for
+    for name in dict.fromkeys(_NAME.findall(arguments)[:8]):
         texts += re.findall(rf"(?<![\w.]){name}\s*(?:=(?!=)|\bin\b)\s*([^\n;]*)", code)
     return "\n".join(texts)
-
-
-MAX_CALLS = 20
-"""Deleting calls in code that are looked at; with more it counts as deleting what cannot be seen."""
-MAX_NAMES = 8
-"""Names in a call's arguments whose values are looked for."""
 
 
 def found_and_deleted(command: PossibleCommand) -> Iterator[str]:
@@ -447,7 +436,8 @@ def _with_variables(command: str, cwd: str) -> list[str] | None:
             return known[min(index, len(known) - 1)] if known else found[0]
 
         longest = max(len(each) for known in values.values() for each in known)
-        if command.count("$") * longest > MAX_FILLED_IN:
+        # characters of a command with its variables filled in
+        if command.count("$") * longest > 30_000:
             return None
         texts[_VARIABLE.sub(filled, command)] = None
     return list(texts)
@@ -465,7 +455,8 @@ def _starts(command: str, parts: Sequence[PossibleCommand], cwd: str, vital: fro
         # it may be the one from which the last part of a vital place's name is enough
         found.update(dict.fromkeys(os.path.dirname(place) for place in vital if place.count("/") > 1))
     names = dict.fromkeys(islice((name for part in parts for name in _named_by_flag(part)), MAX_LOOKED_AT))
-    if len(names) >= MAX_FLAGGED:
+    # different words behind flags that are looked at on disk, as the folder that a program goes to
+    if len(names) >= 150:
         return None
     flagged = [name for name in names if _is_folder(name, cwd)]
     for _ in range(rounds + bool(flagged)):

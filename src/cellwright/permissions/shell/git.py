@@ -36,13 +36,7 @@ Words = Sequence[str | None]
 GLOBAL_WITH_VALUE = frozenset({"-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix"})
 """Flags in front of git's subcommand whose value is the next word."""
 
-MAX_CONFIG = 200_000
-MAX_INDEX = 64_000_000
 MAX_SHORT = 4096
-MAX_CONTROL_FOLDERS = 5_000
-"""Folders in `.git` that are looked at; a repository with more counts as leading elsewhere."""
-_SUBMODULE = 0o160000
-"""The mode by which the index says that an entry is another repository."""
 _HEADER, _ENTRY, _EXTENDED = 12, 62, 0x4000
 _SECTION = lazy_pattern(r'\[\s*(?P<name>[\w.-]+)\s*(?:"(?P<sub>(?:[^"\\\n]|\\.)*)")?\s*\]')
 _KEY = lazy_pattern(r"(?P<key>[A-Za-z][\w-]*)\s*(?:=\s*(?P<value>.*))?")
@@ -430,7 +424,8 @@ def read_elsewhere(top: str, own_folders: Sequence[str]) -> str | None:
         if here in seen:
             continue
         seen.add(here)
-        if not inside(here, own) or len(seen) > MAX_CONTROL_FOLDERS:
+        # folders in `.git` that are looked at; a repository with more counts as leading elsewhere
+        if not inside(here, own) or len(seen) > 5_000:
             return here
         left += _leads_to(here)
     return None
@@ -479,7 +474,7 @@ def _is_plain(path: str) -> bool:
     # at a named pipe, reading waits forever
     return (
         stat.S_ISREG(found.st_mode)
-        and found.st_size <= MAX_CONFIG
+        and found.st_size <= 200_000
         and _config_is_plain(path, found.st_mtime_ns, found.st_size, found.st_ino)
     )
 
@@ -537,7 +532,8 @@ def is_plain_setting(setting: str) -> bool:
 
 def _holds_submodules(index: str) -> bool:
     entries = _index_entries(index)
-    return entries is None or any(mode == _SUBMODULE for mode, _ in entries)
+    # the mode by which the index says that an entry is another repository
+    return entries is None or any(mode == 0o160000 for mode, _ in entries)
 
 
 def _index_entries(index: str) -> tuple[tuple[int, str], ...] | None:
@@ -546,7 +542,7 @@ def _index_entries(index: str) -> tuple[tuple[int, str], ...] | None:
         found = os.stat(index)
     except OSError:  # nothing was ever added
         return ()
-    if found.st_size > MAX_INDEX or not stat.S_ISREG(found.st_mode):
+    if found.st_size > 64_000_000 or not stat.S_ISREG(found.st_mode):
         return None
     return _read_index(index, found.st_mtime_ns, found.st_size, found.st_ino)
 

@@ -35,8 +35,6 @@ _FLAGS: Mapping[str, Flags] = {
 _SED_IN_PLACE = flags("nErsz", "-e:text")
 _IN_PLACE = lazy_pattern(r"(?:-i|--in-place=?)(?P<suffix>(?:\.?\w+)?)")
 _SED_OTHER_SCRIPT = lazy_pattern(r"-[A-Za-z]*[ef]|--")
-MAX_SCRIPT = 500
-"""Characters of a script for sed that is looked at."""
 
 
 GNU_SED = sys.platform == "linux"
@@ -122,7 +120,8 @@ def sed_arguments(words: Sequence[Word], known: Flags) -> tuple[list[str], list[
         if not files or files[0].globs:
             return None
         scripts = [files.pop(0).text]
-    return None if sum(map(len, scripts)) > MAX_SCRIPT else (scripts, files)
+    # characters of a script for sed that is looked at
+    return None if sum(map(len, scripts)) > 500 else (scripts, files)
 
 
 _SED_ADDRESS = lazy_pattern(r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)(?:,(?:\+?\d+|\$|/(?:[^/\\\n]|\\[^\n])*/))?\s*!?\s*")

@@ -36,11 +36,6 @@ MAX_TOKENS = 1_000
 """Words and operators, those in substitutions included."""
 MAX_NODES = 8 * MAX_TOKENS
 """Of the grammar's tree: what has more is not walked through."""
-MAX_NODE_DEPTH = 60
-MAX_SUBSTITUTIONS = 10
-"""Commands in each other's words."""
-MAX_SECONDS = 0.01
-"""Computing time that reading may take: sense takes less, in ten thousand characters of nonsense it is looked for long."""
 _NOT_ASCII = lazy_pattern(r"[^\x00-\x7f]")
 _COMMENT = lazy_pattern(r"(?<![^\s;&|()])#[^\n]*")
 _DELIMITER = lazy_pattern(r"""(?P<quote>['"]?)(?P<word>\w+)(?P=quote)""", re.ASCII)
@@ -357,7 +352,9 @@ def tree_of(command: str) -> Tree | None:
 
 @lru_cache(maxsize=4)  # one command is looked at from several sides
 def _tree(command: str) -> Tree | None:
-    until = time.thread_time() + MAX_SECONDS
+    # computing time that reading may take: sense takes less, in ten thousand characters of nonsense it is looked for
+    # long
+    until = time.thread_time() + 0.01
     return parse_until(_language(), command.encode("ascii"), lambda: time.thread_time() > until)
 
 
@@ -385,7 +382,8 @@ class _Reader:
         self.heredoc: re.Match[str] | None = None
         self.heredoc_at = 0
         self.opened: Token | None = None
-        if depth > MAX_SUBSTITUTIONS:
+        # commands in each other's words
+        if depth > 10:
             raise Unreadable("is nested too deeply")
 
     def read(self, nodes: Sequence[Node], end: int) -> tuple[Token, ...]:
@@ -398,7 +396,7 @@ class _Reader:
         return tuple(self.tokens)
 
     def _add(self, node: Node, depth: int) -> None:
-        if depth > MAX_NODE_DEPTH or node.is_missing:
+        if depth > 60 or node.is_missing:
             raise Unreadable("is nested too deeply")
         match node.type:
             case kind if kind in _WORDS and node.is_named:

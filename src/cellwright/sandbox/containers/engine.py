@@ -32,8 +32,6 @@ PROGRAMS = ("podman", "docker")
 PLACES = ("/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin", "/snap/bin")
 """The folders that they are looked for in: not on PATH, on which a project may have put its own."""
 
-TRY_SECONDS = 30.0
-TRY_AGAIN_SECONDS = 10
 LABEL = "cellwright"
 _OWN_VARIABLES = ("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "CONTAINER_HOST")
 _NEEDED = ("HOME", "PATH", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "LANG")
@@ -63,7 +61,7 @@ class Engine(Struct, frozen=True):
         names = (*_NEEDED, *_OWN_VARIABLES, *_DOCKERS)
         return {name: os.environ[name] for name in names if name in os.environ}
 
-    def ask(self, *arguments: str, seconds: float = TRY_SECONDS) -> str:
+    def ask(self, *arguments: str, seconds: float = 30.0) -> str:
         """Run the program to its end; what it wrote. Raises ConfinementError with its own words."""
         try:
             done = subprocess.run(
@@ -113,7 +111,7 @@ def _tried(wanted: str) -> Mapping[Engine, str]:
     names = (wanted,) if wanted else PROGRAMS
     found = _found(names, chosen, 0)
     # somebody may start one, or install it
-    return _found(names, chosen, 1 + int(time.monotonic() // TRY_AGAIN_SECONDS)) if all(found.values()) else found
+    return _found(names, chosen, 1 + int(time.monotonic() // 10)) if all(found.values()) else found
 
 
 @functools.lru_cache(maxsize=8)

@@ -41,8 +41,6 @@ from cellwright.text import lazy_pattern
 from cellwright.this_process.files import new_folder
 
 MAKE_SECONDS = 1_800.0
-KILL_SECONDS = 10.0
-"""The time that the program has to tidy up when it is stopped."""
 
 MOST_SHOWN = 200
 _CONTROL = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
@@ -50,7 +48,6 @@ _CONTROL = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 MOST_BYTES = 40 * 2**30
 MOST_FILES = 2_000_000
 MOST_JSON = 4 * 2**20
-_MOST_LINKS = 40
 _WHITEOUT = ".wh."
 _OPAQUE = ".wh..wh..opq"
 _INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
@@ -140,7 +137,8 @@ class Making:
 def _end(process: subprocess.Popen[bytes]) -> None:
     # at SIGTERM and SIGINT Podman ends and leaves the build's own processes running; at this one it ends them, too
     _signal(process, signal.SIGHUP)
-    later = threading.Timer(KILL_SECONDS, _signal, (process, signal.SIGKILL))
+    # the time that the program has to tidy up when it is stopped
+    later = threading.Timer(10.0, _signal, (process, signal.SIGKILL))
     later.daemon = True
     later.start()
 
@@ -447,7 +445,8 @@ def _inside(root: str, path: str) -> str:
         there = f"{here}/{name}"
         if os.path.islink(there):
             links += 1
-            if links > _MOST_LINKS:
+            # as many as Linux follows
+            if links > 40:
                 message = f"{path} leads in a circle"
                 raise ValueError(message)
             target = os.readlink(there)

@@ -64,11 +64,6 @@ done
 exit 1
 """
 
-MOST_READING = 3
-"""Containers for reading that are kept; the one that was not used for the longest time is removed."""
-
-LOOK_AGAIN_SECONDS = 10.0
-"""For so long a container that was there is taken to be there."""
 
 # $1 is where the exit code goes, $2 the memory in KiB; a shell that became the command could not say how it ended
 _RUN = """
@@ -355,14 +350,16 @@ class ContainerPool:
         if known is None or not self._is_there(known):
             known = self._make(container, mounts, making, keeps_installed=False, network=network)
         self._reading[key] = known
-        while len(self._reading) > MOST_READING:
+        # containers for reading that are kept; the one that was not used for the longest time is removed
+        while len(self._reading) > 3:
             oldest = self._reading.pop(next(iter(self._reading)))
             with contextlib.suppress(ConfinementError):
                 oldest.engine.ask("rm", "--force", oldest.name)
         return known
 
     def _is_there(self, running: Running) -> bool:
-        if time.monotonic() - running.seen < LOOK_AGAIN_SECONDS:
+        # for so long a container that was there is taken to be there
+        if time.monotonic() - running.seen < 10.0:
             return True
         running.seen = time.monotonic()
         return self._runs(running.engine, running.name)

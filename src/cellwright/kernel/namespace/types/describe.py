@@ -39,9 +39,9 @@ from cellwright.kernel.namespace.types.description import (
     static,
     type_name,
 )
-from cellwright.redaction.named_secrets import is_always_secret
-from cellwright.redaction.named_secrets import is_secret_name as might_be_secret
 from cellwright.redaction.redaction import LONGEST_SECRET, Redaction
+from cellwright.redaction.secret_names import is_always_secret
+from cellwright.redaction.secret_names import is_secret_name as might_be_secret
 
 ROOM = 200
 """Characters of a value in a line."""
