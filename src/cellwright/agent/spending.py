@@ -485,7 +485,11 @@ class SpendingFile:
             with contextlib.suppress(OSError):
                 owners = _owner_path(path, "").parent
                 make_private_folder(owners)
-                _forget_old(owners)
+                # the locks of processes that are gone for good
+                for file in owners.iterdir():
+                    with contextlib.suppress(OSError):
+                        if file.stat().st_mtime < time.time() - 7 * 86_400 and not transcript_lock.is_held(file):
+                            file.unlink()
                 self._owner = transcript_lock.acquire(_owner_path(path, secrets.token_hex(6)), 0)
         return "unknown" if self._owner is None else self._owner.path.name.removesuffix(".lock")
 
@@ -557,11 +561,3 @@ def _beside(path: Path, suffix: str) -> Path:
 
 def _owner_path(path: Path, owner: str) -> Path:
     return path.parent / "owners" / f"{owner}.lock"
-
-
-def _forget_old(owners: Path) -> None:
-    """Delete the locks of processes that are gone for good."""
-    for file in owners.iterdir():
-        with contextlib.suppress(OSError):
-            if file.stat().st_mtime < time.time() - 7 * 86_400 and not transcript_lock.is_held(file):
-                file.unlink()

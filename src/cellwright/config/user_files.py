@@ -54,6 +54,7 @@ _NO_TEXTS = frozenset({"yes", "no", "on", "off", "null", "y", "n"})
 _FLAGS = {"true": True, "True": True, "false": False, "False": False}
 _LINE = lazy_pattern(r"(?P<key>[A-Za-z_][\w-]*)[ \t]*:[ \t]*(?P<value>.*)")
 _REFUSED = lazy_pattern(r"^[\[{%@`,\]}*]|:\s|:$")
+# one list or object in YAML's brackets, of plain elements
 _BRACKETS = lazy_pattern(r"\[[^\[\]{}:]*\]|\{[^\[\]{}]*\}")
 
 
@@ -294,14 +295,9 @@ def _quoted(line: str) -> str:
     """A line `key: text` whose text YAML would take for something else, with quotes; any other as it is."""
     found = _LINE.fullmatch(line)
     value = "" if found is None else found["value"].strip()
-    if found is None or not value or value[0] in "\"'|>&!" or not _REFUSED.search(value) or _is_list(value):
+    if found is None or not value or value[0] in "\"'|>&!" or not _REFUSED.search(value) or _BRACKETS.fullmatch(value):
         return line
     return f"{found['key']}: '{value.replace(chr(39), chr(39) * 2)}'"
-
-
-def _is_list(value: str) -> bool:
-    """Return whether `value` is one list or object in YAML's brackets, of plain elements."""
-    return _BRACKETS.fullmatch(value) is not None
 
 
 def _can_be_written_out(values: Any) -> bool:

@@ -212,7 +212,11 @@ class _ProcessFolder:
                 _take(self._lock)
                 if not self._made:
                     self._made = True
-                    _at_first()
+                    # removed at the end; and beside the process's work what killed processes have left
+                    atexit.register(_own.close)
+                    thread = threading.Thread(target=remove_abandoned, name="cellwright-abandoned-folders", daemon=True)
+                    with contextlib.suppress(RuntimeError):  # the interpreter is about to end
+                        thread.start()
             return self.path
 
     def close(self) -> None:
@@ -312,14 +316,6 @@ def remove_abandoned() -> None:
             if entry.name.startswith(PREFIX):
                 with contextlib.suppress(OSError):
                     _remove_if_abandoned(entry)
-
-
-def _at_first() -> None:
-    """Have the folder removed at the end, and beside the process's work what killed processes have left."""
-    atexit.register(_own.close)
-    thread = threading.Thread(target=remove_abandoned, name="cellwright-abandoned-folders", daemon=True)
-    with contextlib.suppress(RuntimeError):  # the interpreter is about to end
-        thread.start()
 
 
 def _is_ours(path: Path) -> bool:
