@@ -20,13 +20,13 @@ from pathlib import Path
 
 from cellwright.config.agents import NoAgent, read_definition
 from cellwright.config.hooks.entries import Entries
-from cellwright.config.mcp.entries import ServerOrigin, read_entries
+from cellwright.config.mcp.servers import ServerOrigin, read_entries
 from cellwright.config.memory import read_memory_file
 from cellwright.config.output_styles import read_style
 from cellwright.config.plugins.plugin import MANIFEST, read_plugin
 from cellwright.config.settings.layers import Layer, entries_of
 from cellwright.config.skills import NoSkill, load_skill
-from cellwright.config.strict_json import SettingsProblem, read_settings_file
+from cellwright.config.user_files import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError
 
 Read = Callable[[Path], list[str]]

@@ -50,7 +50,7 @@ def options_spread() -> Mapping[str, Spread]:
 
 def tools_spread() -> Mapping[str, Spread]:
     """The files that quote each built-in tool's name."""
-    from cellwright.agent.calls.written_tools import written_tools
+    from cellwright.agent.calls.tool_names import written_tools
 
     trees = _trees()
     return {

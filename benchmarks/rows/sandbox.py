@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from benchmarks.rows.row import Row
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.sandbox.mechanisms import Sandbox, find_sandbox
 from cellwright.tools.process.child_processes import ChildProcesses, Command
 from cellwright.tools.process.runner import RunningProgram, child_environment

@@ -11,7 +11,7 @@ import pytest
 
 from cellwright.agent.agent_setup import AgentSetup, FinalAnswer, ModelSettings
 from cellwright.agent.loop import run_agent
-from cellwright.agent.spending.run_spending import RunLimits
+from cellwright.agent.spending import RunLimits
 from cellwright.conversation.system_prompt import system_blocks
 from cellwright.events import Event, RunEnd
 from cellwright.model.anthropic import connect

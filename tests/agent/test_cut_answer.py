@@ -9,9 +9,8 @@ import pytest
 from msgspec.structs import replace
 from tests.agent.plain_tools import change, look
 
-from cellwright.agent.agent_setup import CompactionSettings
+from cellwright.agent.agent_setup import NO_CHECKPOINTS, CompactionSettings
 from cellwright.agent.tool import tool
-from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.errors import ErrorCode
 from cellwright.events import Notice, RunEnd, TextDelta, ThinkingDelta, ToolEnd, ToolInputDelta, TurnEnd
 from cellwright.model.provider import BlockEnd

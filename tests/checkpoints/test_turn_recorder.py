@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.turn_record import NO_CHECKPOINTS
+from cellwright.agent.agent_setup import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.kinds import RunRequest

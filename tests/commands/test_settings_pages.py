@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.commands.settings_pages import may_rows

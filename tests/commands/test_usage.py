@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.context.context_usage import ContextContents, context_parts
+from cellwright.agent.context_usage import ContextContents, context_parts
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.commands.usage import BAR_CHARS, usd

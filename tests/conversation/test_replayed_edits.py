@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from cellwright.agent.recording.recorded_edits import Edit
+from cellwright.agent.recording.recordings import Edit
 from cellwright.conversation.replayed_edits import ReplayedEdits
 from cellwright.errors import ToolError
 from cellwright.tools.files.file_state import FileState

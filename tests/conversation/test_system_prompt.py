@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.context.context_usage import prompt_sections
+from cellwright.agent.context_usage import prompt_sections
 from cellwright.agent.tool import tool
 from cellwright.conversation.system_prompt import system_blocks, system_sections
 from cellwright.sessions.transcripts.transcript_file import encode_json

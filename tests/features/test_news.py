@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.tool import Tool, tool
-from cellwright.config.mcp.entries import ServerOrigin
+from cellwright.config.mcp.servers import ServerOrigin
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool, is_chosen
 from cellwright.errors import ToolError
 from declared_tools import declared, tools_of

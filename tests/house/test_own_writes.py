@@ -21,36 +21,35 @@ WRITES = re.compile(r"O_(CREAT|WRONLY|RDWR|APPEND)|_NEW\b|_INTO\b|\bflags\b|'[wa
 
 BELOW_A_PROJECT = """
 agent/recording/recorder.py commands/sessions/sessions.py config/settings/edit.py config/settings/settings.py
-features/agents/worktree.py telemetry/tool_log.py tools/planning/plan_mode.py agent/recording/recorded_edits.py
-config/mcp/written_servers.py python_api/map_result.py commands/extensions/manage_changes.py
+features/agents/worktree.py telemetry/tool_log.py tools/planning/plan_mode.py config/mcp/written_servers.py
+python_api/map_result.py commands/extensions/manage_changes.py
 """
 """Each goes through `sessions/project_writes.py`."""
 
 JUDGED = """
 checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patched_files.py
-tools/files/staged_file.py tools/notebook/file_notebook.py agent/recording/replayed_tools.py
-sessions/project_writes.py features/preview/open_preview.py sandbox/bubblewrap.py sandbox/staging.py
+tools/files/staged_file.py tools/notebook/file_notebook.py sessions/project_writes.py
+features/preview/open_preview.py sandbox/bubblewrap.py sandbox/staging.py agent/recording/replay.py
 """
 """What calls do at the real place that was judged, or undo there; folders are opened without following links."""
 
 OUR_STATE = """
-agent/recording/recordings.py agent/spending/spending_file.py checkpoints/journal.py codebase/indexer.py
-codebase/store.py commands/installation.py codebase/embedding_models.py config/credentials/stored_key.py
-config/plugins/install.py config/plugins/plugin.py config/plugins/installed_plugins.py config/plugins/options.py
-config/plugins/marketplace.py config/trust/trust_store.py features/agents/subagents.py
-server/proxy/spending_ledger.py sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py
-sessions/catalog/index.py sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py
-server/administration.py sessions/transcripts/transcript_lock.py telemetry/log_file.py
-terminal/interactive/prompt_line.py tools/code/navigation/project_code.py tools/code/navigation/index_processes.py
-tools/files/file_state.py terminal/subcommands/docs.py tools/mcp/token_store.py
+agent/recording/recordings.py checkpoints/journal.py codebase/indexer.py codebase/store.py commands/installation.py
+codebase/embedding_models.py config/credentials/stored_key.py config/plugins/install.py config/plugins/plugin.py
+config/plugins/installed_plugins.py config/plugins/options.py config/plugins/marketplace.py
+config/trust/trust_store.py features/agents/subagents.py server/proxy/spending_ledger.py
+sessions/catalog/metadata.py sessions/catalog/retention.py sessions/file_changes.py sessions/catalog/index.py
+sessions/session.py sessions/state_dir.py sessions/transcripts/transcript_file.py server/administration.py
+sessions/transcripts/transcript_lock.py telemetry/log_file.py terminal/interactive/prompt_line.py
+tools/code/navigation/project_code.py tools/code/navigation/index_processes.py tools/files/file_state.py
+terminal/subcommands/docs.py tools/mcp/token_store.py agent/spending.py
 """
 
 TEMPORARY = """
-agent/calls/tool_results.py doctor/environment_checks.py kernel/cells/fresh_kernel.py
-sandbox/containers/image_files.py sandbox/mechanisms.py sandbox/private_folder.py this_process/temporary_files.py
-sandbox/git_configuration.py server/proxy/kernel_access.py terminal/demo/demo.py terminal/interactive/interact.py
-tools/code/project_programs.py tools/code/unittest_reporter.py model/claude_code_provider.py
-features/preview/staged.py
+agent/calls/tool_results.py doctor/environment_checks.py kernel/cells/fresh_kernel.py sandbox/mechanisms.py
+sandbox/private_folder.py sandbox/git_configuration.py server/proxy/kernel_access.py terminal/demo/demo.py
+terminal/interactive/interact.py tools/code/project_programs.py tools/code/unittest_reporter.py
+model/claude_code_provider.py features/preview/staged.py sandbox/containers/images.py this_process/files.py
 """
 """Folders that we made for the purpose."""
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from cellwright.agent.calls.tool_input import full_name
-from cellwright.agent.calls.written_tools import WRITTEN_ACCESS, WrittenAccess
+from cellwright.agent.calls.tool_names import WRITTEN_ACCESS, WrittenAccess
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.tools.built_in_tools import (

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.sandbox import bubblewrap, landlock
 from cellwright.sandbox.bubblewrap import first_missing
 from cellwright.sandbox.resolved_bounds import ConfinementError, bounds_of

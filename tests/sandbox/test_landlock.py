@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.sandbox import landlock
 from cellwright.sandbox.mechanisms import Sandbox, try_landlock
 from cellwright.sandbox.private_folder import PrivateFolder

@@ -25,7 +25,7 @@ print(json.dumps([sandbox is not None and bool(sandbox.bubblewrap), dict(missing
 
 ENDS_MEANWHILE = """
 import os, pathlib, subprocess, sys
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.sandbox.mechanisms import Sandbox
 from cellwright.sandbox import bubblewrap
 from cellwright.sandbox.private_folder import PrivateFolder

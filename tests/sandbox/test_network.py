@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.permissions.rules.domain_pattern import Address, AddressProblem, read_host
 from cellwright.sandbox.network import HostBounds, NetworkProxy, ProxyAccess
 from cellwright.sandbox.resolved_bounds import ConfinementError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.sandbox.refusals import explain_refusals
 from confined import Confined
 from row_tables import for_each_row

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="nothing is lock
 
 MAKE = """
 import os, signal, sys, threading
-from cellwright.this_process.temporary_files import new_folder, process_folder
+from cellwright.this_process.files import new_folder, process_folder
 folder = new_folder("some")
 (folder / "hidden").mkdir(mode=0)
 for thread in threading.enumerate():
@@ -60,7 +60,7 @@ def test_who_comes_next_removes_what_killed_processes_left(tmp_path: Path) -> No
 
 FORK = """
 import os, sys
-from cellwright.this_process.temporary_files import new_folder
+from cellwright.this_process.files import new_folder
 mine = new_folder("some")
 if (child := os.fork()) == 0:
     theirs = new_folder("some")
@@ -122,7 +122,7 @@ def left_in(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "tmp").iterdir())
 
 
-ELSEWHERE = {"this_process/temporary_files.py", "doctor/environment_checks.py", "terminal/demo/demo.py"}
+ELSEWHERE = {"this_process/files.py", "doctor/environment_checks.py", "terminal/demo/demo.py"}
 """The maker itself; a trial of whether a folder can be written; a folder that its user wants kept."""
 MAKERS = {"TemporaryDirectory", "NamedTemporaryFile", "TemporaryFile", "SpooledTemporaryFile", "mkdtemp", "mkstemp"}
 

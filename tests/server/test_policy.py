@@ -7,7 +7,7 @@ from traitlets import TraitError
 from traitlets.config import Application, Config
 from traitlets.config.loader import DeferredConfigList, DeferredConfigString
 
-from cellwright.config.settings.server_policy import VARIABLE
+from cellwright.config.settings.layers import VARIABLE
 from cellwright.config.settings.settings import load_settings
 from cellwright.server.policy import FEATURES, AdminPolicy, PolicyTraits, ProxyTraits
 from cellwright.server.proxy.request_rules import ProxyLimits

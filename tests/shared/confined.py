@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import pytest
 from msgspec.structs import replace
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.sandbox import mechanisms, staging
 from cellwright.sandbox.mechanisms import Sandbox
 from cellwright.sandbox.private_folder import PrivateFolder

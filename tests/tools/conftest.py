@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
 from cellwright.errors import ToolError
 from cellwright.events import Preview

@@ -18,7 +18,7 @@ import asyncio, json, os, resource, signal, sys
 from pathlib import Path
 from cellwright.errors import ToolError
 from cellwright.agent.tool import ToolContext, ToolResult
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
 from cellwright.conversation.tools.built_in_tools import whole_tool

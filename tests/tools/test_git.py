@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.calls.tool_results import json_of
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tool_groups import search_tools
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool
 from cellwright.tools.code.lint import lint_tool
 from cellwright.tools.code.run_tests import run_tests_tool

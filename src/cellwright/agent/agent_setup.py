@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.file_blocks import EndProposals
-from cellwright.agent.hooks.make_hooks import as_hooks
-from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
 from cellwright.agent.prompt import ContextItem
-from cellwright.agent.spending.run_spending import USUAL_LIMITS, RunLimits
+from cellwright.agent.spending import USUAL_LIMITS, RunLimits
 from cellwright.agent.structured_output import AnswerType
 from cellwright.agent.tool import TOOL_SEARCH, Tool
-from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecords
-from cellwright.events import Event
+from cellwright.events import Event, TurnChanged
 from cellwright.model.models import COMPACT_AT, limits
 from cellwright.model.provider import Provider, RequestOptions
 from cellwright.redaction.redaction import Redaction
@@ -110,10 +108,6 @@ class ModelSettings(RequestOptions):
 USUAL_MODEL_SETTINGS = ModelSettings()
 
 
-SUMMARY_TOKENS = 16_000
-"""The most that a summary may take, its thinking included."""
-
-
 class CompactionSettings(Struct, frozen=True, kw_only=True):
     """When a conversation is summed up by itself: at the part `share` of the model's window, or of `window` tokens if that
     is less. `own_api`: by the API's own compaction where it is there. `clear_tool_results`: before that, the API leaves old
@@ -137,7 +131,8 @@ class CompactionSettings(Struct, frozen=True, kw_only=True):
 
     def summary_tokens(self, model: str) -> int:
         """The most that a summary by `model` may take; of a small window of another model than Claude, a quarter."""
-        most = min(SUMMARY_TOKENS, limits(model).max_output)
+        # the most that a summary may take, its thinking included
+        most = min(16_000, limits(model).max_output)
         return most if limits(model).known else min(most, self.window_of(model) // 4)
 
     def results_cleared_at(self, model: str) -> int | None:
@@ -160,6 +155,44 @@ class FinalAnswer:
 
 
 TEXT_ANSWER = FinalAnswer()
+
+
+class TurnRecord(Protocol):
+    """The record kept of one run. None of it raises: a turn that cannot be taken back is still a turn."""
+
+    async def before_call(self, tool: Tool, tool_input: Mapping[str, Any]) -> None:
+        """`tool` runs now, with `tool_input`."""
+
+    async def after_call(self, tool: Tool) -> None:
+        """The call of `tool` is over, and so are the hooks that were told of it."""
+
+    def end(self) -> TurnChanged | None:
+        """The run is over; what it changed, if anything."""
+
+
+class TurnRecords(Protocol):
+    """The keeper of what runs change."""
+
+    def begin(self, session: Session, prompt: str, seq: int) -> TurnRecord:
+        """A run of `prompt` begins; `seq` is the number of the last event of `session` before it."""
+
+
+class _NoCheckpoints:
+    def begin(self, _session: Session, _prompt: str, _seq: int) -> TurnRecord:
+        return self
+
+    async def before_call(self, _tool: Tool, _tool_input: Mapping[str, Any]) -> None:
+        pass
+
+    async def after_call(self, _tool: Tool) -> None:
+        pass
+
+    def end(self) -> TurnChanged | None:
+        return None
+
+
+NO_CHECKPOINTS = _NoCheckpoints()
+"""The record for where turns cannot be taken back."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method is compiled at import

@@ -19,18 +19,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent import run_errors
-from cellwright.agent.calls.other_names import meant_tool
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, Verdict
-from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_calls import FAILED, INTERRUPTED, ToolCalls
-from cellwright.agent.context.compaction import Compaction
-from cellwright.agent.hooks.make_hooks import as_hooks
-from cellwright.agent.hooks.protocol import HookRun
+from cellwright.agent.calls.tool_names import meant_tool
+from cellwright.agent.calls.tool_results import ResultRedaction
+from cellwright.agent.compaction import Compaction
+from cellwright.agent.hooks.protocol import HookRun, as_hooks
 from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
-from cellwright.agent.prompt import FullPrompt, Prompt, full_prompt
-from cellwright.agent.spending.run_model import RunModel
-from cellwright.agent.spending.run_spending import Spending
-from cellwright.agent.steering import ReadySteering, Steering, Submit
+from cellwright.agent.prompt import FullPrompt, Prompt, ReadySteering, Steering, Submit, full_prompt
+from cellwright.agent.run_model import RunModel
+from cellwright.agent.spending import Spending
 from cellwright.agent.structured_output import RunAnswer
 from cellwright.agent.subagent import Nesting, Subagent
 from cellwright.agent.tool import TOOL_SEARCH, Progress, ToolContext
@@ -51,12 +49,6 @@ from cellwright.sessions.turn_journal import TurnJournal
 from cellwright.text import grouped_notices
 
 logger = logging.getLogger(__name__)
-
-MAX_OVERLOADED = 3
-"""The number of times an overloaded model is tried before a fallback is."""
-
-NEARLY_FULL = 0.8
-"""The part of the model's context window from which on the user is told how full it is."""
 
 
 class _Stop(Exception):
@@ -475,7 +467,8 @@ class AgentRun:
                         case Retrying():
                             self.emit(event)
                             self._count_lost()
-                            overloaded = event.code == ErrorCode.API_OVERLOADED and event.attempt >= MAX_OVERLOADED
+                            # the number of times an overloaded model is tried before a fallback is
+                            overloaded = event.code == ErrorCode.API_OVERLOADED and event.attempt >= 3
                             if self.model.fallbacks and overloaded:
                                 self.model.fall_back(event.message)
                                 return None
@@ -525,9 +518,10 @@ class AgentRun:
         before = self.session.context_tokens if self.session.last_model == turn.model else 0
         self.journal.keep(turn, turn.message["content"] if content is None else content)
         model = limits(self.agent.model)
+        # the part of the model's context window from which on the user is told how full it is
         if (
             model.known
-            and before < NEARLY_FULL * model.context_window <= turn.context_tokens
+            and before < 0.8 * model.context_window <= turn.context_tokens
             and not self.compaction.can_help()
         ):
             notice = run_errors.nearly_full(turn.context_tokens, model.context_window, turn.model)

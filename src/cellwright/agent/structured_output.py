@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from cellwright.agent.calls.check_input import compile_schema
+from cellwright.agent.calls.input_schema import compile_schema
 from cellwright.errors import CellwrightError, ErrorCode
 
 Schema = Mapping[str, Any]

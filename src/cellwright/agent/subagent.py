@@ -1,15 +1,23 @@
-"""Agents that work within a run, for one of its calls: own session, own tools; shared rights, budget, hooks and record."""
+"""What works within a run besides its own conversation: agents for one of its calls, and single requests of a tool.
+
+An agent has its own session and tools, and shares rights, budget, hooks and record. By a request a tool asks a small model
+about a text. What either costs is counted with the run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace as variant
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.agent.spending import PartialUsage
+from cellwright.agent.tool import ToolContext
 from cellwright.events import (
     Answered,
     Asked,
@@ -19,6 +27,7 @@ from cellwright.events import (
     Json,
     Notice,
     Preview,
+    Retrying,
     RunEnd,
     SubagentEvent,
     ToolEnd,
@@ -27,6 +36,7 @@ from cellwright.events import (
     TurnEnd,
     step_title,
 )
+from cellwright.model.provider import MessageStart, Provider, Request
 from cellwright.text import dollars, visible_line
 
 if TYPE_CHECKING:
@@ -34,15 +44,17 @@ if TYPE_CHECKING:
     from cellwright.agent.prompt import FullPrompt
     from cellwright.sessions.session import Session
 
+
 MAX_DEPTH = 2
 """The levels of agents below Claude itself: one at the last level starts no others."""
 
 
-TEXT_CHARS = 1_000
-"""Of what an agent says between its calls."""
-
 LINE_CHARS = 200
 """Of one line on the card of the call that an agent works for."""
+
+SMALL_MODEL = "claude-haiku-5-5"
+MODEL_VARIABLES = ("ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL")
+MAX_TOKENS = 8_000
 
 
 class Subagent(Struct, frozen=True, kw_only=True):
@@ -214,7 +226,8 @@ def _line(event: Event) -> str:
             return "\n".join(map(call_line, event.calls))
         case TurnEnd(stop_reason="tool_use"):  # the last words are the call's result
             texts = (str(block["text"]) for block in event.message["content"] if block["type"] == "text")
-            return visible_line(" ".join(texts).strip(), TEXT_CHARS)
+            # so much of what an agent says between its calls
+            return visible_line(" ".join(texts).strip(), 1_000)
         case RunEnd():
             cost = "" if event.cost_usd is None else f", {dollars(event.cost_usd)}"
             calls = event.tools_succeeded + event.tools_failed
@@ -227,3 +240,71 @@ def _line(event: Event) -> str:
             inner = _line(event.event)
             return "\n".join(f"  {line}" for line in inner.splitlines())
     return ""
+
+
+def small_model(environ: Mapping[str, str]) -> str:
+    """The model for small jobs: what the environment names (as Claude Code's users do), else Haiku.
+
+    >>> small_model({"ANTHROPIC_SMALL_FAST_MODEL": "local-7b"})
+    'local-7b'
+    """
+    return next((environ[name] for name in MODEL_VARIABLES if environ.get(name)), SMALL_MODEL)
+
+
+class SideRequest(Struct, frozen=True):
+    """The way of a tool to a model. `provider` is asked for when there is something to ask: it may have to connect."""
+
+    provider: Callable[[], Provider]
+    model: str
+
+    async def ask(
+        self, messages: Sequence[Mapping[str, Any]], ctx: ToolContext, *, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> TurnEnd:
+        """The answer to `messages`, whole. Raises `CellwrightError`; what was spent is told to `ctx` in any case."""
+        request = Request(
+            model=self.model,
+            system=b"[]",
+            tools=json.dumps(list(tools)).encode(),
+            messages=[json.dumps(message, ensure_ascii=False).encode() for message in messages],
+            max_tokens=MAX_TOKENS,
+            # with tools it goes on from what was asked; else nobody asks for it again, and writing to the cache costs
+            cache_whole=bool(tools),
+        )
+        return await whole_answer(self.provider(), request, ctx.spend)
+
+
+Spend = Callable[[Mapping[str, Any], float | None], object]
+
+
+async def whole_answer(provider: Provider, request: Request, spend: Spend, emit: Emit | None = None) -> TurnEnd:
+    """The answer to `request`, whole; `emit` is told of tries that failed. What was spent is told to `spend` in any case."""
+    answer = PartialUsage()
+    try:
+        async with contextlib.aclosing(provider.stream(request)) as events:
+            async for event in events:
+                match event:
+                    case MessageStart():
+                        answer.begin(event)
+                    case TurnEnd():
+                        answer.end()
+                        spend(event.usage, event.cost_usd)
+                        return event
+                    case Retrying():
+                        _count_lost(answer, spend)
+                        if emit is not None:
+                            emit(event)
+                    case _:
+                        answer.add(event)
+    finally:
+        _count_lost(answer, spend)
+    raise AssertionError("the provider ended without a TurnEnd")
+
+
+def _count_lost(answer: PartialUsage, spend: Spend) -> None:
+    if (lost := answer.lost()) is not None:
+        spend(*lost)
+
+
+def text_of(turn: TurnEnd) -> str:
+    """The text of an answer."""
+    return "".join(str(block["text"]) for block in turn.message["content"] if block.get("type") == "text").strip()

@@ -71,8 +71,6 @@ T = TypeVar("T")
 TICK_SECONDS = 0.05
 """No wait is longer than this: a kernel's interrupt only reaches a waiter that wakes up."""
 
-STOP_SECONDS = 5.0
-"""The time that tasks may take to end when the thread is stopped."""
 
 agent_code_running: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_code_running", default=False)
 """True while code runs that the agent itself asked for; a run started from there would wait for itself."""
@@ -177,7 +175,8 @@ class AgentThread:
         if loop is None or thread is None:
             return
         try:
-            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(STOP_SECONDS)
+            # the time that tasks may take to end when the thread is stopped
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(5.0)
         except TimeoutError:
             # what cannot be stopped ends with the process, and nobody can do anything about it
             loop.set_exception_handler(lambda _loop, _context: None)

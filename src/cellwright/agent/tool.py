@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.agent.calls.offered_schema import offered_examples, offered_schema, problem_at
+from cellwright.agent.calls.input_schema import offered_examples, offered_schema, problem_at
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.calls.approval import Confinement
     from cellwright.agent.calls.tool_input import ToolInput
     from cellwright.agent.calls.tool_results import ToolOutput
     from cellwright.agent.subagent import Nesting
@@ -365,7 +365,7 @@ TOOL_ALIASES: Mapping[str, str] = {
     "run_command": "Bash",
     "search_by_pattern": "Grep",
 }
-"""Names of other agents that rules, hooks' matchers and lists of tools take for ours; `calls/other_names.py` has
+"""Names of other agents that rules, hooks' matchers and lists of tools take for ours; `calls/tool_names.py` has
 those that a call may use."""
 
 

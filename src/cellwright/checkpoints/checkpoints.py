@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+from cellwright.agent.agent_setup import NO_CHECKPOINTS, TurnRecord
 from cellwright.agent.prompt import ContextItems, PromptContext, text_context
-from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.checkpoints.journal import Journal, describe_undos, drop_journals_older_than, journal_of
 from cellwright.checkpoints.turn_recorder import RecordedNotebook, RecordedNotebooks, TurnRecorder
 from cellwright.sessions.file_changes import drop_outcomes_older_than, untold_changes

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.settings.known_settings import KEYS, is_known, near_key

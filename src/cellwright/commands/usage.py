@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from cellwright.agent.context.context_usage import (
+from cellwright.agent.context_usage import (
     NAMES,
     ContextContents,
     ContextShare,
@@ -17,11 +17,11 @@ from cellwright.agent.context.context_usage import (
     offered_tools,
     prompt_sections,
 )
-from cellwright.agent.spending.spending_file import completion_spending
+from cellwright.agent.spending import completion_spending
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.project import index_row
 from cellwright.commands.settings_pages import or_problem
-from cellwright.config.credentials.key_source import key_source
+from cellwright.config.credentials.entered_key import key_source
 from cellwright.conversation.resolve_options import compaction_settings, model_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.features.conversation import Conversation

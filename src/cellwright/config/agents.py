@@ -16,10 +16,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.tool import GROUPS
-from cellwright.config.front_matter import model_choice, read_front_matter, texts
-from cellwright.config.kept_search import crowded, files_in, places_below
 from cellwright.config.plugins.plugin import Plugin, put_in
-from cellwright.config.skills import SkillPlace, hooks_of, project_folders
+from cellwright.config.skills import DESCRIPTION_CHARS, SkillPlace, hooks_of, project_folders
+from cellwright.config.user_files import crowded, files_in, model_choice, places_below, read_front_matter, texts
 from cellwright.errors import CellwrightError
 from cellwright.model.provider import ModelChoice
 from cellwright.permissions.modes import Mode, parse_mode
@@ -40,8 +39,6 @@ AgentScope = Literal["managed", "program", "project", "user", "plugin", "built-i
 MAX_BYTES = 1_000_000
 """A larger file is no definition."""
 
-DESCRIPTION_CHARS = 1_536
-"""The part of a description that is told."""
 
 _YES = frozenset({"true", "yes", "on", "1"})
 

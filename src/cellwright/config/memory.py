@@ -28,8 +28,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.front_matter import read_front_matter, texts
-from cellwright.config.kept_search import crowded, files_in, places_below
+from cellwright.config.user_files import crowded, files_in, places_below, read_front_matter, texts
 from cellwright.markdown.prose import without_code
 from cellwright.text import lazy_pattern
 from cellwright.tools.search.globs import glob_matcher
@@ -59,7 +58,6 @@ FALLBACK_NAME = "AGENTS.md"
 INSTRUCTION_NAMES = (*NAMES, LOCAL_NAME, FALLBACK_NAME)
 NOTES_NAME = "MEMORY.md"
 RULES_FOLDER = ".claude/rules"
-MAX_IMPORT_HOPS = 4
 MAX_RULES = 500
 
 
@@ -355,7 +353,7 @@ def _with_imports(file: MemoryFile, seen: set[Path], hops: int = 0) -> Iterator[
         return
     seen.add(real)
     yield file
-    if hops == MAX_IMPORT_HOPS:
+    if hops == 4:
         return
     for path in imports(file):
         if isinstance(path, str):
@@ -415,13 +413,11 @@ def memory_for_files(paths: Iterable[Path], place: MemoryPlace, memory: Memory) 
             continue
         for folder in reversed([each for each in path.parents if each != place.cwd and place.cwd in each.parents]):
             for name in folder_files(folder, fallback=fallback):
-                if (file := read_memory_file(name, _scope(name), folder)) is not None and file.text:
+                if (
+                    file := read_memory_file(name, "local" if name.name == LOCAL_NAME else "project", folder)
+                ) is not None and file.text:
                     found += with_imports_that_count(file, place, seen)
     return found
-
-
-def _scope(path: Path) -> MemoryScope:
-    return "local" if path.name == LOCAL_NAME else "project"
 
 
 def rule_matches(rule: MemoryFile, path: Path) -> bool:

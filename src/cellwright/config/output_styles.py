@@ -14,10 +14,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.front_matter import read_front_matter
-from cellwright.config.kept_search import crowded, files_in
 from cellwright.config.plugins.plugin import put_in
 from cellwright.config.skills import SkillPlace, project_folders
+from cellwright.config.user_files import crowded, files_in, read_front_matter
 
 StyleScope = Literal["managed", "user", "project", "plugin", "built-in"]
 
@@ -26,8 +25,6 @@ FOLDER = "output-styles"
 DEFAULT = "default"
 """The style of a session whose settings name none: nothing is added, nothing left out."""
 
-MAX_BYTES = 100_000
-"""A larger file is no style: it would be part of every request."""
 
 MAX_STYLES = 200
 """Of one folder; nobody has more by intent."""
@@ -109,7 +106,8 @@ def read_style(file: Path, scope: StyleScope) -> OutputStyle | None:
     """Read the style in `file`; None where there is none. Never raises."""
     try:
         facts = file.stat()
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES:
+        # a larger file is no style: it would be part of every request
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > 100_000:
             return None
         front = read_front_matter(file.read_bytes().decode("utf-8", "replace"))
     except (OSError, ValueError):

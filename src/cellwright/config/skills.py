@@ -21,10 +21,9 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.config.front_matter import model_choice, read_front_matter, texts
-from cellwright.config.front_matter import plain_text as _text
-from cellwright.config.kept_search import crowded, files_in, places_below
 from cellwright.config.plugins.plugin import Plugin
+from cellwright.config.user_files import crowded, files_in, model_choice, places_below, read_front_matter, texts
+from cellwright.config.user_files import plain_text as _text
 from cellwright.errors import CellwrightError
 from cellwright.model.provider import ModelChoice
 from cellwright.permissions.rules.rule import near_tool, own_spelling, parse_rule

@@ -33,10 +33,7 @@ from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.server_entry import TOOL_PREFIX, plain_name, tool_name
 
 CALL_SECONDS = 600.0
-MOST_RESULT_CHARS = 500_000
-"""As much as a tool may ask for with `maxResultSizeChars`."""
 
-LIST_SECONDS = 30.0
 
 Handler = Callable[[Any], Awaitable[Any]]
 Run = Callable[[Handler, Any], Awaitable[Any]]
@@ -114,7 +111,8 @@ def server_tools(key: str, config: Mapping[str, Any], run: Run = run_here) -> li
 def _limits(chars: Any) -> ToolLimits:
     usual = ToolLimits(seconds=CALL_SECONDS)
     asks = isinstance(chars, int) and not isinstance(chars, bool) and chars > 0
-    return ToolLimits(CALL_SECONDS, min(chars, MOST_RESULT_CHARS)) if asks else usual
+    # as much as a tool may ask for with `maxResultSizeChars`
+    return ToolLimits(CALL_SECONDS, min(chars, 500_000)) if asks else usual
 
 
 def _hint(annotations: Any, *names: str) -> Any:
@@ -217,7 +215,7 @@ def _listed(server: Any, key: str) -> list[Any]:
         with importing:
             from mcp import Client  # who has such a server has the package
 
-        async with asyncio.timeout(LIST_SECONDS), Client(server) as client:
+        async with asyncio.timeout(30.0), Client(server) as client:
             return list((await client.list_tools()).tools)
 
     found: list[list[Any] | BaseException] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.written_tools import access_of, name_with
+from cellwright.agent.calls.tool_names import access_of, name_with
 from cellwright.agent.prompt import ContextItem, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import Tool
 from cellwright.conversation.feature import Surroundings, provided

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cellwright.agent.agent_setup import AgentFeatures, AgentSetup, FinalAnswer
-from cellwright.agent.calls.approval import CanUseTool
-from cellwright.agent.calls.confinement import Confinement
-from cellwright.agent.hooks.make_hooks import as_hooks, together
+from cellwright.agent.calls.approval import CanUseTool, Confinement
+from cellwright.agent.hooks.protocol import as_hooks, together
 from cellwright.agent.prompt import ContextItem, ContextProvider
-from cellwright.agent.spending.run_spending import USUAL_LIMITS, RunLimits
+from cellwright.agent.spending import USUAL_LIMITS, RunLimits
 from cellwright.agent.thread import AgentThread, CallerJobs
 from cellwright.agent.tool import Tool
 from cellwright.config.hooks.hooks_in_force import HooksInForce
@@ -46,7 +45,7 @@ from cellwright.sessions.session import Session
 from cellwright.tools.notebook.open_notebook import OpenNotebooks
 
 if TYPE_CHECKING:
-    from cellwright.config.hooks.http_and_mcp import CallMcpTool
+    from cellwright.config.hooks.asked_hooks import CallMcpTool
     from cellwright.conversation.kernel_copies import KernelParts
     from cellwright.doctor.check import Check
     from cellwright.tools.agent import StartAgent

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.confinement import Container
+from cellwright.agent.calls.approval import Container
 from cellwright.agent.prompt import (
     ContextItem,
     ContextItems,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.calls.approval import Confinement
     from cellwright.agent.tool import Tool
 
 NO_BRANCH_LEFT = (

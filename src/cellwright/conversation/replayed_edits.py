@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from cellwright.agent.recording.recorded_edits import Edit, apply_edit
+from cellwright.agent.recording.recordings import Edit, apply_edit
 from cellwright.conversation.tools.toolset import KeptChanges
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.file_state import FileState, UpcomingChange
@@ -37,7 +37,7 @@ States = frozenset[str | None]
 
 
 class ReplayedEdits:
-    """The place where edits are made again; `replayed_tools.EditTarget`. `on_disk` gives a notebook that nobody has open."""
+    """The place where edits are made again; `replay.EditTarget`. `on_disk` gives a notebook that nobody has open."""
 
     def __init__(
         self, cwd: Path, state: FileState, notebooks: OpenNotebooks, on_disk: Callable[[Path], OpenNotebook]

@@ -24,8 +24,7 @@ from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggesti
 from cellwright.model.models import EFFORTS, Thinking, canonical
 from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.rules.rule import Rule, parse_rule
-from cellwright.permissions.rules.sandbox_lists import with_rules
+from cellwright.permissions.rules.rule import Rule, parse_rule, with_rules
 from cellwright.permissions.sandboxing import FindAbilities, SandboxAbilities, SandboxRules
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
@@ -304,7 +303,7 @@ def sandbox_rules(
     rules = replace(rules, means=means)
     if settings.sandbox.container.container is None:
         return rules
-    from cellwright.sandbox.containers.bounds import rules_in_container  # few sessions have one
+    from cellwright.sandbox.containers.engine import rules_in_container  # few sessions have one
 
     return replace(rules, in_container=rules_in_container(rules, settings.sandbox.container.container))
 
@@ -317,7 +316,7 @@ def _check_sandbox(settings: Settings, sandbox: SandboxRules) -> None:
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
     inside = sandbox.in_container
     if inside is not None and inside.container is not None and inside.abilities is None:
-        from cellwright.sandbox.containers.bounds import why_no_container
+        from cellwright.sandbox.containers.engine import why_no_container
 
         who = origin_of(settings, "sandbox.container")
         message = f"`sandbox.container` ({who}): {why_no_container(inside.container)} Nothing was sent."

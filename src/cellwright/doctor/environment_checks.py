@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.calls.confinement import Container
+from cellwright.agent.calls.approval import Container
 from cellwright.config.credentials.stored_key import kept_source, with_helpers_key, with_key
 from cellwright.config.hooks.hooks import hook_problems
 from cellwright.config.settings.settings import Settings
@@ -35,8 +35,7 @@ from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.transports.sdk_transport import SdkTransport
 from cellwright.model.transports.transport import DEFAULT_BASE_URL, Transport
 from cellwright.permissions.sandboxing import SandboxAbilities
-from cellwright.sandbox.containers.bounds import rules_in_container, why_no_container
-from cellwright.sandbox.containers.engine import find_engine, holds_limits
+from cellwright.sandbox.containers.engine import find_engine, holds_limits, rules_in_container, why_no_container
 from cellwright.sandbox.containers.pool import all_left_over
 from cellwright.sandbox.mechanisms import advice_on, find_sandbox, missing_means
 from cellwright.sessions.file_changes import unfinished_changes

@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from cellwright.agent.calls.written_tools import access_of
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.settings.option_table import BRANCHES
 from cellwright.config.settings.settings_in_force import SettingsInForce
@@ -38,7 +38,7 @@ from cellwright.sessions.session import Session
 from cellwright.text import visible_line
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.calls.approval import Confinement
     from cellwright.conversation.runs.run import Run
     from cellwright.sessions.session import Session
 

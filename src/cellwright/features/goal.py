@@ -9,10 +9,9 @@ from typing import Any
 from msgspec.structs import replace as variant
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.context.summary import shortened
-from cellwright.agent.hooks.make_hooks import as_hooks, together
-from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, AwaitedHooks, HookResult, HookRun
-from cellwright.agent.side_request import small_model
+from cellwright.agent.compaction import shortened
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, AwaitedHooks, HookResult, HookRun, as_hooks, together
+from cellwright.agent.subagent import small_model
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.feature import Feature
 from cellwright.conversation.runs.run_options import RunOptions
@@ -66,8 +65,8 @@ class Goal(AwaitedHooks, Feature):
         if event == "UserPromptSubmit":
             told, self._told = self._told, condition
             return NO_HOOK_RESULT if told == condition else HookResult(context=(_TOLD.format(condition=condition),))
+        from cellwright.config.hooks.asked_hooks import ask_model
         from cellwright.config.hooks.entries import ModelHook  # few conversations have a goal
-        from cellwright.config.hooks.prompt_and_agent import ask_model
 
         judge = ModelHook(identity="/goal", source="/goal", prompt=_JUDGE.format(condition=condition))
         said = shortened(self._session().messages, 40_000)  # characters of its beginning and its end

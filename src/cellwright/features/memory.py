@@ -17,13 +17,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.hooks.make_hooks import as_hooks
+from cellwright.agent.hooks.protocol import as_hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.agents import AgentMemory
-from cellwright.config.kept_search import KeptSearch
 from cellwright.config.memory import Memory, MemoryFile, memory_for_files, memory_places, read_memory, rule_matches
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.config.user_files import KeptSearch
 from cellwright.conversation.feature import Feature, RunInfo
 from cellwright.errors import log_fault
 from cellwright.events import CHARS_PER_TOKEN

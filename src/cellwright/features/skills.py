@@ -19,12 +19,10 @@ from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.hook_answers import HooksTogether
-from cellwright.agent.hooks.make_hooks import as_hooks, together
-from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks, together
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, found_by, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.config.hooks.hooks_in_force import HooksInForce
-from cellwright.config.kept_search import KeptSearch
 from cellwright.config.memory import matches_globs
 from cellwright.config.settings.layers import Scope
 from cellwright.config.settings.option_table import environment_of
@@ -39,6 +37,7 @@ from cellwright.config.skills import (
     skill_places,
 )
 from cellwright.config.trust.trust import HOW_TO_TRUST
+from cellwright.config.user_files import KeptSearch
 from cellwright.conversation.feature import (
     Feature,
     PromptCall,

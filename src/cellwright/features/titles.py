@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cellwright.agent.side_request import SideRequest, small_model, text_of
-from cellwright.agent.spending.spending_file import SpendingFile
+from cellwright.agent.spending import SpendingFile
+from cellwright.agent.subagent import SideRequest, small_model, text_of
 from cellwright.agent.tool import ToolContext
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.feature import Feature

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.calls.written_tools import name_with
+from cellwright.agent.calls.tool_names import name_with
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.settings.option_table import How
 from cellwright.conversation.feature import without_secrets

@@ -40,8 +40,8 @@ from cellwright.model.claude_code_format import (
 from cellwright.model.message_stream import ErrorEvent, MessageBuilder
 from cellwright.model.provider import INVALID_JSON, ProviderEvent, Request, request_sent
 from cellwright.model.retry import RetryPolicy
+from cellwright.this_process.files import new_folder, remove
 from cellwright.this_process.late_imports import importing
-from cellwright.this_process.temporary_files import new_folder, remove
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:

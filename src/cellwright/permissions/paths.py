@@ -1,9 +1,11 @@
-"""Paths: every place that one leads to through its symlinks, those inside a folder, and those that are protected.
+"""Paths: every place that one leads to through its symlinks, those inside a folder, those that are protected, and secrets.
 
 Protected are files through which a write becomes code that runs later, or rights: writing them always takes a human.
 They are Claude Code's list, what Jupyter, Python, editors, debuggers and other agents load as they start, what runs in
 pipelines, and what a home folder used as project holds. Source files, tests and build files are not: these run because
 somebody runs the project.
+
+The usual places of secrets in a home folder are hidden from what runs confined, also where a session works there.
 """
 
 from __future__ import annotations
@@ -21,14 +23,86 @@ from cellwright.text import lazy_pattern
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH111, PTH115, PTH118, PTH120, PTH206
-MAX_LINKS = 40
-"""As many links as Linux follows before it calls a path a loop."""
 
 MAX_LENGTH = 4096 if os.name == "posix" else 32_768
 """Characters; the operating system takes no longer path, and looking through one would take time."""
 
 _DEVICE = lazy_pattern(r"(?i)(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³]) *(?:\..*)?")
 _WINDOWS_SHORT_NAME = lazy_pattern(r"~\d")
+
+KEYS = (
+    *(
+        ".ssh",
+        ".gnupg",
+        ".aws",
+        ".azure",
+        ".kube",
+        ".docker",
+        ".config/gcloud",
+        ".config/gh",
+        ".config/hub",
+        ".config/op",
+    ),
+    *(".netrc", "_netrc", ".authinfo", ".authinfo.gpg", ".pgpass", ".my.cnf", ".git-credentials"),
+    *(
+        ".gitconfig",
+        ".config/git/config",
+        ".config/git/credentials",
+        ".gitcookies",
+        ".pypirc",
+        ".npmrc",
+        ".yarnrc.yml",
+        ".gem/credentials",
+        ".cargo/credentials",
+    ),
+    *(".cargo/credentials.toml", ".config/containers/auth.json", ".terraform.d/credentials.tfrc.json", ".vault-token"),
+    *(
+        ".config/doctl",
+        ".config/hcloud",
+        ".config/rclone",
+        ".s3cfg",
+        ".boto",
+        ".databrickscfg",
+        ".snowflake",
+        ".kaggle",
+    ),
+    *(".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".huggingface", ".wandb", ".config/sops"),
+    *(".config/age", ".m2/settings.xml", ".gradle/gradle.properties", ".config/pip/pip.conf", ".pip/pip.conf"),
+)
+"""Keys and tokens of services."""
+
+PASSWORDS = (
+    *(".password-store", ".local/share/password-store", ".local/share/keyrings", ".local/share/kwalletd"),
+    *(".config/keybase", ".config/1Password", ".config/Bitwarden", ".config/Bitwarden CLI"),
+    *(".electrum", ".bitcoin", ".ethereum", "Library/Keychains"),
+)
+
+OF_AGENTS = (
+    *(".claude/.credentials.json", ".claude.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".config/anthropic"),
+    *(".local/share/cellwright", "Library/Application Support/cellwright"),
+)
+
+OF_JUPYTER = (
+    *(".jupyter", ".local/share/jupyter/runtime", "Library/Jupyter/runtime", ".ipython/profile_default/security"),
+)
+"""The keys of running kernels, with which code runs outside, and of the server."""
+
+BROWSERS_AND_MAIL = (
+    *(".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware"),
+    *(".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".config/Signal"),
+    *("snap/firefox", "snap/chromium", ".var/app", "Library/Cookies", "Library/Mail", "Library/Messages"),
+    *("Library/Safari", "Library/Application Support/Google", "Library/Application Support/Firefox"),
+    *("Library/Application Support/BraveSoftware", "Library/Application Support/Microsoft Edge"),
+    *("Library/Group Containers", "Library/Containers"),
+)
+
+TYPED = (
+    *(".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".psql_history", ".sqlite_history"),
+    ".ipython/profile_default/history.sqlite",
+)
+"""Histories of what was typed."""
+
+SECRET_PLACES = (*KEYS, *PASSWORDS, *OF_AGENTS, *OF_JUPYTER, *BROWSERS_AND_MAIL, *TYPED)
 
 
 class PathProblem(Exception):
@@ -63,7 +137,8 @@ def places(path: str, cwd: str | Path) -> tuple[str, ...]:
 
 
 def _hops(path: str, cwd: str) -> Iterator[str]:
-    for _ in range(MAX_LINKS + 1):
+    # as many links as Linux follows before it calls a path a loop
+    for _ in range(40 + 1):
         if sys.platform == "win32":
             if why := why_refused_on_windows(path, cwd):
                 raise RefusedPath(why)

@@ -6,6 +6,7 @@ allow rules → mode. The first that speaks wins; `docs/decisions/order-of-evalu
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -13,9 +14,8 @@ from typing import Any, get_args
 
 from msgspec import Struct, structs
 
-from cellwright.agent.calls.approval import Decision, describe_rules
-from cellwright.agent.calls.confinement import Confinement
-from cellwright.agent.calls.written_tools import written_tools
+from cellwright.agent.calls.approval import Confinement, Decision, describe_rules
+from cellwright.agent.calls.tool_names import written_tools
 from cellwright.agent.tool import AccessKind, Category, Tool, ToolAccess, is_chosen
 from cellwright.permissions.judges.files import covered_file, judge_file, judge_path
 from cellwright.permissions.judges.web_agents_mcp import (
@@ -213,9 +213,7 @@ class PermissionPolicy:
         started = Decision("allow", "You started it.")
         if self.sandbox.in_container is None:
             return started
-        from cellwright.permissions.confined.bounds import within_allowed  # where there is no sandbox nobody needs it
-
-        return within_allowed(replace(self._book.for_one_decision(), sandbox=self.sandbox.in_container), started)
+        return _within_allowed(replace(self._book.for_one_decision(), sandbox=self.sandbox.in_container), started)
 
     def decide(self, tool: Tool | str, tool_input: Mapping[str, Any]) -> Decision:
         """Decide whether `tool` may run with `tool_input`, by the access that it declares and the rules about it.
@@ -257,11 +255,7 @@ class PermissionPolicy:
         call = JudgedCall(subject_of(tool.name, access.kind), tool_input, access, tool.read_only)
         decision = _judge(book, call)
         if book.sandbox.container is not None and tool.access.kind == "fresh_kernel":
-            from cellwright.permissions.confined.bounds import (
-                within_allowed,  # where there is no sandbox nobody needs it
-            )
-
-            decision = within_allowed(book, decision)
+            decision = _within_allowed(book, decision)
         if decision.behavior != "ask":
             return decision
         from cellwright.permissions.suggestions import suggestions_for  # most calls do not ask
@@ -289,6 +283,12 @@ def _compiled(rules: Rules, behavior: Behavior, cwd: str) -> tuple[CompiledRule,
     return tuple(rule for rule in compiled if rule is not None)
 
 
+def _within_allowed(book: RuleBook, decision: Decision) -> Decision:
+    from cellwright.permissions.confined.bounds import within_allowed  # where there is no sandbox nobody needs it
+
+    return within_allowed(book, decision)
+
+
 def _allowing(book: RuleBook, rules: Sequence[str]) -> RuleBook:
     return replace(book, allow=(*book.allow, *_compiled(rules, "allow", book.cwd)))
 
@@ -303,60 +303,29 @@ def _judge_bash(book: RuleBook, call: JudgedCall) -> Decision:
     return judge_command(book, {**call.input, "command": call.touched})
 
 
-def _judge_python(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.python import judge_python
+def _later(where: str) -> Judge:
+    """A judge of the room `judges`, as "module:judge"."""
+    module, _, name = where.partition(":")
 
-    return judge_python(book, call)
+    def judge(book: RuleBook, call: JudgedCall) -> Decision:
+        judging: Judge = getattr(importlib.import_module(f"cellwright.permissions.judges.{module}"), name)
+        return judging(book, call)
 
-
-def _judge_branch(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.python import judge_branch
-
-    return judge_branch(book, call)
-
-
-def _judge_cells(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.python import judge_cells
-
-    return judge_cells(book, call)
-
-
-def _judge_patch(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.patch import judge_patch
-
-    return judge_patch(book, call)
-
-
-def _judge_git(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.git import judge_git
-
-    return judge_git(book, call)
-
-
-def _judge_lint(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.tests_and_lint import judge_lint
-
-    return judge_lint(book, call)
-
-
-def _judge_tests(book: RuleBook, call: JudgedCall) -> Decision:
-    from cellwright.permissions.judges.tests_and_lint import judge_tests
-
-    return judge_tests(book, call)
+    return judge
 
 
 JUDGES: Mapping[AccessKind, Judge] = {
     **dict.fromkeys(get_args(AccessKind), judge_unknown),
     **dict.fromkeys(("read", "list", "index", "find", "search", "edit"), judge_file),
-    "patch": _judge_patch,
+    "patch": _later("patch:judge_patch"),
     "shell": _judge_bash,
-    "python": _judge_python,
-    "branch": _judge_branch,
-    **dict.fromkeys(("cells", "fresh_kernel"), _judge_cells),
+    "python": _later("python:judge_python"),
+    "branch": _later("python:judge_branch"),
+    **dict.fromkeys(("cells", "fresh_kernel"), _later("python:judge_cells")),
     "variables": judge_variables,
-    "repository": _judge_git,
-    "lint": _judge_lint,
-    "tests": _judge_tests,
+    "repository": _later("project_programs:judge_git"),
+    "lint": _later("project_programs:judge_lint"),
+    "tests": _later("project_programs:judge_tests"),
     "fetch": judge_fetch,
     "web_search": judge_search,
     "agent": judge_agent,

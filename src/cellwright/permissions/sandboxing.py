@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from cellwright.agent.calls.confinement import Confinement, Container
+from cellwright.agent.calls.approval import Confinement, Container
 
 
 def _enforces_all(_confinement: Confinement) -> str:

@@ -16,9 +16,9 @@ from cellwright.events import Suggestion
 from cellwright.permissions.judges.bash import judge_parts
 from cellwright.permissions.judges.files import path_of
 from cellwright.permissions.judges.patch import MAX_FILES_JUDGED, files_of, named_by
+from cellwright.permissions.judges.project_programs import fixed_paths
 from cellwright.permissions.judges.shell_call import ShellCall, settled_parts, shell_call
 from cellwright.permissions.judges.simple_command import CommandFacts, judge_part
-from cellwright.permissions.judges.tests_and_lint import fixed_paths
 from cellwright.permissions.patch_text import PatchProblem
 from cellwright.permissions.paths import PathProblem, inside, normalised, places
 from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
@@ -50,8 +50,6 @@ PREFIXES_FOR_SESSION = tuple(
 _INTERPRETER = lazy_pattern(
     r"(ba|da|z|k|fi|a|c|tc)?sh|python[\d.]*|ipython\d?|node|deno|bun|perl|ruby|php|lua|Rscript|R|psql|mysql|sqlite3|bc|xargs"
 )
-MAX_COMPARED = 10
-"""With more rules than this, far too many to be offered, none is looked at closely."""
 
 
 def suggestions_for_command(
@@ -78,7 +76,8 @@ def suggestions_for_command(
 
 def _needed(book: RuleBook, call: ShellCall, rules: Sequence[str]) -> list[str]:
     """`rules` without those that the others make superfluous: once `cd` may go to a folder, so may `ls`."""
-    if not 1 < len(rules) <= MAX_COMPARED:
+    # with more rules than this, far too many to be offered, none is looked at closely
+    if not 1 < len(rules) <= 10:
         return list(rules)
     try:
         compiled = {rule: compile_rule(parse_rule(rule), "allow", book.cwd) for rule in rules}
@@ -176,11 +175,6 @@ def _file_in_words(about: str) -> str:
 # ruff: noqa: PTH111, PTH112, PTH119, PTH120
 
 
-MAX_RULES = 5
-"""Rules in one offer: more are not read by whoever is asked."""
-MAX_SHOWN = 400
-"""Characters of a rule that a card shows whole."""
-
 Offer = Callable[[JudgedCall, Sequence[str], str], list[Suggestion]]
 
 
@@ -201,9 +195,11 @@ def suggestions_for(
 
 def can_be_offered(suggestion: Suggestion) -> bool:
     """Return whether the card can show all that the suggestion covers, and the settings file hold it as shown."""
-    if not 0 < len(suggestion.rules) <= MAX_RULES:
+    # rules in one offer: more are not read by whoever is asked
+    if not 0 < len(suggestion.rules) <= 5:
         return False
-    return all(len(rule) <= MAX_SHOWN and _is_rule(rule) for rule in suggestion.rules)
+    # characters of a rule that a card shows whole
+    return all(len(rule) <= 400 and _is_rule(rule) for rule in suggestion.rules)
 
 
 def _for_tool(call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:

@@ -16,9 +16,8 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 from msgspec import Struct
 
 from cellwright.agent.calls.approval import CanUseTool
-from cellwright.agent.context.context_usage import NAMES, ContextContents, context_parts, context_tokens
-from cellwright.agent.prompt import Prompt
-from cellwright.agent.steering import SteeringText
+from cellwright.agent.context_usage import NAMES, ContextContents, context_parts, context_tokens
+from cellwright.agent.prompt import Prompt, SteeringText
 from cellwright.agent.structured_output import AnswerType
 from cellwright.checkpoints.undo import What
 from cellwright.commands.command import CommandCall, CommandPage, SlashCommand, command_name

@@ -17,11 +17,10 @@ from typing import Any, TextIO
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.agent.agent_setup import NO_FEATURES, AgentSetup
+from cellwright.agent.agent_setup import NO_CHECKPOINTS, NO_FEATURES, AgentSetup
 from cellwright.agent.loop import run_agent
 from cellwright.agent.structured_output import AnswerType, answer_type
 from cellwright.agent.tool import Tool
-from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions, options_of

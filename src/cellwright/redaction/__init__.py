@@ -4,5 +4,5 @@
 places where a name decides about what stands beside it. A new kind needs an example, and a new exit a line, in
 `tests/redaction`.
 
-Not here: which results are redacted when (`agent/calls/redaction.py`).
+Not here: which results are redacted when (`agent/calls/tool_results.py`).
 """

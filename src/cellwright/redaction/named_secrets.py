@@ -17,8 +17,6 @@ from cellwright.redaction.secret_kinds import SecretKind, is_password, looks_ran
 from cellwright.redaction.secret_names import is_about_a_secret, is_always_secret, is_secret_name, words_of
 from cellwright.text import lazy_pattern
 
-LONGEST_NAME = 80
-
 _NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
 _WORDS = ("pass", "pwd", "secret", "key", "token", "credential", "auth", "cookie", "connection", "conn_str", "connstr")
 """Every name that is always a secret has one of them in it."""
@@ -49,7 +47,8 @@ def _name_at(match: re.Match[str]) -> str:
 
 def _name_start(match: re.Match[str]) -> int:
     text, start = match.string, match.start()
-    earliest = max(start - LONGEST_NAME, 0)
+    # no name has more characters
+    earliest = max(start - 80, 0)
     while start > earliest and text[start - 1] in _NAME_CHARS:
         start -= 1
     # behind `\\n` or `\\t` in a string, the letter belongs to the escape

@@ -24,16 +24,11 @@ if TYPE_CHECKING:
 
 SHORTEST_VALUE = 8
 """Of the environment: what is shorter is found everywhere by chance."""
-SHORTEST_PASSWORD = 6
-"""Of a variable whose name leaves no doubt."""
 LONG_VALUE = 16
-SHORTEST_TEXT = 12
 
 LONGEST_SECRET = 4_000
 """A text that is cut is searched this far beyond the cut: half a secret is not known for one."""
 
-INLINE_CHARS = 20_000
-"""As much is searched on the loop; more on a thread."""
 
 KINDS = "cellwright.redaction.named_secrets"
 """The module that is imported with the first search, on a thread."""
@@ -109,13 +104,14 @@ class Redaction(Struct, frozen=True):
 
     def is_quick(self, text: str) -> bool:
         """Return whether searching `text` is too quick to be worth a thread."""
-        return len(text) <= INLINE_CHARS and KINDS in sys.modules
+        # as much is searched on the loop; more on a thread
+        return len(text) <= 20_000 and KINDS in sys.modules
 
     def _spans(self, text: str) -> Iterator[Span]:
         yield from self._environment_spans(text)
         from cellwright.redaction.secret_kinds import SearchedText  # with its first text
 
-        if len(text) < SHORTEST_TEXT and text.isidentifier():
+        if len(text) < 12 and text.isidentifier():
             return  # a field's name or a word, as JSON is full of
         searched = SearchedText(text)
         for kind in all_kinds():
@@ -267,7 +263,8 @@ def is_distinctive(value: str, name: str = "") -> bool:
         return False
     if len(set(value)) <= 3 or (value.isalpha() and len(value) < LONG_VALUE) or (value.isdigit() and len(value) < 12):
         return False
-    return len(value) >= (SHORTEST_PASSWORD if is_always_secret(name) else SHORTEST_VALUE)
+    # six characters are enough under a name that leaves no doubt
+    return len(value) >= (6 if is_always_secret(name) else SHORTEST_VALUE)
 
 
 def _is_word_part(text: str, start: int, stop: int) -> bool:

@@ -22,8 +22,6 @@ from cellwright.text import lazy_pattern
 
 Fits = Callable[[re.Match[str]], bool]
 
-SHORTEST_KEY = 12
-"""Characters of a key, with what stands before and behind it in the same word."""
 
 _TOKEN_CHARS = lazy_pattern(r"[A-Za-z0-9]")
 
@@ -37,7 +35,8 @@ class SearchedText:
         # a letter's lower case can be longer than the letter: then places in the one are none in the other
         self._lower = lower if len(lower) == len(text) else _lower_ascii(text)
         # most words are too short for a key: a hundred hints are looked for in a tenth of the text
-        self._long_words = "\n".join(word for word in text.split() if len(word) >= SHORTEST_KEY)
+        # characters of a key, with what stands before and behind it in the same word
+        self._long_words = "\n".join(word for word in text.split() if len(word) >= 12)
         self._places: dict[tuple[str, bool], list[int]] = {}
 
     def has_any(self, kind: SecretKind) -> bool:

@@ -23,8 +23,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from cellwright.sandbox.kernel_files import HARDWARE, kernel_places, masked_files
-from cellwright.sandbox.paths import below, exists, outermost
+from cellwright.sandbox.paths import HARDWARE, below, exists, kernel_places, masked_files, outermost
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError
 from cellwright.sandbox.seccomp import Filter, program

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.permissions.confined.git_links import read_briefly
+from cellwright.permissions.confined.git_data import read_briefly
 from cellwright.redaction.redaction import is_secret
 from cellwright.redaction.secret_names import is_secret_name
 from cellwright.sandbox.paths import below, led_out, steered
@@ -22,8 +22,6 @@ from cellwright.text import lazy_pattern
 
 VARIABLES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
 LONGEST = 1_000_000
-MOST_FILES = 50
-"""Included files that are looked at; git itself stops at ten levels."""
 
 FOLDER = "git"
 """The folder, in the private one, that the copies lie in."""
@@ -282,7 +280,8 @@ class _Reading:
 
     def _include(self, entry: Entry, path: str, above: tuple[str, ...]) -> Iterable[str]:
         included = self._absolute(entry.value or "", path)
-        if not included or included in (*above, path) or len(self._texts) >= MOST_FILES:
+        # included files that are looked at; git itself stops at ten levels
+        if not included or included in (*above, path) or len(self._texts) >= 50:
             return
         condition = entry.subsection
         if condition is not None and (relative := re.fullmatch(r"(gitdir(?:/i)?:)\./(.*)", condition, re.DOTALL)):

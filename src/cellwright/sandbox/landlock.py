@@ -18,8 +18,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
-from cellwright.sandbox.kernel_files import PLAIN, KernelPlaces, kernel_places
-from cellwright.sandbox.paths import below
+from cellwright.sandbox.paths import PLAIN, KernelPlaces, below, kernel_places
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError
 from cellwright.sandbox.seccomp import Filter, program
 

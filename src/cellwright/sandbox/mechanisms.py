@@ -24,24 +24,21 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct, structs
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.permissions.paths import leads_astray
 from cellwright.permissions.sandboxing import SandboxAbilities
 from cellwright.sandbox import bubblewrap, git_configuration, landlock, seccomp, staging
 from cellwright.sandbox.confined_process import ConfinedProcess, marking
-from cellwright.sandbox.kernel_files import KNOB, PLAIN
-from cellwright.sandbox.paths import Places, below
+from cellwright.sandbox.paths import KNOB, PLAIN, Places, below
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.profile import confined_environment, home_folder
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of, session_folders
 from cellwright.text import lazy_pattern
-from cellwright.this_process.temporary_files import scratch_folder
+from cellwright.this_process.files import scratch_folder
 
 TRY_SECONDS = 30.0
 """A busy machine must not lose what a free one has."""
 
-ASK_AGAIN_SECONDS = 5
-"""A call is judged several times, and each time may take looking through a folder for what a pattern hides."""
 
 KERNEL_IS_OPEN = "it lets a command change the settings of the kernel"
 PROCESSES_ARE_SHOWN = "it shows a command the processes of others"
@@ -167,7 +164,8 @@ class Sandbox(Struct, frozen=True):
 
     def can_enforce(self, confinement: Confinement) -> str:
         """Say why `confinement` cannot be enforced here; "" where it can. The answer may be some seconds old."""
-        when = int(time.monotonic() // ASK_AGAIN_SECONDS)
+        # a call is judged several times, and each time may take looking through a folder for what a pattern hides
+        when = int(time.monotonic() // 5)
         # a confinement is compared without its patterns
         return _why_not(self, confinement, confinement.hides, confinement.protects, when)
 
@@ -268,20 +266,20 @@ class Sandbox(Struct, frozen=True):
         own_variables: Mapping[str, str] | None,
     ) -> ConfinedProcess:
         """The same with an image's files as the root, by bubblewrap alone."""
-        from cellwright.sandbox.containers import image_files  # few sessions have a container
+        from cellwright.sandbox.containers import images  # few sessions have a container
 
         container = confinement.container
         if container is None or not self.bubblewrap:
             message = "the container's files are shown by bubblewrap, which does not work here"
             raise ConfinementError(message)
-        files = image_files.files_of(container)
+        files = images.files_of(container)
         bounds = bounds_of(confinement, environ, str(cwd), private.writable)
         stageable = self._check_staged(bounds)
         bubblewrap.check(bounds)
-        own = image_files.environment(files, container, environ, own_variables or {}, private)
+        own = images.environment(files, container, environ, own_variables or {}, private)
         shown = (*bounds.read, *bounds.data, *bounds.write, *bounds.temporary)
-        root = image_files.root_arguments(
-            files, container, shown, writable=confinement.keeps_installed and image_files.keeps_changes(container)
+        root = images.root_arguments(
+            files, container, shown, writable=confinement.keeps_installed and images.keeps_changes(container)
         )
         with contextlib.ExitStack() as held, contextlib.ExitStack() as meanwhile:
             staged = None

@@ -39,10 +39,6 @@ from cellwright.permissions.rules.domain_pattern import (
 )
 
 LOCALHOST = "127.0.0.1"
-MAX_HEAD_BYTES = 64_000
-HEAD_SECONDS = 30.0
-CONNECT_SECONDS = 30.0
-CHUNK_BYTES = 65_536
 
 _HOP_BY_HOP = frozenset({b"proxy-authorization", b"proxy-connection", b"connection", b"keep-alive"})
 _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -179,7 +175,7 @@ class NetworkProxy(Struct):
         """Let a command reach the hosts within `bounds`; the proxy is started with the first. Raises OSError."""
         async with self._starting:
             if self._server is None:
-                self._server = await asyncio.start_server(self._serve, LOCALHOST, 0, limit=MAX_HEAD_BYTES)
+                self._server = await asyncio.start_server(self._serve, LOCALHOST, 0, limit=64_000)
             access = ProxyAccess(self, bounds, self._server.sockets[0].getsockname()[1])
             self._accesses[access.secret] = access
             return access
@@ -257,7 +253,7 @@ class _Request(Struct, frozen=True):
 
 async def _read_request(reader: asyncio.StreamReader) -> _Request:
     try:
-        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEAD_SECONDS)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30.0)
     except asyncio.LimitOverrunError as error:
         raise _Refusal("431 Request Header Fields Too Large", "The head of the request is too long.") from error
     line, *fields = head[:-4].split(b"\r\n")
@@ -327,7 +323,7 @@ async def _forward(
     """Connect to the host and pass on what both sides say, until either has gone."""
     try:
         connecting = asyncio.open_connection(address, request.port)
-        from_host, to_host = await asyncio.wait_for(connecting, CONNECT_SECONDS)
+        from_host, to_host = await asyncio.wait_for(connecting, 30.0)
     except (OSError, TimeoutError) as error:
         why = str(error) or "it does not answer"
         raise _Refusal("502 Bad Gateway", f"{request.host}:{request.port} cannot be reached: {why}.") from error
@@ -345,7 +341,7 @@ async def _forward(
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
     """Pass on what `source` says until it ends, and then its end."""
-    while chunk := await source.read(CHUNK_BYTES):
+    while chunk := await source.read(65_536):
         sink.write(chunk)
         await sink.drain()
     if sink.can_write_eof():

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from cellwright.this_process.temporary_files import new_folder, remove
+from cellwright.this_process.files import new_folder, remove
 
 
 class PrivateFolder:

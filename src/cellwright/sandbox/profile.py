@@ -21,8 +21,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.permissions.confined.git_links import linked_git_data, read_briefly
-from cellwright.permissions.confined.secret_paths import SECRET_PLACES
+from cellwright.permissions.confined.git_data import linked_git_data, read_briefly
+from cellwright.permissions.paths import SECRET_PLACES
 from cellwright.sandbox import git_configuration
 from cellwright.sandbox.paths import Places, below, entries_of, exists, holds, led_out, outermost, steered
 from cellwright.sessions.state_dir import state_folder
@@ -36,8 +36,6 @@ SYSTEM_DATA = (
 MACOS = ("/System", "/Library", "/usr", "/bin", "/sbin", "/opt", "/Applications", "/private/var/db/timezone")
 MACOS_DATA = ("/private/etc", "/private/var/select", "/dev")
 
-LOOK_AGAIN_SECONDS = 10
-"""Environments change seldom, and finding out where all their paths lead takes longer than starting a command."""
 
 _PREFIX_VARIABLES = (
     *("CONDA_PREFIX", "PYENV_ROOT", "VIRTUAL_ENV", "NVM_DIR", "JAVA_HOME", "GOROOT", "RUSTUP_HOME", "R_HOME"),
@@ -89,8 +87,6 @@ _INSTALLERS_VARIABLES = {"UV_PYTHON_INSTALL_DIR": "*", "PYENV_ROOT": "versions/*
 INTERPRETER_PARTS = ("bin", "lib", "lib64", "include", "ssl", "share/terminfo", "share/zoneinfo")
 """The parts of an interpreter that a program needs; beside them may lie anything."""
 
-_LONGEST_PATHS = 1_000_000
-"""More of a `.pth` file or of a finder is not read: a finder names each of its packages."""
 
 _INSTALLED = (
     *(".local/share/uv/python/*", "Library/Application Support/uv/python/*", ".pyenv/versions/*"),
@@ -153,7 +149,8 @@ def needed_by_programs(environ: Mapping[str, str], roots: tuple[str, ...] = ()) 
     own = ("PATH", "HOME", "JUPYTER_DATA_DIR", *_PREFIX_VARIABLES, *_FILE_VARIABLES)
     names = dict.fromkeys((*own, *git_configuration.VARIABLES, *_INSTALLERS_VARIABLES))
     variables = tuple((name, environ[name]) for name in names if name in environ)
-    return _needs(variables, roots, int(time.monotonic() // LOOK_AGAIN_SECONDS))
+    # environments change seldom, and finding out where all their paths lead takes longer than starting a command
+    return _needs(variables, roots, int(time.monotonic() // 10))
 
 
 @functools.lru_cache(maxsize=16)
@@ -300,7 +297,8 @@ def installed_in_place(prefix: str, roots: tuple[str, ...]) -> Iterator[str]:
             finder = file.name.startswith("__editable__") and file.name.endswith("_finder.py")
             if not (paths or finder) or steered(str(file), roots):
                 continue
-            text = read_briefly(str(file), _LONGEST_PATHS)
+            # more of a `.pth` file or of a finder is not read: a finder names each of its packages
+            text = read_briefly(str(file), 1_000_000)
             if paths:
                 lines = (line.strip() for line in text.splitlines())
                 yield from (line for line in lines if line.startswith("/") and "\0" not in line)

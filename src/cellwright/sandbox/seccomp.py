@@ -36,8 +36,6 @@ _NOT_FOR_THIS = _ANSWER | errno.ENOTTY
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM, _SEQPACKET, _TYPE_BITS = 1, 5, 0xF
-_REFUSED_CLONES = 0x7E020000 | 0x8000
-"""New namespaces; and a child of the parent's, which would be ours."""
 
 _TERMINAL_REQUESTS, _REQUEST_GROUP = 0x5400, 0xFFFFFF00
 _REFUSED_REQUESTS = (
@@ -65,8 +63,6 @@ _REFUSED_FILE_COMMANDS = (8, 10, 15, 1024, 1026, 1036, 1040)
 
 MARKED_LIMIT = 15
 """RLIMIT_RTTIME, in microseconds: nobody confined can change it, so it marks them (`confined_process.py`)."""
-
-_X32_BIT = 0x40000000
 
 
 class _Machine(Struct, frozen=True):
@@ -191,7 +187,8 @@ def program(rules: Filter, name: str | None = None) -> bytes:
         (_LOAD, 0, 0, _NUMBER_AT),
     ]
     if built is _X86_64:
-        instructions += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)]
+        # the bit of x32's calls
+        instructions += [(_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _KILL)]
     for call, answer in _answers(rules):
         if call in numbers:
             instructions += [(_EQUAL, 0, 1, numbers[call]), (_RETURN, 0, 0, answer)]
@@ -238,7 +235,8 @@ def _blocks(rules: Filter) -> Iterable[tuple[str, list[Instruction]]]:
         families = [_INET, _INET6, *([_NETLINK] if rules.network == "any" else [])]
         yield "socket", [*_argument(0), *_one_of(families, _ALLOW, _REFUSE)]
     yield "socketpair", connected
-    yield "clone", [*_argument(0), (_ANY_BIT, 0, 1, _REFUSED_CLONES), *_answer(_REFUSE), *_answer(_ALLOW)]
+    # new namespaces; and a child of the parent's, which would be ours
+    yield "clone", [*_argument(0), (_ANY_BIT, 0, 1, 0x7E020000 | 0x8000), *_answer(_REFUSE), *_answer(_ALLOW)]
     yield (
         "ioctl",
         [

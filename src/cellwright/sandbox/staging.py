@@ -29,7 +29,7 @@ from msgspec import Struct
 from cellwright.sandbox.paths import below
 from cellwright.sandbox.resolved_bounds import ConfinementError
 from cellwright.text import visible_line
-from cellwright.this_process.temporary_files import scratch_folder
+from cellwright.this_process.files import scratch_folder
 
 MOST_GONE = 20_000
 """Files looked at below a folder that is gone."""

@@ -19,7 +19,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.this_process.shared_files import replace_file
+from cellwright.this_process.files import replace_file
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700

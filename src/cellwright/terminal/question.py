@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.agent.calls.written_tools import changes_cells
+from cellwright.agent.calls.tool_names import changes_cells
 from cellwright.conversation.user_answers import (
     Choice,
     allowed,

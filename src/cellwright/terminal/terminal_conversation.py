@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.prompt import Prompt
+from cellwright.agent.prompt import Prompt, SteeringText
 from cellwright.agent.recording.recordings import prompt_key
 from cellwright.agent.recording.replay_drift import check_drift, describe_drift, describe_unchecked
 from cellwright.agent.recording.replay_modes import process_replay_mode
-from cellwright.agent.steering import SteeringText
 from cellwright.agent.structured_output import AnswerType, answer_type
 from cellwright.commands.command import OWN_COMMAND, CommandCall, CommandPage, command_name
 from cellwright.config.settings.layers import SCOPES, Layer, Scope

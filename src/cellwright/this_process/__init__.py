@@ -1,4 +1,4 @@
-"""The whole process: its temporary files, and the one door of late imports.
+"""The whole process: its files, and the one door of late imports.
 
 Below everything else that is ours; start with either module.
 """

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert
 
-from cellwright.agent.calls.confinement import without_hosts
+from cellwright.agent.calls.approval import without_hosts
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_results import ToolOutput
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
@@ -25,7 +25,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.patch_text import changed_lines
 from cellwright.redaction.redaction import is_secret
 from cellwright.text import counted, lazy_pattern, visible
-from cellwright.this_process.temporary_files import scratch_folder
+from cellwright.this_process.files import scratch_folder
 from cellwright.tools.inputs import HERE, MAX_WORDS, timed_limits, timeout_meta
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 from cellwright.tools.run_git import Git, GitOutput, Repository, neutral_git, plain_git, repository_of

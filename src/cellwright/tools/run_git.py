@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.calls.confinement import Confinement, also_writing
+from cellwright.agent.calls.approval import Confinement, also_writing
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import lazy_pattern
 from cellwright.tools.process.child_processes import Command

@@ -13,7 +13,7 @@ from cellwright.agent.loop import run_agent
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay, UntrustedRecording
 from cellwright.agent.recording.replay_drift import Drift, describe_drift
-from cellwright.agent.spending.run_spending import RunLimits
+from cellwright.agent.spending import RunLimits
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.conversation.replayed_edits import ReplayedEdits
 from cellwright.conversation.runs.run import EventBus

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cellwright.agent.agent_setup import ModelSettings
-from cellwright.agent.spending.run_model import RunModel
-from cellwright.agent.spending.run_spending import Spending
+from cellwright.agent.run_model import RunModel
+from cellwright.agent.spending import Spending
 from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import Event, Notice
 from cellwright.sessions.session import Session

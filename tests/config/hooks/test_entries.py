@@ -17,11 +17,10 @@ from hook_scenes import call_fields, command, fire, group, source, told
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.config.hooks import described
-from cellwright.config.hooks.described import described_hook, described_hooks
 from cellwright.config.hooks.entries import (
     FIELDS,
     MODEL_EVENTS,
+    NOT_SHOWN,
     CommandHook,
     Entries,
     HookEntry,
@@ -29,6 +28,8 @@ from cellwright.config.hooks.entries import (
     HttpHook,
     McpToolHook,
     ModelHook,
+    described_hook,
+    described_hooks,
 )
 from cellwright.config.hooks.hooks import hooks_from
 from cellwright.config.hooks.hooks_in_force import HooksInForce
@@ -204,7 +205,7 @@ def test_every_field_of_a_hook_is_shown_or_harmless(entry: HookEntry) -> None:
         other = not value if isinstance(value, bool) else OTHER.get(each.name, value)
         if each.name == "wakes" and not getattr(entry, "in_background", True):
             continue  # what wakes is in the background
-        if each.name not in described.NOT_SHOWN:
+        if each.name not in NOT_SHOWN:
             assert other != value, f"no sample of {each.name}"
             changed = dataclasses.replace(entry, **{each.name: other})
             assert described_hook("PreToolUse", changed, {}) != before, each.name
@@ -286,7 +287,7 @@ def test_every_text_that_runs_is_shown_whole(event: str, matcher: str, handler: 
     ((entry,),) = entries.by_event.values()
     ((shown,), ()) = map(tuple, described_hooks({event: [{"matcher": matcher, "hooks": [handler]}]}, FOLDERS, SECRETS))
     for each in dataclasses.fields(entry):
-        if each.name in described.NOT_SHOWN:
+        if each.name in NOT_SHOWN:
             continue
         value = getattr(entry, each.name)
         for text in strings(value):
@@ -334,7 +335,7 @@ def test_nothing_is_cut_and_what_reads_alike_is_numbered(place: Any) -> None:
 def test_a_script_that_changes_while_a_run_goes_on_does_not_run(tmp_path: Path) -> None:
     script = tmp_path / "check.sh"
     script.write_text("true\n", "utf-8")
-    from cellwright.config.trust.scripts import named_files
+    from cellwright.config.trust.project_files import named_files
 
     trusted = named_files(["bash check.sh"], tmp_path).digests
     events = {event: [group(command("bash check.sh"))] for event in ("PreToolUse", "Stop")}

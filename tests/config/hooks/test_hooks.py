@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from cellwright.agent.hooks.callbacks import matcher_problem, matches
 from cellwright.agent.hooks.protocol import EVENTS, NO_HOOK_RESULT, NO_HOOKS
+from cellwright.config.hooks.asked_hooks import filled_in
 from cellwright.config.hooks.hooks import hook_problems, hooks_from, settings_hooks
-from cellwright.config.hooks.http_and_mcp import filled_in
 from cellwright.config.settings.settings import load_settings
 from row_tables import for_each_row
 

@@ -14,12 +14,11 @@ import pytest
 from msgspec.structs import replace
 
 from cellwright.config.hooks.hooks_in_force import plugin_hooks
-from cellwright.config.mcp.entries import ServerOrigin, read_entries
+from cellwright.config.mcp.servers import ServerOrigin, read_entries
 from cellwright.config.plugins import installed_plugins as store
 from cellwright.config.plugins.install import PluginInstaller, PluginOffer, PluginRules, what_it_brings
-from cellwright.config.plugins.marketplace import parse_source, read_source
+from cellwright.config.plugins.installed_plugins import find_plugins, parse_source, read_source
 from cellwright.config.plugins.plugin import Plugin, copy_files, digest_of, read_plugin
-from cellwright.config.plugins.plugins_in_force import find_plugins
 from cellwright.errors import CellwrightError
 from row_tables import for_each_row
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.steering import SteeringText
+from cellwright.agent.prompt import SteeringText
 from cellwright.agent.thread import WAITING_NOTICE_SECONDS, CallerJobs, running_agent_code
 from cellwright.agent.tool import tool
 from cellwright.commands.command import CommandCall

@@ -13,7 +13,7 @@ import pytest
 from traitlets.config import Config
 
 import cellwright
-from cellwright.agent.spending.run_spending import USUAL_LIMITS
+from cellwright.agent.spending import USUAL_LIMITS
 from cellwright.config.settings.known_settings import KEYS
 from cellwright.config.settings.option_table import OPTIONS as TABLE
 from cellwright.config.settings.settings import Settings, load_settings

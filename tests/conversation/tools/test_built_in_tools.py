@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool, ToolContext, is_chosen
 from cellwright.config.agents import BUILT_IN, read_definition
 from cellwright.conversation.tools.built_in_tools import later_tool, whole_tool

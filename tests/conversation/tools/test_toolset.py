@@ -15,8 +15,8 @@ import pytest
 from msgspec import structs
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.offered_schema import offered_schema
-from cellwright.agent.context.context_usage import ContextContents, context_parts, offered_tools
+from cellwright.agent.calls.input_schema import offered_schema
+from cellwright.agent.context_usage import ContextContents, context_parts, offered_tools
 from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import TOOL_SEARCH, Tool
 from cellwright.config.settings.settings import load_settings

@@ -19,8 +19,7 @@ import pytest
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.commands.command import CommandCall
 from cellwright.commands.extensions.pages import mcp_page
-from cellwright.config.mcp.entries import ServerOrigin, read_entries
-from cellwright.config.mcp.find_servers import McpPlace, find_servers, refusal
+from cellwright.config.mcp.servers import McpPlace, ServerOrigin, find_servers, read_entries, refusal
 from cellwright.config.settings.settings import McpSettings
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.kinds import RunRequest

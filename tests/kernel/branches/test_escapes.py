@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from notebook_kernel import NotebookKernel
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.kernel.branches.bounds import BranchBounds, branch_bounds, branches_enforced, end_marked
 from cellwright.kernel.branches.resets import LEAST_BYTES
 from cellwright.sandbox import landlock

@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbformat import v4
 from plain_shell import plain_shell, run
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult
 from cellwright.errors import ToolError

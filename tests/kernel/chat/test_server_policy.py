@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cellwright.config.settings.server_policy import LABEL, VARIABLE
+from cellwright.config.settings.layers import LABEL, VARIABLE
 from cellwright.conversation.core import Host
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError

@@ -13,7 +13,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.agent.thread import AgentThread
 from cellwright.kernel.branches.branch import BranchResult, Patience
 from cellwright.kernel.branches.kernel_branches import CELL_RUNS, THREADS_COMPUTE, KernelBranches

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.calls.approval import Decision
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement, Decision
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxRules
 from cellwright.sandbox.mechanisms import Sandbox

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.calls.approval import Decision
-from cellwright.agent.calls.confinement import without_hosts
+from cellwright.agent.calls.approval import Decision, without_hosts
 from cellwright.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxRules

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from cellwright.agent.calls.approval import Decision
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement, Decision
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.sandbox.resolved_bounds import MOST_ENTRIES

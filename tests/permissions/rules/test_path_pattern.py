@@ -19,8 +19,7 @@ from cellwright.errors import CellwrightError
 from cellwright.permissions.paths import folded
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.path_pattern import PatternProblem, compile_pattern, escaped
-from cellwright.permissions.rules.rule import parse_rule
-from cellwright.permissions.rules.sandbox_lists import with_rules
+from cellwright.permissions.rules.rule import parse_rule, with_rules
 from cellwright.permissions.sandboxing import SandboxRules
 from declared_tools import tool_named
 

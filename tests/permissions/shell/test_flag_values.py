@@ -15,8 +15,8 @@ import pytest
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.flags import Flags
-from cellwright.permissions.shell.read_only.commands import READERS
-from cellwright.permissions.shell.read_only.git import SUBCOMMANDS
+from cellwright.permissions.shell.git import SUBCOMMANDS
+from cellwright.permissions.shell.plain_commands import READERS
 from declared_tools import tool_named
 from row_tables import for_each_row
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.shell.words import Unreadable, read_words
+from cellwright.permissions.shell.reading import Unreadable, read_words
 from declared_tools import tool_named
 from shell_fuzzer.generated import generated
 

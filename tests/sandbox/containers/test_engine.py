@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.calls.confinement import Container
-from cellwright.sandbox.containers.bounds import why_no_container
+from cellwright.agent.calls.approval import Container
 from cellwright.sandbox.containers.engine import (
     PLACES,
     Engine,
@@ -23,6 +22,7 @@ from cellwright.sandbox.containers.engine import (
     find_engine,
     podman_has,
     run_arguments,
+    why_no_container,
     why_no_engine,
 )
 from processes.container_images import settings_for_podman

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.sandbox.containers.engine import holds_limits
 from cellwright.tools.process.child_processes import ChildProcesses
 from eventual import eventually

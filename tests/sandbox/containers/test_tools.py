@@ -15,7 +15,7 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from cellwright.agent.calls.confinement import Confinement, Container
+from cellwright.agent.calls.approval import Confinement, Container
 from cellwright.agent.tool import ToolContext
 from cellwright.events import Notice
 from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh

@@ -17,7 +17,7 @@ import httpx2
 from mcp_types import ElicitResult
 
 from cellwright.agent.tool import ToolContext
-from cellwright.config.mcp.entries import ServerOrigin, read_entries
+from cellwright.config.mcp.servers import ServerOrigin, read_entries
 from cellwright.errors import ToolError
 from cellwright.tools.mcp.connection import ServerConnection
 from cellwright.tools.mcp.oauth import SignIn

@@ -6,7 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from cellwright.agent.calls.confinement import Confinement, Container
+from cellwright.agent.calls.approval import Confinement, Container
 from cellwright.sandbox.containers.engine import Engine, find_engine
 from cellwright.sandbox.containers.pool import our_containers
 from cellwright.tools.process.child_processes import ChildProcesses, Command

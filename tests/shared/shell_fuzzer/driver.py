@@ -18,8 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.calls.approval import Decision
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement, Decision
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.sandboxing import SandboxAbilities, SandboxRules
 from cellwright.tools.process.child_processes import ChildProcesses, Command

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from cellwright.permissions.shell.flags import Flags
-from cellwright.permissions.shell.read_only.commands import READERS
-from cellwright.permissions.shell.read_only.git import SUBCOMMANDS
+from cellwright.permissions.shell.git import SUBCOMMANDS
+from cellwright.permissions.shell.plain_commands import READERS
 from shell_fuzzer import vocabulary as known
 
 _OPTION = re.compile(r"(?<![\w-])(--[a-z0-9][\w-]*=?|-[A-Za-z0-9](?![\w-]))")

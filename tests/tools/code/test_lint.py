@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.lint import lint_tool, linters_of, read_flake8

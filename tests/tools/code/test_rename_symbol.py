@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from indexed_project import build_index
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools

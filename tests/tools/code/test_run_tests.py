@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.run_tests import frameworks_of, read_go, read_jest, run_tests_tool

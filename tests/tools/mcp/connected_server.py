@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.tool import ToolContext
-from cellwright.config.mcp.entries import ServerOrigin, read_entries
+from cellwright.config.mcp.servers import ServerOrigin, read_entries
 from cellwright.tools.mcp.connection import ServerConnection
 from cellwright.tools.mcp.server_entry import ServerEntry
 from cellwright.tools.mcp.tools import server_tools

@@ -13,7 +13,7 @@ import pytest
 from tests.tools.mcp.connected_server import call, connected, run
 from tests.tools.mcp.connected_server import entry_of as entry_named
 
-from cellwright.config.mcp.entries import ServerOrigin, described_entry, read_entries
+from cellwright.config.mcp.servers import ServerOrigin, described_entry, read_entries
 from cellwright.errors import ToolError
 from cellwright.tools.mcp.http_client import MAX_BODY_BYTES, HelperAuth
 from cellwright.tools.mcp.server_entry import ServerEntry

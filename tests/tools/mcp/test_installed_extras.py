@@ -44,7 +44,7 @@ def test_every_place_says_who_holds_the_package(environ: dict[str, str]) -> None
     code = """if True:
         import asyncio, json, os
         from pathlib import Path
-        from cellwright.config.mcp.entries import ServerOrigin, read_entries
+        from cellwright.config.mcp.servers import ServerOrigin, read_entries
         from cellwright.doctor.installation_checks import installation_checks
         from cellwright.tools.mcp.connection import ServerConnection
 

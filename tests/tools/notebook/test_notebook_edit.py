@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tool_groups import file_tools, notebook_tools
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import ToolContext
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.file_state import FileState

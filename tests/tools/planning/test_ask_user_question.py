@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ToolError
 from cellwright.tools.planning.ask_user_question import ask_user_question_tool

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.sandbox import mechanisms
 from cellwright.sandbox.confined_process import marking, new_mark
 from cellwright.tools.process.child_processes import ChildProcesses, Command

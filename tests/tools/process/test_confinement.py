@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.tool import ToolContext
 from cellwright.config.hooks.hooks import hooks_from

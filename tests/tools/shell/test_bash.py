@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.agent.tool import ToolAccess, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError

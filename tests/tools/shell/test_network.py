@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.sandbox.mechanisms import find_sandbox
 from cellwright.tools.code.project_programs import ProgramExit, run_program

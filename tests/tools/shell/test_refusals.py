@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.agent.tool import ToolContext
 from cellwright.sandbox.mechanisms import find_sandbox
 from cellwright.tools.shell.bash import bash_tool

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.check_input import check_input
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ToolError
 from cellwright.sandbox.mechanisms import Sandbox

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import trustme
 
-from cellwright.agent.calls.check_input import check_input
-from cellwright.agent.side_request import SideRequest
+from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.subagent import SideRequest
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.permissions.rules.domain_pattern import Address

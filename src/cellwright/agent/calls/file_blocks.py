@@ -11,9 +11,6 @@ from cellwright.agent.tool import Tool
 from cellwright.text import lazy_pattern
 from cellwright.this_process.late_imports import importing
 
-MAX_BLOCKS = 50
-"""Of one answer; nobody looks through more."""
-
 _NAMED = lazy_pattern(r"(?P<language>[\w+#.-]*):(?P<path>(?!/{2})[^\s\x00-\x1f](?:[^\x00-\x1f]*\S)?)\s*")
 
 
@@ -86,7 +83,8 @@ def find_blocks(markdown: str) -> list[FileBlock]:
         named = _NAMED.fullmatch(token.info) if token.type == "fence" and token.level == 0 else None
         if named is not None:
             blocks.append(FileBlock(named["path"], token.content))
-    return blocks[:MAX_BLOCKS]
+    # nobody looks through more of one answer
+    return blocks[:50]
 
 
 def _outcome(result: Mapping[str, Any] | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.agent.calls.approval import Allow, CanUseTool, Deny, ToolUse
-from cellwright.agent.hooks.permission_updates import offered_updates, read_updates
+from cellwright.agent.hooks.hook_answers import offered_updates, read_updates
 
 AskWithContext = Callable[[str, dict[str, Any], "ToolPermissionContext"], Awaitable[Any]]
 PermissionCallback = CanUseTool | AskWithContext

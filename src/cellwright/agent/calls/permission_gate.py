@@ -16,11 +16,19 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, describe_rules
-from cellwright.agent.calls.check_input import check_input
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import (
+    Allow,
+    CanUseTool,
+    Confinement,
+    Decision,
+    Deny,
+    Policy,
+    ToolUse,
+    describe_rules,
+)
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.calls.tool_results import input_lines
-from cellwright.agent.hooks.permission_updates import offered_updates
+from cellwright.agent.hooks.hook_answers import offered_updates
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolContext
@@ -42,8 +50,6 @@ if TYPE_CHECKING:
     from cellwright.sessions.session import Session
 
 
-_HTTPS = 443
-
 logger = logging.getLogger(__name__)
 
 LEAVING = (Exception, SystemExit, KeyboardInterrupt)
@@ -58,7 +64,7 @@ NOBODY_ANSWERS: Mapping[str, str] = {
 
 def reach_input(host: str, port: int) -> dict[str, Any]:
     """The input of a call that would connect to `host` at `port`."""
-    return {"url": f"https://{host}/" if port == _HTTPS else f"https://{host}:{port}/"}
+    return {"url": f"https://{host}/" if port == 443 else f"https://{host}:{port}/"}
 
 
 async def _preview(tool_input: Mapping[str, Any]) -> Preview:
@@ -102,10 +108,6 @@ class Verdict(Struct, frozen=True):
     def edited(self) -> bool:
         """True when the user, or somebody in the user's place, changed the input."""
         return isinstance(self.answer, Allow) and self.answer.updated_input is not None
-
-
-MAX_FOLLOWING = 9
-"""Of the calls that are shown with a question; more are not looked at by whoever is asked."""
 
 
 class PermissionGate(Struct):
@@ -394,7 +396,8 @@ class PermissionGate(Struct):
         if tool.asks_together or tool.asks != "permission" or tool_use["id"] not in ids:
             return ()
         found = []
-        for other, each in self.calls[ids.index(tool_use["id"]) + 1 :][:MAX_FOLLOWING]:
+        # more calls with one question are not looked at by whoever is asked
+        for other, each in self.calls[ids.index(tool_use["id"]) + 1 :][:9]:
             if other.asks_together or other.asks != "permission" or other.prepare is not None:
                 continue
             try:

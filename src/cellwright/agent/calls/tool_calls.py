@@ -17,15 +17,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cellwright.agent.agent_setup import NO_CHECKPOINTS, TurnRecord
 from cellwright.agent.calls.approval import Allow, Deny
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, Verdict
-from cellwright.agent.calls.redaction import ResultRedaction
-from cellwright.agent.calls.tool_results import EDITORS, Outcome, RunningCall, bounded, edit_note, json_of
+from cellwright.agent.calls.tool_results import (
+    EDITORS,
+    Outcome,
+    ResultRedaction,
+    RunningCall,
+    bounded,
+    edit_note,
+    json_of,
+)
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
 from cellwright.agent.thread import tell_waiting, time_limit
 from cellwright.agent.tool import Content, Progress, Tool, ToolContext, ToolResult
-from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import PASSING_CODES, ErrorCode, ToolError, described, log_fault
 from cellwright.events import (
     Call,
@@ -42,7 +49,7 @@ from cellwright.sessions.file_changes import CallId, changing_call, forget_outco
 from cellwright.text import replace_surrogates, replace_surrogates_in, visible, visible_line, without_traceback
 
 if TYPE_CHECKING:
-    from cellwright.agent.spending.run_spending import RunLimits
+    from cellwright.agent.spending import RunLimits
     from cellwright.sessions.session import Session
     from cellwright.sessions.turn_journal import TurnJournal
 
@@ -432,7 +439,8 @@ class ToolCalls(Struct):
         """Ask about a call that was refused what it needs, and run it again with a yes; else its first result counts."""
         confined = tried.confinement
         bounds = "changes in the session's folders" if confined and confined.write else "reading"
-        needs = visible_line("; ".join(outcome.refused), MAX_REFUSED)
+        # characters of what a trial was refused, in a question
+        needs = visible_line("; ".join(outcome.refused), 300)
         refused = f"The sandbox allowed only {bounds} and blocked {needs} after {outcome.duration_ms / 1000:.1f} s."
         try:
             verdict = await self.gate.after_trial(tool, tool_use, tried.input, refused)
@@ -546,18 +554,12 @@ class ToolCalls(Struct):
         return progress
 
 
-MAX_REFUSED = 300
-"""Characters of what a trial was refused, in a question."""
-
-SHOWN_CHARS = 20_000
-"""Of a diff or a plan that is kept to be shown again."""
-
-
 def _shown(outcome: Outcome, title: str) -> dict[str, Any]:
     """The call as it is shown, as far as its result does not say it; short texts of the call's own display alone."""
     display = outcome.display or {}
     kept = {name: display[name] for name in ("diff", "plan", "answers") if name in display}
-    short = {name: value[:SHOWN_CHARS] if isinstance(value, str) else value for name, value in kept.items()}
+    # so much of a diff or a plan is kept to be shown again
+    short = {name: value[:20_000] if isinstance(value, str) else value for name, value in kept.items()}
     code = {} if outcome.error is None else {"code": outcome.error["code"]}
     title = str(display.get("title") or title)
     return {"title": title, "status": outcome.status, "ms": round(outcome.duration_ms), **code, **short}
@@ -642,7 +644,11 @@ def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
     structured = json_of(result.structured, tool.name)
     if not result.is_error:
         return Outcome(content, "success", None, display, structured=structured, refused=result.refused)
-    text = content if isinstance(content, str) else _text_of(content)
+    text = (
+        content
+        if isinstance(content, str)
+        else "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
+    )
     error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": without_traceback(text)[-2000:], "details": {}}
     return Outcome(content, "error", error, display, structured=structured, refused=result.refused)
 
@@ -653,10 +659,6 @@ async def _admitted(outcome: Outcome) -> Outcome:
         return outcome
     content, _ = await asyncio.to_thread(admitted, outcome.content)
     return replace(outcome, content=content)
-
-
-def _text_of(content: Sequence[Mapping[str, Any]]) -> str:
-    return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
 
 
 def _not_run_again(outcome: Outcome, refused: str, reason: str) -> Outcome:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
-from cellwright.agent.calls.other_names import with_own_fields
+from cellwright.agent.calls.tool_names import with_own_fields
 
 Input = TypeVar("Input", bound="ToolInput")
 
@@ -31,7 +31,7 @@ class ToolInput(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     A field's type hint says what it may hold, `msgspec.Meta` its bounds and its description for Claude; one with a default
     may be left out or be null. `aliases` maps other names of this input's fields to ours, besides those that hold for all
-    tools (`other_names.py`); `ignored` names fields that other programs send and that mean nothing here. Any other field is
+    tools (`tool_names.py`); `ignored` names fields that other programs send and that mean nothing here. Any other field is
     an error that Claude is told of.
 
     >>> class GreetInput(ToolInput):

@@ -51,11 +51,7 @@ MATCHED_FIELDS = {
 LONGEST_MATCHER = 1_000
 LONGEST_VALUE = 200
 """Characters: longer matchers and values are not searched with a regular expression."""
-MAX_REPEATS = 4
-"""Unbounded repeats in an expression: its worst case grows with the value's length to this power."""
 
-MAX_TRIES = 8
-"""Groups, and parts that may be left out: each can double what has to be tried."""
 
 _NAMES = lazy_pattern(r"[A-Za-z0-9_\- ,|]*")
 _NOT_PLAIN = lazy_pattern(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
@@ -85,7 +81,9 @@ def matcher_problem(matcher: str) -> str | None:
         return f"is longer than {LONGEST_MATCHER:,} characters"
     bare = _NOT_PLAIN.sub("x", matcher)
     tries = max(bare.count("("), bare.count("?"))
-    if _REPEATED_GROUP.search(bare) or len(_REPEAT.findall(bare)) > MAX_REPEATS or tries > MAX_TRIES:
+    # unbounded repeats in an expression: its worst case grows with the value's length to this power
+    # groups, and parts that may be left out: each can double what has to be tried
+    if _REPEATED_GROUP.search(bare) or len(_REPEAT.findall(bare)) > 4 or tries > 8:
         return "repeats a group, or repeats too often, so searching with it could take forever"
     try:
         re.compile(_as_python(matcher))
@@ -111,7 +109,6 @@ logger = logging.getLogger(__name__)
 
 HookCallback = Callable[[dict[str, Any], str | None, dict[str, Any]], Awaitable[Mapping[str, Any] | None]]
 
-TIMEOUT_SECONDS = 60.0
 
 GUARDING = frozenset({"PreToolUse", "UserPromptSubmit"})
 """The events for which a callable that does not answer means no, unless it says otherwise."""
@@ -173,7 +170,7 @@ class CallbackHooks(AwaitedHooks, Struct, frozen=True):
 
 async def _called(callback: HookCallback, matcher: HookMatcher, event: str, fields: Mapping[str, Any]) -> HookResult:
     name = f"The hook {getattr(callback, '__qualname__', None) or type(callback).__name__}"
-    seconds = TIMEOUT_SECONDS if matcher.timeout is None else matcher.timeout
+    seconds = 60.0 if matcher.timeout is None else matcher.timeout
     limit = asyncio.timeout(seconds)
     try:
         async with limit:

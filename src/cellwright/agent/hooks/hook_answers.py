@@ -5,25 +5,27 @@ an answer and is none is reported as an attempt, so that a guard's no that nobod
 
 Parts of an answer that are not understood are reported; if they were about whether a call may run, the user is asked.
 Hooks of several origins are told at the same time.
+
+A hook may change permissions by Claude Code's PermissionUpdate objects. Only grants are taken: allow rules (for the
+session; those for the user's own settings of the project are kept there too) and a mode that is not the one without
+questions. The rest is refused, and said.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+import re
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_results import bounded
-from cellwright.agent.hooks.permission_updates import read_updates
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult, HookRun, Hooks
+from cellwright.events import Suggestion
 from cellwright.text import lazy_pattern, replace_surrogates, replace_surrogates_in
-
-MOST_TRIES = 500
-"""Places where an object may begin that turn out to hold none: a text with more of them is no answer between words."""
 
 _NOISE = lazy_pattern(
     "[\0\ufeff]"  # zeros are the other half of UTF-16
@@ -84,6 +86,11 @@ _DECISIONS = {"allow": "allow", "deny": "deny", "ask": "ask", "defer": "ask", "a
 # `defer` hands a call to a program that drives a headless run; here somebody is asked, or nobody is and it is denied
 _RANK = {"": 0, "allow": 1, "ask": 2, "deny": 3}
 
+SETTABLE_MODES = ("default", "acceptEdits", "plan", "dontAsk")
+"""The modes that a hook may put a session into."""
+
+_RULE = lazy_pattern(r"([^()]+)\((.*)\)", re.DOTALL)
+
 
 class Printed(Struct, frozen=True):
     """A hook's output: its `answers`, the text around them, and whether it has an `attempt` that cannot be read."""
@@ -139,7 +146,8 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
     at = tries = 0
     # control characters in a text are no JSON, and a reason with a line break is a reason
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_without_contradiction)
-    while tries < MOST_TRIES and (begin := text.find("{", at)) >= 0:
+    # places where an object may begin that turn out to hold none: a text with more of them is no answer between words
+    while tries < 500 and (begin := text.find("{", at)) >= 0:
         try:
             value, at = decoder.raw_decode(text, begin)
             yield begin, at, value
@@ -491,3 +499,68 @@ class HooksTogether(Struct, frozen=True):
 
     async def persist_rules(self, rules: Sequence[str]) -> str:
         return " ".join([problem for part in self.parts if (problem := await part.persist_rules(rules))])
+
+
+class Updates(Struct, frozen=True):
+    """The part of the updates that is taken; `problems` say what is not. `kept_rules` are some of `rules`."""
+
+    rules: tuple[str, ...] = ()
+    kept_rules: tuple[str, ...] = ()
+    mode: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+def offered_updates(suggestions: Iterable[Suggestion]) -> list[dict[str, Any]]:
+    """The suggestions of a permission question as a hook gets them (`permission_suggestions`)."""
+    return [
+        {
+            "type": "addRules",
+            "rules": [_as_value(rule) for rule in suggestion.rules],
+            "behavior": "allow",
+            "destination": "localSettings" if suggestion.scope == "always" else "session",
+        }
+        for suggestion in suggestions
+    ]
+
+
+def read_updates(updates: Any) -> Updates:
+    """Read the grants from a list of updates."""
+    if not isinstance(updates, Sequence) or isinstance(updates, str):
+        return Updates(problems=("`updatedPermissions` is not a list",))
+    rules: list[str] = []
+    kept: list[str] = []
+    mode, problems = None, []
+    for update in updates:
+        kind = update.get("type") if isinstance(update, Mapping) else None
+        if kind == "addRules" and update.get("behavior") == "allow":
+            given = update.get("rules")
+            found = [_as_rule(value) for value in given] if isinstance(given, list) else [None]
+            read = [rule for rule in found if rule is not None]
+            rules += read
+            kept += read if update.get("destination") == "localSettings" else []
+            if None in found:
+                problems.append("a rule in `updatedPermissions` has no `toolName`, and grants nothing")
+        elif kind == "setMode" and update.get("mode") in SETTABLE_MODES:
+            mode = update["mode"]
+        elif kind == "setMode":
+            problems.append(f"a hook cannot put the session into the mode {update.get('mode')!r}")
+        else:
+            problems.append(f"the permission update {kind!r} ({_behavior(update)}) is not taken from a hook")
+    return Updates(tuple(rules), tuple(kept), mode, tuple(problems))
+
+
+def _behavior(update: Any) -> str:
+    return str(update.get("behavior", "no behavior")) if isinstance(update, Mapping) else "no object"
+
+
+def _as_value(rule: str) -> dict[str, str]:
+    found = _RULE.fullmatch(rule)
+    return {"toolName": found[1], "ruleContent": found[2]} if found else {"toolName": rule}
+
+
+def _as_rule(value: Any) -> str | None:
+    name = value.get("toolName") if isinstance(value, Mapping) else None
+    if not isinstance(name, str) or not name:
+        return None
+    content = value.get("ruleContent")
+    return f"{name}({content})" if isinstance(content, str) and content else name

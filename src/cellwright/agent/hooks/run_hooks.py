@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 MAX_BLOCKED_STOPS = 8
 """The number of times hooks may keep a run from ending; then it ends all the same."""
 
-CACHE_SECONDS = 300.0
-"""The time for which the API keeps a session's messages in its cache."""
 
 _going_out: set[asyncio.Task[HookResult]] = set()
 # asyncio keeps no task alive; notifications outlive the run they tell of
@@ -156,7 +154,8 @@ class RunHooks(Struct):
             "requested_model": to,
             "source": "command",
             "context_tokens": tokens,
-            "prompt_cache_warm": self.session.idle_seconds < CACHE_SECONDS,
+            # the time for which the API keeps a session's messages in its cache
+            "prompt_cache_warm": self.session.idle_seconds < 300.0,
             "cache_ttl": "5m",
             "estimated_cache_write_usd": worst_case_usd(to, tokens, 0),
         }

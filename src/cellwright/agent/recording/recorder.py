@@ -11,14 +11,15 @@ from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
-from cellwright.agent.recording.recorded_edits import edits_of, kept_content
 from cellwright.agent.recording.recordings import (
     FileState,
     RecordedCall,
     RecordedMessage,
     RecordedTurn,
+    edits_of,
     encode_recording,
     is_trusted,
+    kept_content,
     parse_recording,
     prompt_key,
     prompt_text,

@@ -23,10 +23,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.agent.calls.tool_results import without_edit_note
-from cellwright.agent.calls.written_tools import access_of
-from cellwright.agent.recording.recorded_edits import edits_of
-from cellwright.agent.recording.recordings import FileState, RecordedCall, RecordedTurn, steady_text
+from cellwright.agent.recording.recordings import FileState, RecordedCall, RecordedTurn, edits_of, steady_text
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import AttachedContext, ToolEnd
@@ -169,9 +168,6 @@ def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
 
 
-LARGEST_FILE = 64 * 2**20
-"""Bytes: of a larger file only its size counts."""
-
 States = frozenset[str | None]
 CallKey = tuple[str, int, str]
 """A call of a recording: its turn's key and ordinal, and its id."""
@@ -181,7 +177,8 @@ def state_of(path: Path) -> str | None:
     """The file's state now. OSError when it cannot be read."""
     try:
         size = path.stat().st_size
-        if size > LARGEST_FILE:
+        # bytes: of a larger file only its size counts
+        if size > 64 * 2**20:
             return f"size:{size}"
         data = path.read_bytes()
     except FileNotFoundError:

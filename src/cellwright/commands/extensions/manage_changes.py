@@ -21,7 +21,6 @@ from cellwright.commands.extensions.manage_report import (
 )
 from cellwright.commands.extensions.plugins import PluginCommands
 from cellwright.config.agents import NoAgent, definition_of
-from cellwright.config.front_matter import read_front_matter
 from cellwright.config.mcp.written_servers import (
     SCOPES,
     Scope,
@@ -32,9 +31,8 @@ from cellwright.config.mcp.written_servers import (
     unmasked_entry,
     write_server,
 )
-from cellwright.config.settings.checked_value import checked_value, parsed_value, rule_problem
-from cellwright.config.settings.edit import change_rules, set_value
-from cellwright.config.strict_json import SettingsProblem, parse_settings
+from cellwright.config.settings.edit import change_rules, checked_value, parsed_value, rule_problem, set_value
+from cellwright.config.user_files import SettingsProblem, parse_settings, read_front_matter
 from cellwright.conversation.runs.in_force import PolicyInForce
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode

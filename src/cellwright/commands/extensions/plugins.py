@@ -10,11 +10,18 @@ from msgspec import Struct
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.plugins.install import PluginInstaller, PluginOffer, PluginRules, what_it_brings
-from cellwright.config.plugins.installed_plugins import Installed, data_folder, read_installed
-from cellwright.config.plugins.marketplace import marketplace_folder, read_marketplace, read_source
+from cellwright.config.plugins.installed_plugins import (
+    Installed,
+    PluginsInForce,
+    data_folder,
+    find_plugins,
+    is_as_accepted,
+    read_installed,
+    read_source,
+)
+from cellwright.config.plugins.marketplace import marketplace_folder, read_marketplace
 from cellwright.config.plugins.options import PluginOption
 from cellwright.config.plugins.plugin import read_plugin
-from cellwright.config.plugins.plugins_in_force import PluginsInForce, find_plugins, is_as_accepted
 from cellwright.config.settings.settings_files import users_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.config.trust.exact_text import bulleted, exact

@@ -11,8 +11,8 @@ import secrets
 import time
 from pathlib import Path
 
-from cellwright.agent.context.summary import compacted_line
-from cellwright.agent.steering import SteeringText
+from cellwright.agent.compaction import compacted_line
+from cellwright.agent.prompt import SteeringText
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.model_and_mode import choose
 from cellwright.commands.sessions.sessions import price

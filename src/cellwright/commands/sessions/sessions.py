@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from cellwright.agent.recording.recordings import prompt_key
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
-from cellwright.config.trust.ownership import project_folder
+from cellwright.config.trust.project_files import project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.markdown.escaping import escaped

@@ -18,15 +18,13 @@ from cellwright.config.credentials.entered_key import key_of, overruled_by, try_
 from cellwright.config.credentials.stored_key import address_of, keep
 from cellwright.config.settings.edit import set_value
 from cellwright.config.settings.settings_files import users_folder
-from cellwright.config.strict_json import SettingsProblem
+from cellwright.config.user_files import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import choose_transport
 from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.transports.transport import Transport
 
 TEST_SECONDS = 60.0
-MAX_VALUE_CHARS = 500
-OK = 200
 
 
 class Field(Struct, frozen=True):
@@ -169,7 +167,7 @@ def _entered(cloud: Cloud, values: Mapping[str, str]) -> dict[str, str | None]:
     entered: dict[str, str | None] = {cloud.switch: "1"} if cloud.switch else {}
     for field in cloud.fields:
         value = values.get(field.variable, "").strip()
-        if (not value and not field.optional) or len(value) > MAX_VALUE_CHARS or not value.isprintable():
+        if (not value and not field.optional) or len(value) > 500 or not value.isprintable():
             message = f"{field.label} is missing, or is no line of text. Nothing was sent or kept."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         if field.variable.endswith("_URL") and not value.startswith(("https://", "http://")):
@@ -188,7 +186,7 @@ async def _ask(transport: Transport, cloud: Cloud, model: str) -> None:
             asyncio.timeout(TEST_SECONDS),
             transport.post(json.dumps(body).encode(), stall_seconds=TEST_SECONDS) as reply,
         ):
-            if reply.status == OK:
+            if reply.status == 200:
                 return
             failure = failure_of_response(
                 reply.status, reply.headers, await reply.body(100_000), model=model, now=time.time()

@@ -1,4 +1,7 @@
-"""A key that somebody enters, in a terminal, a cell or the panel: tried with a request that costs nothing, then kept."""
+"""A key that somebody enters, in a terminal, a cell or the panel: tried with a request that costs nothing, then kept.
+
+And the source of the key that counts, in words.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,20 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from cellwright.config.credentials.stored_key import Place, address_of, keep, kept_source, note_path
+from cellwright.config.settings.settings import Settings
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import source_of_credential
 from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.transports.transport import DEFAULT_BASE_URL, KeyTransport
+
+NO_KEY = "none: `cellwright auth login` adds one"
+
 
 KEYS_PAGE = "https://platform.claude.com/settings/keys"
 """The page where Anthropic gives keys out."""
 
 TEST_PATH = "/v1/models?limit=1"
 TEST_SECONDS = 30.0
-MAX_KEY_CHARS = 1_000
 
 
 class KeptKey(Struct, frozen=True):
@@ -65,7 +71,7 @@ async def try_and_keep(
 def key_of(text: str) -> str:
     """The key in what was typed. Raises `CellwrightError`."""
     key = text.strip()
-    if not key or len(key) > MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
+    if not key or len(key) > 1_000 or not key.isascii() or not key.isprintable() or " " in key:
         message = "This is not a key: a key is one word of letters, digits and signs. Nothing was sent or saved."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     return key
@@ -104,3 +110,17 @@ def overruled_by(environ: Mapping[str, str], helper: str | None) -> str:
     if kept_source(environ) is None:
         return source_of_credential(environ) or ""
     return "apiKeyHelper" if helper is not None else ""
+
+
+def key_source(settings: Settings, environment: Mapping[str, str]) -> str:
+    """Name the source of the key; never a part of the key."""
+    if settings.api_key_helper is not None and source_of_credential(environment) is None:
+        origin = settings.origin("apiKeyHelper")
+        return f"apiKeyHelper ({origin.label})" if origin else "apiKeyHelper"
+    if (place := kept_source(environment, own_credentials=settings.own_credentials)) is not None:
+        return f"`cellwright auth login` ({place})"
+    source = source_of_credential(environment)
+    if source is None:
+        return NO_KEY
+    origin = settings.origin(f"env.{source}")
+    return f"{source} ({origin.label})" if origin else source

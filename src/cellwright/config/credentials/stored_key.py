@@ -27,7 +27,6 @@ from cellwright.this_process.late_imports import importing
 SECONDS = 10.0
 """The time the command may take."""
 
-DEFAULT_LIFETIME_MS = 300_000
 LIFETIME_NAME = "CLAUDE_CODE_API_KEY_HELPER_TTL_MS"
 
 _keys: dict[str, tuple[float, str]] = {}
@@ -64,7 +63,7 @@ def with_helpers_key(environ: Mapping[str, str], command: str | None) -> Mapping
 
 def _lifetime_seconds(environ: Mapping[str, str]) -> float:
     text = environ.get(LIFETIME_NAME, "")
-    return (int(text) if text.isascii() and text.isdigit() else DEFAULT_LIFETIME_MS) / 1000
+    return (int(text) if text.isascii() and text.isdigit() else 300_000) / 1000
 
 
 def _run_helper(command: str, environ: Mapping[str, str]) -> str:

@@ -1,6 +1,6 @@
 """Hooks of settings files: read, matched with events, and run.
 
-Start with `hooks.py`; each kind of hook has its module (`command.py`, `http_and_mcp.py`, `prompt_and_agent.py`).
+Start with `hooks.py`; each kind of hook has its module (`command.py`, `asked_hooks.py`).
 
 Not here: what the loop does with an answer (`agent/hooks`).
 """

@@ -26,7 +26,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.agent.calls.confinement import Confinement, also_writing, without_hosts
+from cellwright.agent.calls.approval import Confinement, also_writing, without_hosts
 from cellwright.agent.hooks.hook_answers import (
     GUARDED,
     REFUSABLE,
@@ -43,7 +43,7 @@ from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.config.plugins.plugin import put_in
 from cellwright.config.settings.option_table import environment_of
-from cellwright.this_process.temporary_files import new_file
+from cellwright.this_process.files import new_file
 from cellwright.tools.process.child_processes import MARK_NAME, ChildProcesses, Command, child_processes
 from cellwright.tools.process.runner import OutputHead, RunningProgram, child_environment
 

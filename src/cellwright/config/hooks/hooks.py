@@ -21,8 +21,9 @@ from msgspec.structs import replace
 from cellwright.agent.hooks.callbacks import matches
 from cellwright.agent.hooks.hook_answers import gather_results, merged
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
-from cellwright.agent.side_request import small_model
+from cellwright.agent.subagent import small_model
 from cellwright.agent.tool import Tool
+from cellwright.config.hooks.asked_hooks import CallMcpTool, HttpBounds, ask_model, call_tool, send
 from cellwright.config.hooks.command import HookEnvironment, failed, run_command
 from cellwright.config.hooks.entries import (
     CommandHook,
@@ -33,11 +34,9 @@ from cellwright.config.hooks.entries import (
     McpToolHook,
     ModelHook,
 )
-from cellwright.config.hooks.http_and_mcp import CallMcpTool, HttpBounds, call_tool, send
-from cellwright.config.hooks.prompt_and_agent import ask_model
 from cellwright.config.settings.settings import HooksSource, Settings
 from cellwright.config.trust.exact_text import exact
-from cellwright.config.trust.scripts import named_files
+from cellwright.config.trust.project_files import named_files
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, ToolProgress
 from cellwright.permissions.policy import PermissionPolicy

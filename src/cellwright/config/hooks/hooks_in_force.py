@@ -16,7 +16,7 @@ from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.thread import AgentThread
 from cellwright.config.plugins.plugin import Plugin
 from cellwright.config.settings.layers import Scope
-from cellwright.config.settings.settings import HooksSource
+from cellwright.config.settings.settings import HooksSource, Settings
 from cellwright.config.settings.settings_files import users_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
@@ -24,10 +24,7 @@ from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.approval import Policy
-    from cellwright.config.hooks.http_and_mcp import CallMcpTool
-
-LONGEST_END_SECONDS = 61.0
-"""The time for which the end of a session is waited for; each of its hooks has a time of its own."""
+    from cellwright.config.hooks.asked_hooks import CallMcpTool
 
 
 def plugin_hooks(plugins: Iterable[Plugin], project: Path, brought: Container[str] = ()) -> tuple[HooksSource, ...]:
@@ -94,17 +91,8 @@ class HooksInForce:
             self._read_from = key
             self._hooks = NO_HOOKS
             if settings.hooks or brought:
-                from cellwright.config.hooks.hooks import settings_hooks  # nobody without hooks waits for it
-
-                self._hooks = settings_hooks(
-                    settings,
-                    environ,
-                    trusted=trusted,
-                    call_mcp_tool=self._call_mcp_tool,
-                    more=brought,
-                    exported=self.exported,
-                    save_rules=self._in_force.save_rules,
-                    scripts=self._in_force.scripts,
+                self._hooks = self._made(
+                    settings, environ, trusted=trusted, more=brought, call_mcp_tool=self._call_mcp_tool
                 )
         return self._hooks
 
@@ -121,21 +109,28 @@ class HooksInForce:
         found = {event: groups for event, groups in events.items() if isinstance(groups, list)}
         if not found:
             return NO_HOOKS
-        from cellwright.config.hooks.hooks import settings_hooks
-
         # a plugin's skills name variables of their own; consent to the plugin named those of its hooks alone
         secrets = frozenset[str]() if variables else None
         source = HooksSource(
             found, scope, label, None, variables or {}, of_component=True, strict=bool(variables), secrets=secrets
         )
-        return settings_hooks(
+        return self._made(
             replace(self._in_force.settings, hooks=()),
             self._in_force.program_environment,
             trusted=self._trusted,
             more=(source,),
+        )
+
+    def _made(self, settings: Settings, environ: Mapping[str, str], **options: Any) -> Hooks:
+        from cellwright.config.hooks.hooks import settings_hooks  # nobody without hooks waits for it
+
+        return settings_hooks(
+            settings,
+            environ,
             exported=self.exported,
             save_rules=self._in_force.save_rules,
             scripts=self._in_force.scripts,
+            **options,
         )
 
     @property
@@ -235,7 +230,8 @@ class HooksInForce:
         task = thread.submit(self._hooks.fire("SessionEnd", fields, None))
         if wait:
             with contextlib.suppress(TimeoutError, concurrent.futures.CancelledError):
-                task.future.result(LONGEST_END_SECONDS)
+                # the time for which the end of a session is waited for; each of its hooks has a time of its own
+                task.future.result(61.0)
 
 
 def _facts(file: Path) -> tuple[int, int] | None:

@@ -14,11 +14,10 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from cellwright.config.mcp.entries import ServerOrigin, read_entries
-from cellwright.config.mcp.find_servers import PROJECT_FILE, user_file
+from cellwright.config.mcp.servers import PROJECT_FILE, ServerOrigin, read_entries, user_file
 from cellwright.config.settings.edit import set_value
-from cellwright.config.strict_json import SettingsProblem
-from cellwright.config.trust.ownership import project_folder
+from cellwright.config.trust.project_files import project_folder
+from cellwright.config.user_files import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.redaction.redaction import Redaction
 from cellwright.text import lazy_pattern

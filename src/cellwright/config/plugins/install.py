@@ -12,28 +12,17 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from cellwright.config.hooks.described import described_hooks
-from cellwright.config.hooks.entries import Entries, HooksOrigin, HttpHook
-from cellwright.config.hooks.http_and_mcp import variables_of
-from cellwright.config.mcp.entries import described_entry
+from cellwright.config.hooks.entries import Entries, HooksOrigin, HttpHook, described_hooks, variables_of
+from cellwright.config.mcp.servers import described_entry
 from cellwright.config.plugins import installed_plugins as store
-from cellwright.config.plugins.marketplace import (
-    Marketplace,
-    PluginSource,
-    fetch_files,
-    marketplace_folder,
-    parse_source,
-    read_marketplace,
-    read_source,
-    refusal,
-)
+from cellwright.config.plugins.installed_plugins import PluginSource, is_as_accepted, parse_source, read_source, refusal
+from cellwright.config.plugins.marketplace import Marketplace, fetch_files, marketplace_folder, read_marketplace
 from cellwright.config.plugins.options import CONFIGS, PluginOption, forget_secrets, keep_secret
 from cellwright.config.plugins.plugin import NAME, ROOT_VARIABLE, Plugin, copy_files, digest_of, read_plugin
-from cellwright.config.plugins.plugins_in_force import is_as_accepted
 from cellwright.config.settings.edit import set_value
-from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.exact_text import block, exact
 from cellwright.config.trust.trust import rights_of
+from cellwright.config.user_files import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import make_private_folder
 

@@ -6,102 +6,32 @@ the one that was named. Only its files are taken.
 
 from __future__ import annotations
 
-import fnmatch
-import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.config.plugins.installed_plugins import LOCAL, KnownMarketplace, marketplace_copy
+from cellwright.config.plugins.installed_plugins import (
+    LOCAL,
+    KnownMarketplace,
+    PluginSource,
+    _protocol,
+    _wrong,
+    marketplace_copy,
+    read_source,
+)
 from cellwright.config.plugins.plugin import NAME, copy_files
-from cellwright.config.strict_json import SettingsProblem, read_settings_file
+from cellwright.config.user_files import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.text import lazy_pattern
 from cellwright.tools.run_git import neutral_git
 
 GIT_SECONDS = 180.0
 
-_GITHUB = lazy_pattern(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9_.][\w.-]*")
-_SSH = lazy_pattern(r"(?:[\w.-]+@)[\w.-]+:(?!/)[^\s:][^\s]*")
-_REF = lazy_pattern(r"[A-Za-z0-9][\w./-]{0,199}")
-_PROTOCOLS = {"https": "https", "ssh": "ssh", "file": "file"}
 
 LIST = ".claude-plugin/marketplace.json"
-
-
-class PluginSource(Struct, frozen=True):
-    """A place that files come from: `folder`, or the repository `url` at `ref` ("" for its main branch).
-
-    `path` is the folder within it; `record` is how settings and marketplaces write it.
-    """
-
-    record: Mapping[str, Any]
-    folder: Path | None = None
-    url: str = ""
-    ref: str = ""
-    path: str = ""
-
-    @property
-    def shown(self) -> str:
-        """The place in one line."""
-        where = str(self.folder) if self.folder is not None else self.url + (f"#{self.ref}" if self.ref else "")
-        return f"{where} ({self.path})" if self.path else where
-
-
-def parse_source(text: str, cwd: Path) -> PluginSource:
-    """Read a place as the user writes it: a folder, `https://…`, `git@host:…`, `owner/repository`, each with `#ref`.
-
-    Raises CellwrightError INVALID_PARAMETERS.
-    """
-    place, _, ref = text.strip().partition("#")
-    if not place:
-        raise _wrong("Give its location: a folder, https://…, git@host:…, owner/repository.")
-    folder = Path(place).expanduser()
-    if place.startswith((".", "/", "~")) or (cwd / folder).is_dir():
-        if not (cwd / folder).is_dir():
-            raise _wrong(f"{cwd / folder} is not a folder.")
-        return read_source({"source": "directory", "path": str((cwd / folder).absolute())})
-    more = {"ref": ref} if ref else {}
-    if _GITHUB.fullmatch(place):
-        return read_source({"source": "github", "repo": place, **more})
-    return read_source({"source": "url", "url": place, **more})
-
-
-def read_source(record: Mapping[str, Any]) -> PluginSource:
-    """Read a place as settings and marketplaces write it. Raises CellwrightError INVALID_PARAMETERS."""
-    kind = record.get("source")
-    ref = record.get("ref") or record.get("sha") or ""
-    path = record.get("path") or ""
-    if not isinstance(ref, str) or (ref and not _REF.fullmatch(ref)) or ".." in ref:
-        raise _wrong(f"{ref!r} is not a branch, tag or commit.")
-    if not isinstance(path, str):
-        raise _wrong(f"`path` is {path!r}.")
-    if kind in ("directory", "file", "folder") and path:
-        folder = Path(path).expanduser()
-        if not folder.is_absolute():
-            raise _wrong(f"{path} is not an absolute path.")
-        if kind == "file":  # the list itself, in `.claude-plugin` or beside it
-            folder = folder.parent.parent if folder.parent.name == ".claude-plugin" else folder.parent
-        return PluginSource(record, folder=folder)
-    if kind == "github" and isinstance(repo := record.get("repo"), str) and _GITHUB.fullmatch(repo):
-        return PluginSource(record, url=f"https://github.com/{repo.removesuffix('.git')}.git", ref=ref, path=path)
-    if kind in ("url", "git", "git-subdir") and isinstance(url := record.get("url"), str):
-        _protocol(url)
-        return PluginSource(record, url=url, ref=ref, path=path)
-    if kind in ("npm", "pip"):
-        package = record.get("package")
-        raise _wrong(
-            f"The package {package} is on {kind}, which plugins are not fetched from: a package's own scripts could run. "
-            "Fetch and unpack it yourself (`npm pack`, `pip download`), look at it, and /plugin install its folder."
-        )
-    raise _wrong(
-        f"{record} is not a place that plugins are fetched from: a folder, https://…, git@host:…, owner/repository."
-    )
 
 
 async def fetch_files(source: PluginSource, target: Path, environ: Mapping[str, str]) -> str:
@@ -164,25 +94,6 @@ async def _run(git: Any, source: PluginSource, *arguments: str) -> str:
         why = output.errors or f"git {arguments[0]} ended with {output.exit_code}"
         raise CellwrightError(ErrorCode.EXECUTION_ERROR, f"{source.shown} could not be fetched: {why}")
     return str(output.text)
-
-
-def _protocol(url: str) -> str:
-    """The protocol that git may use for `url`, and no other."""
-    if _SSH.fullmatch(url):
-        return "ssh"
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise _wrong(f"{url!r} is not an address.") from None
-    if parts.scheme not in _PROTOCOLS or (parts.scheme != "file" and not parts.hostname) or url.startswith("-"):
-        raise _wrong(f"{url!r} is not a address of a repository: https://…, git@host:…, owner/repository, or a folder.")
-    if parts.password:
-        raise _wrong("An address with a password in it is not kept. Use the address for SSH (git@host:…).")
-    return _PROTOCOLS[parts.scheme]
-
-
-def _wrong(message: str) -> CellwrightError:
-    return CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{message} Nothing was changed.")
 
 
 class ListedPlugin(Struct, frozen=True):
@@ -252,46 +163,6 @@ def read_marketplace(folder: Path) -> Marketplace:
         described = description if isinstance(description, str) else ""
         plugins.setdefault(plugin, ListedPlugin(plugin, described, entry["source"], values))
     return Marketplace(name, folder, plugins, tuple(problems), plugin_root)
-
-
-def refusal(source: PluginSource, allowed: Sequence[Any] | None, blocked: Sequence[Any]) -> str:
-    """Explain why the administrator's lists keep `source` away; "" where they do not.
-
-    `allowed` is `strictKnownMarketplaces` (None: not set), `blocked` is `blockedMarketplaces`.
-    """
-    if any(_means(entry, source) for entry in blocked):
-        return f"The administrator's settings block {source.shown}."
-    if allowed is not None and not any(_means(entry, source) for entry in allowed):
-        return f"The administrator's settings let plugins come from listed places only, and {source.shown} is none."
-    return ""
-
-
-def _means(entry: Any, source: PluginSource) -> bool:
-    """Return whether an entry of the administrator's names `source`; one that is not understood names nothing."""
-    if not isinstance(entry, Mapping):
-        return False
-    kind = entry.get("source")
-    try:
-        if kind == "hostPattern":
-            host = urlsplit(source.url).hostname or re.split(r"[@:]", source.url)[1:2] or ""
-            return bool(source.url) and re.search(str(entry.get("hostPattern")), str(host)) is not None
-        if kind == "pathPattern":
-            pattern = str(entry.get("pathPattern"))
-            return source.folder is not None and re.search(pattern, str(source.folder)) is not None
-        named = read_source(entry)
-    except (CellwrightError, re.error, ValueError):
-        return False
-    if named.folder is not None or source.folder is not None:
-        return (
-            named.folder is not None and source.folder is not None and named.folder.resolve() == source.folder.resolve()
-        )
-    if named.ref and named.ref != source.ref:
-        return False
-    return fnmatch.fnmatchcase(_plain(source.url), _plain(named.url))
-
-
-def _plain(url: str) -> str:
-    return url.removesuffix("/").removesuffix(".git").lower()
 
 
 def _invalid(folder: Path, why: str) -> CellwrightError:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from cellwright.config.plugins.options import REFERENCE, PluginOption, answers_of, as_variables, read_options
-from cellwright.config.strict_json import SettingsProblem, read_settings_file
+from cellwright.config.user_files import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import lazy_pattern
 
@@ -30,7 +30,6 @@ NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 CONFIGURE = "/plugin configure, or in a terminal `cellwright plugin configure`"
 
 _REFERENCES = lazy_pattern(r"\$\{user_config\.(\w+)\}")
-_MAX_TEXT = 500
 _PLACES = ("skills", "commands", "agents", "hooks", "mcpServers", "outputStyles")
 _NOT_USED = {
     "lspServers": "language servers",
@@ -295,7 +294,7 @@ def _object(root: Path, place: str) -> dict[str, Any] | None:
 
 
 def _text(value: Any) -> str:
-    return " ".join(str(value).split())[:_MAX_TEXT] if isinstance(value, str | int | float) else ""
+    return " ".join(str(value).split())[:500] if isinstance(value, str | int | float) else ""
 
 
 def _invalid(root: Path, why: str) -> CellwrightError:

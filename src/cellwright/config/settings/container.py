@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.calls.confinement import Container
+from cellwright.agent.calls.approval import Container
 from cellwright.permissions.sandboxing import ContainerSetting
 from cellwright.text import lazy_pattern
 

@@ -1,6 +1,7 @@
-"""A settings file changed so that nothing else in it changes: layout, order and all it says.
+"""A setting that a user enters: its value checked, and the file changed so that nothing else in it changes.
 
-The folder is locked for that moment, so that of two kernels that write there at once none loses what it wrote.
+Layout, order and all that the file says stay. The folder is locked for that moment, so that of two kernels that write
+there at once none loses what it wrote.
 """
 
 from __future__ import annotations
@@ -16,12 +17,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.config.strict_json import SettingsProblem, parse_settings
+from cellwright.config.settings.known_settings import KEYS, MODE_NAMES, Key, near_key
+from cellwright.config.user_files import SettingsProblem, parse_settings
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.permissions.rules.rule import grant_problem, parse_rule
 from cellwright.sessions.project_writes import check_way, make_folders
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
-from cellwright.this_process.shared_files import POLL_SECONDS, FileLocks, system_locks
+from cellwright.this_process.files import POLL_SECONDS, FileLocks, system_locks
 from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.files.staged_file import FileChanged
+from cellwright.version import documented
+
+_RULES = ("permissions.allow", "permissions.ask", "permissions.deny")
 
 
 @contextlib.contextmanager
@@ -49,9 +56,6 @@ def _open_lock_file(folder: Path) -> int:
     make_private_folder(place.parent)
     return os.open(place, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
 
-
-TRIES = 3
-"""The number of times the file may change under us (Claude Code saves rules there too) before we give up."""
 
 _BLANK = " \t\r\n"
 _DECODER = json.JSONDecoder()
@@ -125,7 +129,8 @@ def _without_elements(text: str, path: Sequence[str], element: str) -> str:
 def _change_file(file: Path, change: Callable[[str], str]) -> None:
     file.parent.mkdir(exist_ok=True)
     with locked(file.parent):
-        for _ in range(TRIES):
+        # the number of times the file may change under us (Claude Code saves rules there too) before we give up
+        for _ in range(3):
             with contextlib.suppress(FileChanged):
                 _change(file, change)
                 return
@@ -261,3 +266,58 @@ def _with_element(text: str, start: int, element: str) -> str:
         last -= 1
     between = text[start + 1 : first] or " "
     return f"{text[:last]},{between}{element}{text[last:]}"
+
+
+def parsed_value(text: str) -> Any:
+    """Read JSON, or take the text as it is."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return text if value is None else value
+
+
+def checked_value(key: str, value: Any) -> Any:
+    """The value, if the key may have it in the user's own file. Raises CellwrightError CONFIG_INVALID."""
+    path = tuple(key.split("."))
+    known = KEYS.get(path) or KEYS.get(path[:-1])
+    if known is None:
+        near = near_key(key)
+        hint = f" Did you mean `{near}`?" if near else f" {documented('settings')} lists them."
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"There is no setting `{key}`.{hint} Nothing was changed.")
+    if problem := _problem(known, path, value):
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{problem} Nothing was changed.")
+    return value
+
+
+def _problem(known: Key, path: tuple[str, ...], value: Any) -> str:
+    if known.folder == "managed":
+        return f"`{known.name}` counts in the administrator's settings only."
+    if known.name == "permissions.defaultMode" and value not in MODE_NAMES:
+        return f"`{known.name}` is one of {', '.join(MODE_NAMES)}."
+    is_member = path != known.path
+    if known.shape in ("members", "lists") and not is_member:
+        return f"`{known.name}` is set member by member: `{known.name}.NAME`."
+    listed = known.shape == "list" or (known.shape == "lists" and is_member)
+    if listed and not isinstance(value, list):
+        return f'`{".".join(path)}` is a list: \'["…", "…"]\'.'
+    values = value if listed else [value]
+    wrong = next((expected for each in values if (expected := known.check(each))), "")
+    if wrong:
+        return f"`{'.'.join(path)}` is {wrong}."
+    return _rule_problem(known, values) if known.name in _RULES else ""
+
+
+def _rule_problem(known: Key, values: Sequence[Any]) -> str:
+    return next((problem for value in values if (problem := rule_problem(known.path[-1], value))), "")
+
+
+def rule_problem(behavior: str, value: object) -> str:
+    """Say what is wrong with a rule of `permissions.BEHAVIOR`; "" for nothing."""
+    if not isinstance(value, str):
+        return f"{value!r} is not a rule."
+    try:
+        rule = parse_rule(value)
+    except CellwrightError as error:
+        return error.message
+    return (grant_problem(rule) or "") if behavior == "allow" else ""

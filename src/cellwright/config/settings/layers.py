@@ -1,7 +1,12 @@
-"""Layers of settings: each source taken apart into entries, and the entries of all layers put together.
+"""Layers of settings: each source taken apart into entries, all layers put together, and the layer of a Jupyter server.
 
 An entry is a value that can count, or not, by itself. Of single values the highest counts, lists are joined, objects
 are merged.
+
+The policy of a Jupyter server is a layer under the machine's own for the kernels it starts. The server puts it into the
+environment variable CELLWRIGHT_POLICY, in the format of `managed-settings.json`. Only what takes away counts of it, so
+that nobody gains by setting the variable. Code in the kernel can take it out of its own environment: in the kernel it is
+for people who keep to it; what has to hold is held by the proxy (decisions/policy.md).
 """
 
 from __future__ import annotations
@@ -15,14 +20,13 @@ from typing import Any, Literal, NamedTuple, get_args
 from msgspec import Struct, field
 
 from cellwright.config.settings.known_settings import KEYS, OBJECTS, Check, Key, near_key, restricts
+from cellwright.model.credentials import leads_to_a_model
 
 Scope = Literal["environment", "user", "project", "local", "config", "options", "managed"]
 """The sources of values, from lowest to highest: `config` is `c.Claude`, `options` the cell's or the command's."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
-_DEEPEST = 8
-"""Objects further down count as one value; no setting lies there."""
 
 _AS_ONE = frozenset(
     {("permissions", name) for name in ("allow", "ask", "deny", "additionalDirectories")}
@@ -33,6 +37,32 @@ _AS_ONE = frozenset(
 
 _ALSO_AS_TEXT = frozenset({("fallbackModel",)})
 """Lists that may be one text, of names separated by commas, as the flag is."""
+
+VARIABLE = "CELLWRIGHT_POLICY"
+LABEL = "the administrator of this Jupyter server"
+
+_TAKES_AWAY: Mapping[tuple[str, ...], Any] = {
+    ("permissions", "disableBypassPermissionsMode"): "disable",
+    ("sandbox", "failIfUnavailable"): True,
+    ("sandbox", "autoAllowBashIfSandboxed"): False,
+    ("sandbox", "allowUnsandboxedCommands"): False,
+    ("sandbox", "filesystem", "denyWrite"): None,
+    ("sandbox", "filesystem", "denyRead"): None,
+    ("sandbox", "network", "deniedDomains"): None,
+    ("cellwright", "inlineCompletion"): False,
+    ("cellwright", "redactSecrets"): True,
+    ("cellwright", "ownCredentials"): False,
+    ("cellwright", "allowedModels"): None,
+    ("cellwright", "allowedModes"): None,
+    ("cellwright", "allowedTools"): None,
+    ("cellwright", "allowedMcpServers"): None,
+    ("cellwright", "deniedTools"): None,
+    ("fileCheckpointingEnabled",): None,
+    ("allowManagedHooksOnly",): True,
+}
+"""The settings that count, each with the one value that does; None: every value."""
+
+_WHERE_UNREADABLE = {"permissions": {"disableBypassPermissionsMode": "disable", "defaultMode": "default"}}
 
 
 class Layer(Struct, frozen=True, kw_only=True):
@@ -95,7 +125,8 @@ def entries_of(layer: Layer, values: Mapping[str, Any]) -> Layered:
 def _walk(path: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in values.items():
         here = (*path, name)
-        if isinstance(value, dict) and here not in KEYS and len(here) < _DEEPEST:
+        # objects further down count as one value; no setting lies there
+        if isinstance(value, dict) and here not in KEYS and len(here) < 8:
             yield from _walk(here, value)
         else:
             yield here, value
@@ -252,3 +283,46 @@ def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> bool:
             return False  # a lower file says one value where this one has an object: no setting of ours is so
     values[path[-1]] = value
     return True
+
+
+def servers_policy(environ: Mapping[str, str], notices: list[str]) -> tuple[Layer, Mapping[str, Any]]:
+    """The layer, and what it says; what is wrong with it is added to `notices`."""
+    layer = Layer(scope="managed", label=LABEL, root=Path("/"), folder=Path("/"))
+    text = environ.get(VARIABLE, "").strip()
+    if not text:
+        return layer, {}
+    try:
+        policy_values = json.loads(text)
+        return layer, _restricting(policy_values)
+    except (ValueError, RecursionError, AttributeError):
+        notices.append(f"{VARIABLE} cannot be read: no mode looser than `default` is allowed. Restart the kernel.")
+        return layer, _WHERE_UNREADABLE
+
+
+def own_credentials(merged: Merged) -> bool:
+    """Return whether users' settings may name the account that pays."""
+    return merged.value("cellwright", "ownCredentials") is not False
+
+
+def own_environment(merged: Merged) -> dict[str, str] | None:
+    """The settings' `env`, less what leads to another account where that is not wanted."""
+    env: dict[str, str] | None = merged.value("env")
+    if env is None or own_credentials(merged):
+        return env
+    return {name: value for name, value in env.items() if not leads_to_a_model(name)}
+
+
+def _restricting(values: Mapping[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for path, only in _TAKES_AWAY.items():
+        place: Any = values
+        for name in path:
+            place = place.get(name) if isinstance(place, dict) else None
+        if place is None or (only is not None and place != only):
+            continue
+        into = kept
+        for name in path[:-1]:
+            into = into.setdefault(name, {})
+        into[path[-1]] = place
+    values.keys()  # an object, or it cannot be read
+    return kept

@@ -30,18 +30,17 @@ from cellwright.agent.tool import own_tool_name
 from cellwright.codebase.embedding_settings import EmbeddingSettings
 from cellwright.config.settings.edit import add_allow_rules
 from cellwright.config.settings.known_settings import a_path, seconds_of
-from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge
+from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge, own_credentials, own_environment
 from cellwright.config.settings.option_table import BRANCHES, OPTIONS
 from cellwright.config.settings.sandbox import SandboxSettings, sandbox_settings
-from cellwright.config.settings.server_policy import own_credentials, own_environment
 from cellwright.config.settings.settings_files import (
     SettingsSources,
     local_settings_file,
     read_all,
 )
-from cellwright.config.strict_json import SettingsProblem
-from cellwright.config.trust.ownership import carried_by
+from cellwright.config.trust.project_files import carried_by
 from cellwright.config.trust.trust import judge, remember_rules
+from cellwright.config.user_files import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.model.models import COMPACT_AT, EFFORTS, ProviderName, is_among
 from cellwright.model.provider import ModelChoice

@@ -14,14 +14,20 @@ from typing import Any
 from msgspec import Struct
 
 from cellwright.config.agents import project_agent_files
-from cellwright.config.kept_search import TIME_STEP_NS, KeptSearch, files_in, places_below
 from cellwright.config.memory import INSTRUCTION_NAMES, outside_files, project_instructions
 from cellwright.config.output_styles import project_style_files
-from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry, entries_of
-from cellwright.config.settings.server_policy import servers_policy
+from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry, entries_of, servers_policy
 from cellwright.config.skills import places_of_skills, project_folders, project_skill_files
-from cellwright.config.strict_json import MAX_BYTES, SettingsProblem, read_settings_file
-from cellwright.config.trust.ownership import main_checkout, not_own, project_folder
+from cellwright.config.trust.project_files import main_checkout, not_own, project_folder
+from cellwright.config.user_files import (
+    MAX_BYTES,
+    TIME_STEP_NS,
+    KeptSearch,
+    SettingsProblem,
+    files_in,
+    places_below,
+    read_settings_file,
+)
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import state_folder
 

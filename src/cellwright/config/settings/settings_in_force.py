@@ -19,13 +19,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.config.agents import crowded_agents
-from cellwright.config.kept_search import facts_of
 from cellwright.config.memory import MemoryPlace, crowded_rules
 from cellwright.config.output_styles import crowded_styles
-from cellwright.config.plugins.plugins_in_force import PluginsInForce, find_plugins
-from cellwright.config.settings.layers import SCOPES, Layer, Scope, SettingsEntry
+from cellwright.config.plugins.installed_plugins import PluginsInForce, find_plugins
+from cellwright.config.settings.layers import SCOPES, VARIABLE, Layer, Scope, SettingsEntry
 from cellwright.config.settings.option_table import BY_NAME
-from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.config.settings.settings import Settings, save_allow_rules, settings_of
 from cellwright.config.settings.settings_files import (
     InlineSettings,
@@ -38,9 +36,10 @@ from cellwright.config.settings.settings_files import (
 )
 from cellwright.config.skills import SkillPlace, crowded_skills
 from cellwright.config.trust.exact_text import bulleted, exact
-from cellwright.config.trust.ownership import main_checkout
+from cellwright.config.trust.project_files import main_checkout
 from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens, trusted_as_it_is
 from cellwright.config.trust.trust_store import changing_answers, read_answers, texts, trust_file
+from cellwright.config.user_files import facts_of
 from cellwright.errors import CellwrightError
 from cellwright.model.provider import ModelChoice
 from cellwright.sessions.state_dir import notes_folder

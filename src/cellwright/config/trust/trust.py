@@ -22,16 +22,23 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cellwright.config.front_matter import read_front_matter
 from cellwright.config.settings.known_settings import KEYS, Key
 from cellwright.config.settings.layers import SettingsEntry
 from cellwright.config.settings.sandbox import CONTAINER, base_of
 from cellwright.config.settings.settings_files import SettingsSources, home_folder
 from cellwright.config.skills import SHELL_COMMAND
 from cellwright.config.trust.exact_text import block, exact, exact_json
-from cellwright.config.trust.ownership import main_checkout, not_own, others_can_write
-from cellwright.config.trust.scripts import NO_FILES, NamedFiles, changed, named_files
+from cellwright.config.trust.project_files import (
+    NO_FILES,
+    NamedFiles,
+    changed,
+    main_checkout,
+    named_files,
+    not_own,
+    others_can_write,
+)
 from cellwright.config.trust.trust_store import FolderTrust, folder_trust, remember_folder, texts
+from cellwright.config.user_files import read_front_matter
 from cellwright.errors import CellwrightError
 from cellwright.permissions.modes import MODES, parse_mode
 from cellwright.text import lazy_pattern
@@ -59,7 +66,6 @@ _SKILL_COMMANDS = "commands that run when the skill is called"
 _AGENT_RIGHTS = "hooks or servers of an agent"
 _ISOLATES = frozenset({"isolation"})
 _ISOLATION = "a work tree of its own, which git checks out below .claude/worktrees, for an agent"
-_LARGEST_STATE = 64_000_000
 
 
 class Item(Struct, frozen=True):
@@ -283,7 +289,7 @@ def _claude_codes_records(folder: Path, environ: Mapping[str, str]) -> list[Mapp
     try:
         real, top = file.resolve(), folder.resolve()
         brought = not_own(top, real, environ) if real.is_relative_to(top) else others_can_write(real)
-        if brought or real.stat().st_size > _LARGEST_STATE:
+        if brought or real.stat().st_size > 64_000_000:
             return []
         projects = json.loads(real.read_bytes()).get("projects")
         found = [projects.get(key) for key in {str(folder), str(folder.resolve())}]
@@ -447,8 +453,7 @@ def commands_of(events: Mapping[str, Sequence[Any]]) -> Iterator[str]:
 
 def rights_of(content: bytes, environ: Mapping[str, str], *, from_project: bool = True) -> tuple[list[str], list[str]]:
     """Describe what a skill's or an agent's front matter gives or runs, in lines; then the command lines among it."""
-    from cellwright.config.hooks.described import described_hooks
-    from cellwright.config.hooks.entries import HooksOrigin
+    from cellwright.config.hooks.entries import HooksOrigin, described_hooks
 
     front_matter = read_front_matter(content.decode("utf-8", "replace"))
     values = front_matter.values
@@ -556,8 +561,7 @@ def _text(value: Any) -> str:
 
 
 def _described_hooks(entry: SettingsEntry, event: str, environ: Mapping[str, str]) -> str:
-    from cellwright.config.hooks.described import described_hooks
-    from cellwright.config.hooks.entries import HooksOrigin
+    from cellwright.config.hooks.entries import HooksOrigin, described_hooks
 
     layer = entry.layer
     secrets = frozenset[str]() if layer.foreign or layer.scope == "project" else None

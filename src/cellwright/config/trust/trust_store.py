@@ -22,12 +22,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from cellwright.config.settings.edit import locked
-from cellwright.config.trust.ownership import is_tracked, project_folder
+from cellwright.config.trust.project_files import is_tracked, project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
-
-MAX_NOTEBOOKS = 1_000
-"""The newest ones are kept."""
 
 
 class FolderTrust(Struct, frozen=True):
@@ -76,7 +73,8 @@ def remember_notebook(digest: str) -> None:
     """From now on a notebook of this content may run. Raises CellwrightError FILE_ACCESS_ERROR."""
     with changing_answers() as content:
         known = [each for each in texts(content.get("notebooks")) if each != digest]
-        content["notebooks"] = [*known, digest][-MAX_NOTEBOOKS:]
+        # the newest ones are kept
+        content["notebooks"] = [*known, digest][-1_000:]
 
 
 def _key(folder: Path) -> str:

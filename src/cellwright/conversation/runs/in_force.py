@@ -22,8 +22,7 @@ from msgspec import Struct, field
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Decision, Policy, PolicyAround
-from cellwright.agent.spending.run_spending import Budget, CountedFile, SharedBudgets
-from cellwright.agent.spending.spending_file import SpendingFile, day_spending
+from cellwright.agent.spending import Budget, CountedFile, SharedBudgets, SpendingFile, day_spending
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.feature import Feature
@@ -36,7 +35,7 @@ from cellwright.sessions.state_dir import state_folder
 from cellwright.tools.process.child_processes import child_processes
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.calls.approval import Confinement
     from cellwright.agent.tool import Tool
     from cellwright.permissions.policy import PermissionPolicy
 

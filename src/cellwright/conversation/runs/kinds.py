@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, field
 
-from cellwright.agent.agent_setup import AgentSetup, CompactionSettings, OtherTools
-from cellwright.agent.prompt import ContextProvider, FullPrompt, Prompt
-from cellwright.agent.spending.run_spending import NO_SHARED_BUDGETS
-from cellwright.agent.steering import Steering
-from cellwright.agent.turn_record import NO_CHECKPOINTS
+from cellwright.agent.agent_setup import NO_CHECKPOINTS, AgentSetup, CompactionSettings, OtherTools
+from cellwright.agent.prompt import ContextProvider, FullPrompt, Prompt, Steering
+from cellwright.agent.spending import NO_SHARED_BUDGETS
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import TurnEnd
 from cellwright.model.provider import Provider, ProviderEvent, Request
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
-    from cellwright.agent.recording.replay import ReplayedTurn
-    from cellwright.agent.recording.replayed_tools import EditTarget
+    from cellwright.agent.recording.replay import EditTarget, ReplayedTurn
     from cellwright.agent.structured_output import AnswerType
     from cellwright.config.settings.settings_in_force import TrustQuestion
 
@@ -122,7 +119,7 @@ class DryRun(Live):
 
     def summary(self, typed: AnswerType | None = None) -> dict[str, Any]:
         """The request in its parts, as JSON. Call it when the run is over. `typed` would be what the answer has to be."""
-        from cellwright.agent.context.context_usage import prompt_sections  # few runs are dry
+        from cellwright.agent.context_usage import prompt_sections  # few runs are dry
 
         assert self.request is not None, "the run ended before it asked"
         request = self.request

@@ -23,7 +23,7 @@ from typing import Literal
 from msgspec import Struct
 
 from cellwright.agent.calls.approval import CanUseTool
-from cellwright.agent.steering import Steering, SteeringText
+from cellwright.agent.prompt import Steering, SteeringText
 from cellwright.agent.thread import AgentTask, AgentThread, is_agent_code
 from cellwright.conversation.runs.kinds import CellAction, RunRequest
 from cellwright.errors import CellwrightError, ErrorCode

@@ -16,8 +16,8 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.loop import run_agent
 from cellwright.agent.prompt import FullPrompt, PromptContext
-from cellwright.config.kept_search import seen_once
 from cellwright.config.settings.settings_in_force import TrustQuestion
+from cellwright.config.user_files import seen_once
 from cellwright.conversation.core import Core
 from cellwright.conversation.feature import RunInfo, gather_context, with_call, with_surroundings
 from cellwright.conversation.resolve_options import ask_all, unasked_text, unconfined_text
@@ -32,7 +32,7 @@ from cellwright.sessions.session import Session
 from cellwright.tools.process.child_processes import child_processes
 
 if TYPE_CHECKING:
-    from cellwright.agent.recording.replayed_tools import EditTarget
+    from cellwright.agent.recording.replay import EditTarget
 
 logger = logging.getLogger(__name__)
 

@@ -17,22 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace as replaced
 
 from cellwright.agent.calls.approval import CanUseTool
-from cellwright.agent.calls.check_input import check_input
-from cellwright.agent.context.compaction import (
-    Compaction,
-    NextModel,
-    count_answers,
-    request_of_session,
-    user_message,
-)
-from cellwright.agent.hooks.make_hooks import as_hooks
-from cellwright.agent.hooks.protocol import HookRun
+from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.compaction import Compaction, NextModel, count_answers, request_of_session, user_message
+from cellwright.agent.hooks.protocol import HookRun, as_hooks
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.loop import AgentRun
+from cellwright.agent.prompt import Steering
 from cellwright.agent.run_errors import is_of_model
-from cellwright.agent.side_request import text_of, whole_answer
-from cellwright.agent.spending.run_spending import Spending
-from cellwright.agent.steering import Steering
+from cellwright.agent.spending import Spending
+from cellwright.agent.subagent import text_of, whole_answer
 from cellwright.agent.tool import Content, Tool, ToolAccess, ToolContext, is_chosen
 from cellwright.config.settings.settings import tool_is_allowed
 from cellwright.conversation.model_connection import ModelConnection

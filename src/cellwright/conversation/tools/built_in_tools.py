@@ -39,7 +39,7 @@ from cellwright.tools.web.web_fetch import web_fetch_tool
 from cellwright.tools.web.web_search import choose_engine, web_search_tool
 
 if TYPE_CHECKING:
-    from cellwright.agent.side_request import SideRequest
+    from cellwright.agent.subagent import SideRequest
     from cellwright.tools.agent import StartAgent
     from cellwright.tools.code.navigation.project_code import ProjectCode
     from cellwright.tools.shell.background import StopAgent

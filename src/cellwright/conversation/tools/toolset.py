@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.calls.approval import Policy
-from cellwright.agent.calls.check_input import check_input
-from cellwright.agent.calls.written_tools import written_tools
-from cellwright.agent.side_request import SideRequest, small_model
+from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.tool_names import written_tools
+from cellwright.agent.subagent import SideRequest, small_model
 from cellwright.agent.tool import GROUPS, TOOL_ALIASES, TOOL_SEARCH, Tool, is_chosen
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings import load_settings, tool_is_allowed

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.prompt import ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.agents import AgentDefinition, FoundAgents, agent_places, find_agents
-from cellwright.config.kept_search import KeptSearch
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.config.trust.trust import HOW_TO_TRUST
+from cellwright.config.user_files import KeptSearch
 from cellwright.conversation.feature import Feature, RunInfo, is_in_history, listed_line, listing, read_ahead
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import NotLoaded

@@ -8,22 +8,25 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.config.agents import AgentDefinition
-from cellwright.config.mcp.entries import ServerOrigin, described_entry, read_entries, secrets_named
-from cellwright.config.mcp.find_servers import (
+from cellwright.config.mcp.servers import (
     FoundServers,
     GivenServers,
     McpPlace,
+    ServerOrigin,
     approve,
     approved_digests,
     approved_scripts,
+    described_entry,
     find_servers,
+    read_entries,
     read_json,
+    secrets_named,
     watched_mcp_files,
 )
 from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.config.trust.exact_text import exact
-from cellwright.config.trust.ownership import main_checkout
-from cellwright.config.trust.scripts import changed as changed_files
+from cellwright.config.trust.project_files import changed as changed_files
+from cellwright.config.trust.project_files import main_checkout
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.tools.mcp.server_entry import ServerScope
 

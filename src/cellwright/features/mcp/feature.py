@@ -19,7 +19,7 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from cellwright.agent.calls.confinement import Confinement, without_hosts
+from cellwright.agent.calls.approval import Confinement, without_hosts
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.agent.tool import TOOL_SEARCH, Tool, ToolContext
 from cellwright.config.agents import AgentDefinition

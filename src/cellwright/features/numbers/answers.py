@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cellwright.agent.calls.written_tools import access_of
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.events import CheckedNumber, CheckedNumbers, Number, NumbersTraced
 from cellwright.features.numbers.claims import unknown_names
 from cellwright.features.numbers.match import interval

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from cellwright.agent.calls.written_tools import access_of
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.events import UnknownName
 from cellwright.markdown.prose import HIDDEN, prose_of
 from cellwright.sessions.api_messages import begins_turn

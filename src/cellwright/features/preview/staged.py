@@ -27,7 +27,7 @@ from cellwright.agent.agent_setup import AgentFeatures, OtherTools
 from cellwright.agent.calls.approval import Decision, PolicyAround
 from cellwright.agent.tool import READING_KINDS, Content, Tool, ToolContext, ToolResult
 from cellwright.errors import ToolError
-from cellwright.this_process.temporary_files import new_folder, remove
+from cellwright.this_process.files import new_folder, remove
 
 MOST_FILES = 20_000
 MOST_BYTES = 400 * 2**20

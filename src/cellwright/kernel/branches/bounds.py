@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.sandbox import landlock, seccomp
 from cellwright.sandbox.confined_process import marked_processes, new_mark
 from cellwright.sandbox.mechanisms import copied_configuration, try_landlock

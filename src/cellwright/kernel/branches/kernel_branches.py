@@ -53,7 +53,7 @@ from cellwright.tools.process.runner import child_environment
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.calls.approval import Confinement
 
 B = TypeVar("B", bound=Branch)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.calls.approval import Confinement
     from cellwright.conversation.kernel_copies import ForkedKernel
     from cellwright.features.conversation import Conversation
     from cellwright.kernel.branches.kernel_branches import KernelBranches

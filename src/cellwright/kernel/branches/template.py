@@ -35,7 +35,7 @@ from cellwright.tools.process.child_processes import MARK_NAME, child_processes
 from cellwright.tools.process.runner import child_environment
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.calls.approval import Confinement
 
 _COMMON = ("numpy", "pandas", "pyarrow", "polars", "matplotlib.pyplot")
 """Modules that read what a branch is given and draw what it shows; of these, the ones that the kernel has."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from cellwright.agent.calls.confinement import Confinement, also_writing, in_engine, without_hosts
+from cellwright.agent.calls.approval import Confinement, also_writing, in_engine, without_hosts
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.resolve_options import policy_of
 from cellwright.conversation.runs.run_options import RunOptions
@@ -21,7 +21,7 @@ from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.cells import fresh_kernel_main as fresh_kernel
 from cellwright.permissions.sandboxing import FindAbilities
 from cellwright.this_process import late_imports
-from cellwright.this_process.temporary_files import scratch_folder
+from cellwright.this_process.files import scratch_folder
 from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.runner import RunningProgram, child_environment
 

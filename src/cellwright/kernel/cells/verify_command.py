@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.runs.in_force import look_for_sandbox

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from cellwright.agent.steering import SteeringText
+from cellwright.agent.prompt import SteeringText
 from cellwright.agent.thread import AgentTask
 from cellwright.commands.command import OWN_COMMAND, CommandCall, command_name
 from cellwright.conversation.runs.kinds import CellAction, RunRequest

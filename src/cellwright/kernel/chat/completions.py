@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from cellwright.agent.side_request import small_model
-from cellwright.agent.spending.run_spending import PartialUsage
-from cellwright.agent.spending.spending_file import completion_spending
+from cellwright.agent.spending import PartialUsage, completion_spending
+from cellwright.agent.subagent import small_model
 from cellwright.commands.completion import (
     MAX_ITEMS,
     Completion,

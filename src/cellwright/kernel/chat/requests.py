@@ -24,10 +24,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.context.context_usage import ContextContents, context_parts, context_tokens
+from cellwright.agent.context_usage import ContextContents, context_parts, context_tokens
 from cellwright.commands.sessions.conversation import stop_task
 from cellwright.commands.sessions.sessions import fork, go_on
-from cellwright.config.credentials.key_source import NO_KEY, key_source
+from cellwright.config.credentials.entered_key import NO_KEY, key_source
 from cellwright.config.credentials.stored_key import address_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd

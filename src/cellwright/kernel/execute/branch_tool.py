@@ -34,7 +34,7 @@ from cellwright.kernel.execute.python_tool import code_title, kernel_folder
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.calls.approval import Confinement
     from cellwright.kernel.branches.branch import Branch, BranchResult
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")

@@ -28,7 +28,7 @@ from cellwright.tools.notebook.open_notebook import cell_name
 from cellwright.tools.paths import real_path, resolve_path
 
 if TYPE_CHECKING:
-    from cellwright.agent.calls.confinement import Confinement
+    from cellwright.agent.calls.approval import Confinement
     from cellwright.conversation.kernel_copies import CopiedFiles
     from cellwright.kernel.branches.branch import Branch
     from cellwright.kernel.cells.notebook_run import NotebookRunInput

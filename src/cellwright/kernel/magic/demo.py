@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from IPython.display import display
 
-from cellwright.config.credentials.key_source import NO_KEY, key_source
+from cellwright.config.credentials.entered_key import NO_KEY, key_source
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.cell_prompt import MagicOptions
 from cellwright.kernel.magic.sign_in import lacks_key

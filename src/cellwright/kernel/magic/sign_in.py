@@ -11,8 +11,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 from IPython.display import clear_output, display
 
-from cellwright.config.credentials.entered_key import KEYS_PAGE, KeptKey, try_and_keep
-from cellwright.config.credentials.key_source import NO_KEY, key_source
+from cellwright.config.credentials.entered_key import KEYS_PAGE, NO_KEY, KeptKey, key_source, try_and_keep
 from cellwright.config.credentials.stored_key import address_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, json
 
-from cellwright.agent.steering import SteeringText
+from cellwright.agent.prompt import SteeringText
 from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolEnd

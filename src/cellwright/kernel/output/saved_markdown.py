@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, field
 
-from cellwright.agent.context.summary import compacted_line
+from cellwright.agent.compaction import compacted_line
 from cellwright.agent.subagent import AgentProgress
 from cellwright.events import (
     MOST_NAMED,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
-from cellwright.agent.calls.written_tools import access_of
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.events import Event, TodosChanged, ToolEnd, ToolStart
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.saved_markdown import RemainingChars, left_out

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from cellwright.agent.calls.approval import ToolUse
-from cellwright.agent.calls.written_tools import changes_cells
+from cellwright.agent.calls.tool_names import changes_cells
 from cellwright.errors import CellwrightError
 from cellwright.events import Asked, Event, RunEnd, ToolEnd, ToolStart
 from cellwright.features.conversation import Conversation

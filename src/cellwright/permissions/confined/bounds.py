@@ -22,22 +22,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.calls.approval import Decision
-from cellwright.agent.calls.confinement import Confinement
-from cellwright.permissions.confined.git_links import linked_git_data
-from cellwright.permissions.confined.secret_paths import SECRET_PLACES
-from cellwright.permissions.git_data import is_ordinary, steers_git
+from cellwright.agent.calls.approval import Confinement, Decision
+from cellwright.permissions.confined.git_data import is_ordinary, linked_git_data, steers_git
 from cellwright.permissions.judges.files import NOT_SEARCHED
 from cellwright.permissions.paths import (
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
+    SECRET_PLACES,
     folded,
     inside,
     makes_repository,
     protected_part,
 )
 from cellwright.permissions.rules.rule import EDIT, READ, CompiledRule, RuleBook
-from cellwright.permissions.shell.read_only.repositories import read_elsewhere, repository_of
+from cellwright.permissions.shell.git import read_elsewhere, repository_of
 from cellwright.text import lazy_pattern
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/etc", "/proc")
@@ -49,8 +47,6 @@ PROTECTED_AT_ONCE = (
 )
 """At the top of a folder, protected also before it exists: whoever finds it there runs what it says."""
 
-MAX_ENTRIES = 5_000
-"""Names looked at for what is protected; in larger folders it is not known."""
 
 _STEERS_GIT = ("hooks", "config", "config.worktree", "commondir", "gitdir", "modules", "info/attributes")
 """Names that steer git in the folder of a repository's data: writing them is refused as soon as a command tries."""
@@ -341,7 +337,8 @@ def _protected_places(book: RuleBook, protects: _Protects) -> tuple[str, ...] | 
     for folder in {os.path.realpath(folder) for folder in book.folders}:
         for here, folders, files in os.walk(folder):
             count += len(folders) + len(files)
-            if count > MAX_ENTRIES:
+            # names looked at for what is protected; in larger folders it is not known
+            if count > 5_000:
                 return None
             here_protected = {name for name in (*folders, *files) if protects(os.path.join(here, name))}
             # whoever allows an installation means its programs, too

@@ -16,16 +16,12 @@ from msgspec import Struct
 
 from cellwright.permissions.confined.program_use import Arguments, Use, makes_files, use_of
 from cellwright.permissions.shell.command_paths import is_harmless
-from cellwright.permissions.shell.reading import tree_of
-from cellwright.permissions.shell.words import MAX_LENGTH
+from cellwright.permissions.shell.reading import MAX_LENGTH, tree_of
 from cellwright.text import lazy_pattern, unseen_characters
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-MAX_DEPTH = 10
-"""Programs that run others, scripts that hold scripts: `nice timeout 5 bash -c "bash -c …"`."""
-MAX_NODES = 20_000
 
 _SHELLS = frozenset({"bash", "sh", "dash"})
 _ODD_VARIABLE = lazy_pattern(
@@ -114,7 +110,7 @@ class _Reader:
         if tree is None or tree.root_node.has_error:
             raise _Unreadable
         found = list(_nodes(tree.root_node))
-        if len(found) > MAX_NODES:
+        if len(found) > 20_000:
             raise _Unreadable
         for node in found:
             if node.type == "function_definition" and (name := node.child_by_field_name("name")):
@@ -168,7 +164,8 @@ class _Reader:
 
     def _program(self, words: Sequence[str | None], depth: int) -> None:
         """Add what the program does that stands first in `words`, and those that it runs."""
-        if depth > MAX_DEPTH:
+        # programs that run others, scripts that hold scripts: `nice timeout 5 bash -c "bash -c …"`
+        if depth > 10:
             raise _Unreadable
         program, *arguments = words
         self.words += [word for word in arguments if word is not None]

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE, git_reads
-from cellwright.permissions.shell.running_flags import runs_or_writes
+from cellwright.permissions.rules.command_pattern import runs_or_writes
+from cellwright.permissions.shell.git import GLOBAL_WITH_VALUE, git_reads
 from cellwright.text import lazy_pattern
 
 Use = Literal["reads", "changes", "runs", "unknown"]

@@ -58,12 +58,18 @@ from cellwright.permissions.rules.rule import (
     denied_by_plan,
 )
 from cellwright.permissions.shell.analysis import MOVERS, STANDARD_ERROR
-from cellwright.permissions.shell.command_paths import is_harmless, places_named, starts_at
+from cellwright.permissions.shell.command_paths import (
+    git_words,
+    hidden_by,
+    is_harmless,
+    may_show,
+    places_named,
+    shown_whole,
+    starts_at,
+)
 from cellwright.permissions.shell.conservative_parse import SHELLS, ConservativeParse
-from cellwright.permissions.shell.critical_deletes import critical_delete
-from cellwright.permissions.shell.deleted_places import DELETERS, EMPTIERS
-from cellwright.permissions.shell.indirect_reads import git_words, hidden_by, may_show, shown_whole
-from cellwright.permissions.shell.words import MAX_LENGTH
+from cellwright.permissions.shell.critical_deletes import DELETERS, EMPTIERS, critical_delete
+from cellwright.permissions.shell.reading import MAX_LENGTH
 from cellwright.text import lazy_pattern, unseen_characters, visible_line
 
 if TYPE_CHECKING:

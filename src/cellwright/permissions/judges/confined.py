@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from cellwright.agent.calls.approval import Decision
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement, Decision
 from cellwright.permissions.confined import bounds
 from cellwright.permissions.confined.command_use import CommandUse, command_use
 from cellwright.permissions.confined.program_use import NEEDS_DEVICES, made_protected
@@ -36,11 +35,6 @@ if TYPE_CHECKING:
 UNCONFINED = "dangerouslyDisableSandbox"
 """Claude Code's field of Bash's input by which Claude asks to run a command without the sandbox."""
 
-MOST_LOOKED_UP = 2_000
-"""Words looked up on the disk, counted for each folder that they may be meant from: what names more asks."""
-_USERS_HOME = 20
-"""For how many words one counts that names a user: there may be many on a server."""
-MOST_WRITTEN = 100
 
 _GLOB = lazy_pattern(r"[*?\[]")
 _OPERATORS = lazy_pattern(r"[^\w\s./:=@%+,*?~-]|[\n\r]")
@@ -283,8 +277,10 @@ class ConfinableCommand:
         """Return whether all that the command names and that is there can be read in bounds; else a question is better."""
         if not inside(self.call.folder, self.book.folders) and not bounds.may_read(self.book, self.call.folder):
             return False
-        looked_up = sum(_USERS_HOME if _OTHERS_HOME.match(word) else 1 for word in use.words)
-        if looked_up * len(self.call.folders) > MOST_LOOKED_UP:
+        # for how many words one counts that names a user: there may be many on a server
+        looked_up = sum(20 if _OTHERS_HOME.match(word) else 1 for word in use.words)
+        # words looked up on the disk, counted for each folder that they may be meant from: what names more asks
+        if looked_up * len(self.call.folders) > 2_000:
             return False
         return all(bounds.may_read(self.book, place) for word in use.words for place in self._places(word))
 
@@ -311,7 +307,7 @@ class ConfinableCommand:
         if use.use == "runs" and not self._may_be_tried:
             return None
         starts = starts_at(self.call.folders)
-        if len(use.targets) * len(starts) > MOST_WRITTEN or not self.call.all_names:
+        if len(use.targets) * len(starts) > 100 or not self.call.all_names:
             return None
         # code that is tried may name what it only reads
         if use.changes and any(protected_among(places_named(name, starts) or ()) for name in self.call.names):

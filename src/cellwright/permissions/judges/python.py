@@ -46,7 +46,6 @@ from cellwright.permissions.shell.critical_deletes import (
 )
 from cellwright.text import lazy_pattern, visible_line
 
-MAX_NESTED = 5
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish", "!", "sx", "system"})
 _RUN_CODE = frozenset(
     {"capture", "time", "timeit", "prun", "debug", "memit", "mprun", "pypy", "python", "python2", "python3"}
@@ -79,7 +78,7 @@ class CodeEffect(Struct, frozen=True):
 
 def uses_in(code: str, depth: int = 0) -> Iterator[CodeEffect]:
     """Yield what `code`, one cell, does by plain words. Never fails."""
-    if depth > MAX_NESTED:
+    if depth > 5:
         return
     code = _CONTINUED.sub(" ", code.replace("\r\n", "\n"))
     lines = code.split("\n")

@@ -30,15 +30,13 @@ from cellwright.permissions.rules.rule import RuleBook, text_field
 from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Analysis, analyse
 from cellwright.permissions.shell.command_paths import looked_up, paths_named
 from cellwright.permissions.shell.conservative_parse import ConservativeParse, PossibleCommand, parse_conservatively
-from cellwright.permissions.shell.read_only.commands import READERS
-from cellwright.permissions.shell.read_only.git import only_reads
+from cellwright.permissions.shell.git import only_reads
+from cellwright.permissions.shell.plain_commands import READERS
 from cellwright.text import lazy_pattern
 
 MAX_FOLDERS = 32
 """Folders from which the names in a command are looked at; with more, it is asked where a rule is about files."""
 
-MAX_BELOW = 2_000
-"""Names looked at in a folder that is moved or copied; a larger one may hold a link."""
 
 _LEAVES_FILES = frozenset({"add", "commit", "tag", "push", "fetch", "notes"})
 """Subcommands of git that write, and not into the work tree."""
@@ -180,7 +178,8 @@ def _holds_link(folder: str) -> bool:
     count = 0
     for here, folders, files in os.walk(folder):
         count += len(folders) + len(files)
-        if count > MAX_BELOW or any(os.path.islink(os.path.join(here, name)) for name in (*folders, *files)):
+        # names looked at in a folder that is moved or copied; a larger one may hold a link
+        if count > 2_000 or any(os.path.islink(os.path.join(here, name)) for name in (*folders, *files)):
             return True
     return False
 

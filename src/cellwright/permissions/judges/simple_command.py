@@ -39,11 +39,9 @@ from cellwright.permissions.shell.command_paths import (
     starts_at,
 )
 from cellwright.permissions.shell.conservative_parse import path_pieces
-from cellwright.permissions.shell.mutating_commands import files_changed
-from cellwright.permissions.shell.read_only.commands import READERS, files_read
-from cellwright.permissions.shell.read_only.git import only_reads
-from cellwright.permissions.shell.read_only.repositories import reading_runs_nothing
-from cellwright.permissions.shell.words import Word
+from cellwright.permissions.shell.git import only_reads, reading_runs_nothing
+from cellwright.permissions.shell.plain_commands import READERS, files_changed, files_read
+from cellwright.permissions.shell.reading import Word
 from cellwright.text import lazy_pattern, visible_line
 
 _HIDDEN_PATTERN = lazy_pattern(r"(?:\A|/)\.\w[^/]*[*?\[]")

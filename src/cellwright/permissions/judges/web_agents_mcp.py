@@ -108,7 +108,7 @@ def judge_mcp(book: RuleBook, call: JudgedCall) -> Decision:
     if decision.behavior != "allow" or decision is BYPASSED or call.read_only:
         return decision
     # a rule allows the tool, not a change to what runs later
-    for name in islice(_names(call.input), MOST_NAMES):
+    for name in islice(_names(call.input), 200):
         try:
             part = protected_change(places(name, book.cwd))
         except PathProblem:  # no file can have such a name
@@ -121,7 +121,6 @@ def judge_mcp(book: RuleBook, call: JudgedCall) -> Decision:
     return decision
 
 
-MOST_NAMES = 200
 _TEXTS = frozenset(
     {"content", "contents", "text", "body", "query", "message", "prompt", "title", "description", "code", "sql"}
     | {"oldText", "newText", "old_string", "new_string", "old_text", "new_text"}

@@ -22,11 +22,9 @@ _PORT = lazy_pattern(r":\d{0,5}\Z")
 _UNSAFE = lazy_pattern(r"[\x00-\x20\x7f\\]")
 _HOST = lazy_pattern(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _NUMERIC = lazy_pattern(r"(?:\d+|0x[0-9a-f]*)\Z")
-_MAX_HOST = 253
 _LABEL_PATTERN = lazy_pattern(r"[a-z0-9_*-]{1,63}")
 
 _HOST_AND_PORT = lazy_pattern(r"(?P<host>\[[^\]]*\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?")
-_LAST_PORT = 65_535
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -71,7 +69,8 @@ def normal_host(host: str) -> str:
     if not host.isascii():
         host = _in_ascii(host)
     host = host.lower().removesuffix(".")
-    if len(host) > _MAX_HOST or not _HOST.fullmatch(host):
+    # DNS has no longer names
+    if len(host) > 253 or not _HOST.fullmatch(host):
         raise AddressProblem("has no proper host")
     if _NUMERIC.match(host.rpartition(".")[2]):
         return _ip_version_4(host)
@@ -88,8 +87,6 @@ def _in_ascii(host: str) -> str:
 
 
 def _ip_version_6(host: str) -> str:
-    import ipaddress  # needed for few hosts
-
     try:
         if not host.endswith("]") or "%" in host:
             raise ValueError(host)
@@ -100,8 +97,6 @@ def _ip_version_6(host: str) -> str:
 
 
 def _ip_version_4(host: str) -> str:
-    import ipaddress  # needed for few hosts
-
     try:
         return str(ipaddress.IPv4Address(host))
     except ValueError as error:
@@ -135,16 +130,15 @@ def read_domain(specifier: str) -> DomainPattern:
     if domain.startswith("["):
         return DomainPattern(((normal_host(domain),),))
     below = domain.startswith("*.")
-    labels = [_label(label) for label in domain.removeprefix("*.").removesuffix(".").split(".")]
+    labels = [
+        label.lower() if "*" in label or label.isascii() else _in_ascii(label)
+        for label in domain.removeprefix("*.").removesuffix(".").split(".")
+    ]
     if not any("*" in label for label in labels):
         return DomainPattern(tuple((label,) for label in normal_host(".".join(labels)).split(".")), below)
     if not all(_LABEL_PATTERN.fullmatch(label) for label in labels):
         raise AddressProblem("has no proper host after `domain:`")
     return DomainPattern(tuple(tuple(label.split("*")) for label in labels), below)
-
-
-def _label(label: str) -> str:
-    return label.lower() if "*" in label or label.isascii() else _in_ascii(label)
 
 
 class HostPattern(Struct, frozen=True):
@@ -169,7 +163,7 @@ def read_host(text: str) -> HostPattern:
     if found is None:
         raise AddressProblem("is not of the form `example.com`, `*.example.com` or `example.com:443`")
     port = None if found["port"] is None else int(found["port"])
-    if port is not None and not 0 < port <= _LAST_PORT:
+    if port is not None and not 0 < port <= 65_535:
         raise AddressProblem("has a port that there is not")
     host = found["host"]
     domain = read_domain(f"domain:{host}")

@@ -7,21 +7,27 @@ A rule that grants (allow) is read narrowly: what is not understood grants nothi
 read widely: what is not understood restricts every use of the tool.
 
 `RuleBook` holds the rules in force, compiled: what every kind of call is judged by.
+
+As in Claude Code, rules about files and pages also say where sandboxed commands may write and which hosts they reach
+(`with_rules`). A rule for `Edit` or `Read` that names one file or one folder with all below it goes into the sandbox's
+lists of paths. One with wildcards does not: a sandbox knows no patterns, and a list that is wider than its rule would grant
+what nobody granted. Deny rules with wildcards are kept by the policy itself (`Confinement.hides`, `Confinement.protects`).
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.agent.calls.written_tools import written_tools
+from cellwright.agent.calls.tool_names import written_tools
 from cellwright.agent.tool import (
     EDITING_KINDS,
     READING_KINDS,
@@ -33,9 +39,10 @@ from cellwright.agent.tool import (
 )
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode
-from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
+from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain, read_host
 from cellwright.permissions.rules.name_pattern import NamePattern, ParameterPattern, read_name, read_parameter
 from cellwright.permissions.rules.path_pattern import (
+    ANY_DEPTH,
     PathPattern,
     PatternProblem,
     compile_pattern,
@@ -65,7 +72,6 @@ _OWN_SPELLING = {name.casefold(): name for name in RULE_NAMES} | {"task": "Agent
 
 _RULE = lazy_pattern(r"(?P<tool>[A-Za-z_*][\w*.-]*)(?:\((?P<specifier>.*)\))?", re.DOTALL)
 _MCP_SERVER_TOOLS = lazy_pattern(r"mcp__(?!_)[^*]*[^*_]__.*")
-MAX_RULE_LENGTH = 4000
 
 
 class Subject(Struct, frozen=True, eq=False):
@@ -117,7 +123,7 @@ def own_spelling(tool: str) -> str:
 def parse_rule(text: str, source_root: str = "") -> Rule:
     """Read one rule. Raises CellwrightError CONFIG_INVALID, naming the rule."""
     text = text.strip()
-    found = _RULE.fullmatch(text) if len(text) <= MAX_RULE_LENGTH else None
+    found = _RULE.fullmatch(text) if len(text) <= 4000 else None
     if found is None:
         raise _malformed(text, "is not of the form `Tool` or `Tool(pattern)`")
     specifier = found["specifier"]
@@ -235,6 +241,12 @@ def compile_rule(rule: Rule, behavior: Behavior, cwd: str) -> CompiledRule | Non
     return CompiledRule(rule, behavior, parameter=parameter)
 
 
+def _granted_command(specifier: str) -> GrantedCommand:
+    from cellwright.permissions.rules.command_pattern import GrantedCommand  # the shell: for who has such rules
+
+    return GrantedCommand.read(specifier)
+
+
 def _granting(rule: Rule, cwd: str) -> CompiledRule | None:
     if "*" in rule.tool and not _MCP_SERVER_TOOLS.fullmatch(rule.tool):
         return None
@@ -242,9 +254,7 @@ def _granting(rule: Rule, cwd: str) -> CompiledRule | None:
     if specifier is None:
         return CompiledRule(rule, "allow")
     if tool == "Bash":
-        from cellwright.permissions.rules.command_pattern import GrantedCommand  # the shell: for who has such rules
-
-        grants = GrantedCommand.read(specifier)
+        grants = _granted_command(specifier)
         return None if grants.problem else CompiledRule(rule, "allow", grants=grants)
     if tool in ("Read", "Edit"):
         return CompiledRule(rule, "allow", path=_path(rule, "allow", cwd))
@@ -267,9 +277,7 @@ def _why_no_grant(rule: Rule) -> str:
     if "*" in tool:
         return "tools are allowed by name, or with `mcp__server__*`"
     if tool == "Bash":
-        from cellwright.permissions.rules.command_pattern import GrantedCommand  # the shell: for who has such rules
-
-        return GrantedCommand.read(specifier).problem
+        return _granted_command(specifier).problem
     if tool in READERS | EDITORS:
         return f"write `{'Read' if tool in READERS else 'Edit'}({specifier})`"
     if tool == "WebFetch":
@@ -503,3 +511,51 @@ def judge_by_rules(
     if rule := first("allow"):
         return allowed_by(rule)
     return otherwise
+
+
+def with_rules(
+    sandbox: SandboxRules, *, deny: Iterable[Rule], ask: Iterable[Rule], allow: Iterable[Rule], cwd: str
+) -> SandboxRules:
+    """The sandbox's lists with what the rules add to them; `cwd` is what relative paths start from."""
+    deny, allow = tuple(deny), tuple(allow)
+    return structs.replace(
+        sandbox,
+        allow_write=_joined(sandbox.allow_write, _paths(allow, {"Edit"}, cwd, grants=True)),
+        deny_write=_joined(sandbox.deny_write, _paths(deny, EDITORS, cwd, grants=False)),
+        deny_read=_joined(sandbox.deny_read, _paths(deny, READERS, cwd, grants=False)),
+        allowed_hosts=_joined(sandbox.allowed_hosts, _hosts(allow)),
+        denied_hosts=_joined(sandbox.denied_hosts, _hosts(deny)),
+        asked_hosts=_joined(sandbox.asked_hosts, _hosts(ask)),
+    )
+
+
+def _joined(listed: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*listed, *more)))
+
+
+def _paths(rules: Iterable[Rule], tools: Iterable[str], cwd: str, *, grants: bool) -> Iterator[str]:
+    for rule in rules:
+        if rule.tool not in tools or rule.specifier is None:
+            continue
+        try:
+            # also a restriction is wanted as it is spelled here, not in the folded spelling it is compared in
+            pattern = compile_pattern(rule.specifier, source_root=rule.source_root or cwd, cwd=cwd, restricts=False)
+        except PatternProblem:  # told where the rule itself is read
+            continue
+        if pattern.parts == (ANY_DEPTH,):
+            yield from pattern.bases
+        elif not pattern.parts:
+            # the rule grants one file, and a list all that is below a folder
+            yield from (base for base in pattern.bases if not grants or os.path.isfile(base))  # noqa: PTH113
+
+
+def _hosts(rules: Iterable[Rule]) -> Iterator[str]:
+    for rule in rules:
+        key, _, domain = (rule.specifier or "").partition(":")
+        if not rule.is_about_hosts or key.strip().lower() != "domain":
+            continue
+        try:
+            read_host(domain)
+        except AddressProblem:
+            continue
+        yield domain.strip()

@@ -17,15 +17,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.permissions.paths import normalised
-from cellwright.permissions.shell.reading import Token, parses, read_tokens
-from cellwright.permissions.shell.words import (
+from cellwright.permissions.shell.reading import (
     ASSIGNMENT,
     FOLLOWED_KEYWORDS,
     MAX_LENGTH,
     PIPE_FILE,
     RESERVED_WORDS,
+    Token,
     Unreadable,
     Word,
+    parses,
+    read_tokens,
 )
 from cellwright.text import lazy_pattern
 
@@ -99,8 +101,6 @@ def _joined(folder: str, target: str) -> str | None:
 LOOP = "for"
 """The program of the part that stands for the words of a loop. As a reserved word it is no other part's, and no rule's."""
 MAX_COMMANDS = 100
-MAX_FOLDERS = 8
-"""Folders that a command may be in, depending on which `cd` before it failed."""
 
 
 class Redirect(Struct, frozen=True):
@@ -180,14 +180,9 @@ class Analysis(Struct, frozen=True):
     parses: bool = True
 
 
-MAX_LOOKED_UP = 600
-"""Words, counted for each folder that they may be meant from, of commands that are followed."""
-_WILDCARD = 20
-"""For how many words one with wildcards counts: a folder is listed for it."""
-
-
 def _looked_up(command: SimpleCommand) -> int:
-    words = len(command.words) + len(command.redirects) + _WILDCARD * sum(1 for word in command.words if word.globs)
+    # for how many words one with wildcards counts: a folder is listed for it
+    words = len(command.words) + len(command.redirects) + 20 * sum(1 for word in command.words if word.globs)
     return words * len(command.folders or "-")
 
 
@@ -195,7 +190,8 @@ def analyse(command: str, folder: str) -> Analysis:
     """Take `command` apart, which starts in `folder` (absolute). Never fails."""
     try:
         commands = _Walker(read_tokens(command)).follow((folder,))
-        if sum(map(_looked_up, commands)) > MAX_LOOKED_UP:
+        # words, counted for each folder that they may be meant from, of commands that are followed
+        if sum(map(_looked_up, commands)) > 600:
             raise Unreadable("names more files than are looked at")
     except Unreadable as why:
         return Analysis(problem=str(why), parses=len(command) <= MAX_LENGTH and parses(command))
@@ -219,7 +215,8 @@ def _united(one: Folders, other: Folders) -> Folders:
     if one is None or other is None:
         return None
     both = tuple(dict.fromkeys((*one, *other)))
-    return both if len(both) <= MAX_FOLDERS else None
+    # folders that a command may be in, depending on which `cd` before it failed
+    return both if len(both) <= 8 else None
 
 
 class _Walker:
@@ -504,9 +501,6 @@ _FLAGS = {
     "command": r"",
     "builtin": r"",
 }
-_MAX_FLAGS = 8
-MAX_WRAPPERS = 10
-"""Wrappers around each other that are seen through."""
 SAFE_ASSIGNMENT = lazy_pattern(
     r"(?:(?:LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES|NODE_ENV|CI|GOOS|GOARCH"
     r"|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE)=[\w.@:+-]*|TZ=[\w+-]*(?:/[\w+-]+)*)"
@@ -525,7 +519,8 @@ def unwrapped(words: Sequence[Word]) -> UnwrappedCommand:
     """`words` without the wrappers in front of them; as they are where a wrapper has a flag that is not known."""
     left = tuple(words)
     gets_more = False
-    for _ in range(MAX_WRAPPERS):
+    # wrappers around each other that are seen through
+    for _ in range(10):
         if not left:
             break
         program, *rest = left
@@ -541,7 +536,7 @@ def unwrapped(words: Sequence[Word]) -> UnwrappedCommand:
 
 def _behind(wrapper: str, rest: Sequence[Word]) -> tuple[Word, ...] | None:
     """The command behind the longest run of flags that `wrapper` is known to take."""
-    for count in range(min(_MAX_FLAGS, len(rest) - 1), -1, -1):
+    for count in range(min(8, len(rest) - 1), -1, -1):
         flags = rest[:count]
         if any(word.dynamic or word.globs for word in flags):
             continue

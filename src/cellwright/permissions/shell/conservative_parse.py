@@ -14,19 +14,15 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from cellwright.permissions.shell.words import RESERVED_WORDS
+from cellwright.permissions.shell.reading import RESERVED_WORDS
 from cellwright.text import lazy_pattern
 
 MAX_WORDS = 200
 """Words that one word is expanded to; the rest is left as it is."""
 
-MAX_LENGTH = 2_000
-"""Characters of a word; a longer one is no file's name."""
 
 MAX_REDIRECTS = 100
 """Redirects behind which it is looked for another command."""
-MAX_EXPANDED_TEXT = 8_000
-"""Characters that all words together are expanded to."""
 
 _CHOICE = lazy_pattern(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _OPEN, _CLOSE = "\x01", "\x02"
@@ -46,7 +42,9 @@ def expanded_braces(text: str) -> tuple[str, bool]:
     for index, piece in enumerate(pieces):
         if "{" not in piece:
             continue
-        words = _expanded(piece) if len(piece) <= MAX_LENGTH and made < MAX_EXPANDED_TEXT else [piece]
+        # characters of a word; a longer one is no file's name
+        # characters that all words together are expanded to
+        words = _expanded(piece) if len(piece) <= 2_000 and made < 8_000 else [piece]
         # where no brace is left, each has been expanded
         whole = whole and len(words) < MAX_WORDS and (len(words) > 1 or not _CHOICE.search(words[0]))
         pieces[index] = " ".join(words)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from cellwright.permissions.shell.words import Word
+from cellwright.permissions.shell.reading import Word
 from cellwright.text import lazy_pattern
 
 _NUMBER = lazy_pattern(r"[+-]?\d{1,12}(?:\.\d{1,6})?[bkKMGcwm]?")

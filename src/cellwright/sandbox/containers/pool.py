@@ -25,31 +25,28 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.agent.calls.confinement import Confinement, Container
+from cellwright.agent.calls.approval import Confinement, Container
 from cellwright.sandbox.confined_process import ConfinedProcess
-from cellwright.sandbox.containers.bounds import (
-    ContainerMounts,
-    check_mounts,
-    inside_variables,
-    missing_mounts,
-    mounts_of,
-)
 from cellwright.sandbox.containers.engine import (
     LABEL,
     PROGRAMS,
+    ContainerMounts,
     Engine,
+    check_mounts,
     exec_arguments,
     find_engine,
+    inside_variables,
     is_root,
+    missing_mounts,
+    mounts_of,
     run_arguments,
     why_no_engine,
 )
-from cellwright.sandbox.containers.making import Making, image_of
+from cellwright.sandbox.containers.images import Making, image_of
 from cellwright.sandbox.paths import exists
 from cellwright.sandbox.private_folder import PrivateFolder
 from cellwright.sandbox.resolved_bounds import ConfinementError, bounds_of
-from cellwright.this_process.shared_files import runs
-from cellwright.this_process.temporary_files import shared_folder
+from cellwright.this_process.files import runs, shared_folder
 
 # $1 is what the environment of all that is to end has in it; whoever asks has it among its arguments only
 END = """
@@ -67,11 +64,6 @@ done
 exit 1
 """
 
-MOST_READING = 3
-"""Containers for reading that are kept; the one that was not used for the longest time is removed."""
-
-LOOK_AGAIN_SECONDS = 10.0
-"""For so long a container that was there is taken to be there."""
 
 # $1 is where the exit code goes, $2 the memory in KiB; a shell that became the command could not say how it ended
 _RUN = """
@@ -358,14 +350,16 @@ class ContainerPool:
         if known is None or not self._is_there(known):
             known = self._make(container, mounts, making, keeps_installed=False, network=network)
         self._reading[key] = known
-        while len(self._reading) > MOST_READING:
+        # containers for reading that are kept; the one that was not used for the longest time is removed
+        while len(self._reading) > 3:
             oldest = self._reading.pop(next(iter(self._reading)))
             with contextlib.suppress(ConfinementError):
                 oldest.engine.ask("rm", "--force", oldest.name)
         return known
 
     def _is_there(self, running: Running) -> bool:
-        if time.monotonic() - running.seen < LOOK_AGAIN_SECONDS:
+        # for so long a container that was there is taken to be there
+        if time.monotonic() - running.seen < 10.0:
             return True
         running.seen = time.monotonic()
         return self._runs(running.engine, running.name)

@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from cellwright.agent.spending.run_spending import SMALLEST_ANSWER
+from cellwright.agent.spending import SMALLEST_ANSWER
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.betas import is_anthropics_address
 from cellwright.model.models import US_ONLY_FACTOR, cost_usd, worst_case_usd

@@ -65,7 +65,7 @@ class CredentialRoute(FolderRoute):
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
 
     def report(self) -> dict[str, Any]:
-        from cellwright.config.credentials.key_source import NO_KEY, key_source
+        from cellwright.config.credentials.entered_key import NO_KEY, key_source
 
         settings, environ = self.in_force()
         source = PROXIED if self._proxied else key_source(settings, environ)

@@ -18,7 +18,7 @@ from typing import Any
 from jupyter_server.utils import ensure_async
 from msgspec import Struct
 
-from cellwright.agent.calls.written_tools import access_of, changes_cells
+from cellwright.agent.calls.tool_names import access_of, changes_cells
 from cellwright.events import ToolEnd
 from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks import ServedNotebooks

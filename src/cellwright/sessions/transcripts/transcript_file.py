@@ -17,7 +17,7 @@ from msgspec import Struct
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE
 from cellwright.sessions.transcripts.transcript_lock import Lease
-from cellwright.this_process.shared_files import replace_file
+from cellwright.this_process.files import replace_file
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 

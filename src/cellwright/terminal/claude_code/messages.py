@@ -23,7 +23,7 @@ from cellwright.telemetry.claude_messages import ClaudeMessages, Message, page_r
 from cellwright.terminal.views.plain_view import Unseen
 
 if TYPE_CHECKING:
-    from cellwright.config.hooks.http_and_mcp import CallMcpTool
+    from cellwright.config.hooks.asked_hooks import CallMcpTool
 
 
 class ClaudeOutput(Struct, frozen=True, kw_only=True):

@@ -31,8 +31,8 @@ from cellwright.terminal.exit_codes import stop_requests_raise
 from cellwright.terminal.views.streams import print_line
 from cellwright.terminal.views.terminal_text import fitting_theme
 from cellwright.testing import MessagesServer
+from cellwright.this_process.files import new_folder
 from cellwright.this_process.late_imports import importing
-from cellwright.this_process.temporary_files import new_folder
 
 if TYPE_CHECKING:
     from cellwright.terminal.views.themes import Theme

@@ -20,7 +20,7 @@ from msgspec import Struct
 from cellwright.errors import CellwrightError
 from cellwright.terminal.exit_codes import STOPPED, said_of
 from cellwright.terminal.views.terminal_text import columns_of
-from cellwright.this_process.temporary_files import scratch_folder
+from cellwright.this_process.files import scratch_folder
 
 if sys.platform != "win32":
     import termios

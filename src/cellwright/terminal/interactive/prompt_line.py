@@ -27,7 +27,7 @@ from prompt_toolkit.layout import Dimension, Float, FloatContainer, FormattedTex
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
-from cellwright.agent.context.context_usage import context_tokens
+from cellwright.agent.context_usage import context_tokens
 from cellwright.commands.command import CommandPage, Row, is_number
 from cellwright.commands.completion import ProjectFiles, agent_items, commands, found_files, means_agents
 from cellwright.commands.model_and_mode import IN_FORCE

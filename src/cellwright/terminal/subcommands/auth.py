@@ -10,8 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from cellwright.config.credentials.entered_key import KEYS_PAGE, KeptKey, place_words, try_and_keep
-from cellwright.config.credentials.key_source import NO_KEY, key_source
+from cellwright.config.credentials.entered_key import KEYS_PAGE, NO_KEY, KeptKey, key_source, place_words, try_and_keep
 from cellwright.config.credentials.stored_key import address_of, forget, note_path
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cellwright.commands.doctor import page_of
-from cellwright.commands.installation import upgrade_sections
+from cellwright.commands.installation import page_of, upgrade_sections
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.doctor.examination import ExaminedEnvironment, examine
 from cellwright.errors import CellwrightError, ErrorCode

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.calls.written_tools import access_of
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.config.settings.settings_files import start_folder
 from cellwright.conversation.core import Host
 from cellwright.conversation.message_chunks import JoinedMessages, pieces

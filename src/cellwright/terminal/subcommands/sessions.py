@@ -23,7 +23,7 @@ from cellwright.commands.sessions.sessions import (
     write_export,
 )
 from cellwright.config.settings.settings_files import start_folder
-from cellwright.config.trust.ownership import project_folder
+from cellwright.config.trust.project_files import project_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry, tree_of
 from cellwright.sessions.catalog.index import HIT_BEGIN, HIT_END

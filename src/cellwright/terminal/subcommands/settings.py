@@ -13,15 +13,14 @@ from cellwright.agent.recording.recordings import parse_recording, read_recordin
 from cellwright.agent.recording.recordings import trust as trust_recording
 from cellwright.commands.command import CommandPage, Section
 from cellwright.commands.settings_pages import setting_rows, unknown_settings
-from cellwright.config.settings.checked_value import checked_value, parsed_value
-from cellwright.config.settings.edit import set_value
+from cellwright.config.settings.edit import checked_value, parsed_value, set_value
 from cellwright.config.settings.layers import Merged
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_files import read_all, start_folder, users_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.config.strict_json import SettingsProblem
 from cellwright.config.trust.exact_text import bulleted
 from cellwright.config.trust.trust import Item, Trust, accept, judge, refusal_text, revoke
+from cellwright.config.user_files import SettingsProblem
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.version import documented

@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from cellwright.agent.calls.approval import ToolUse
-from cellwright.agent.context.summary import compacted_line
+from cellwright.agent.compaction import compacted_line
 from cellwright.agent.subagent import progress_of
 from cellwright.errors import ErrorCode
 from cellwright.events import (

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol, TextIO
 
 from cellwright.agent.calls.approval import ToolUse
-from cellwright.agent.context.summary import compacted_line
+from cellwright.agent.compaction import compacted_line
 from cellwright.events import (
     ContextAttached,
     ContextCompacted,

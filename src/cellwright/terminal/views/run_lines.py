@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cellwright.agent.calls.written_tools import access_of
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.agent.tool import AccessKind
 from cellwright.events import (
     ANSWERED,

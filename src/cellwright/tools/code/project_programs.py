@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cellwright.agent.calls.confinement import Confinement, also_writing, in_engine, without_hosts
+from cellwright.agent.calls.approval import Confinement, also_writing, in_engine, without_hosts
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.paths import shown_path
 from cellwright.tools.process.child_processes import Command

@@ -23,7 +23,7 @@ from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolContext, T
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import lazy_pattern, visible, visible_line
-from cellwright.this_process.temporary_files import scratch_folder
+from cellwright.this_process.files import scratch_folder
 from cellwright.tools.code.project_programs import (
     ProgramExit,
     check_folder,

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.this_process.shared_files import replace_file
+from cellwright.this_process.files import replace_file
 
 BY_DESCRIPTOR = {os.open, os.mkdir, os.rename, os.rmdir, os.stat, os.unlink} <= os.supports_dir_fd
 """True where this system can work in an open folder; where not (Windows), paths are used."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.errors import ErrorCode, ToolError, log_fault
 from cellwright.text import visible_line

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2  # heavy: this module is imported where a connection is made
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.text import visible_line
 from cellwright.tools.mcp.server_entry import ServerEntry
 from cellwright.tools.process.child_processes import Command

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.calls.permission_gate import no_user_text
-from cellwright.agent.calls.written_tools import name_with
+from cellwright.agent.calls.tool_names import name_with
 from cellwright.agent.tool import ToolAccess
 from cellwright.events import ToolEnd
 from cellwright.text import visible

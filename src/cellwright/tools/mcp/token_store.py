@@ -24,8 +24,8 @@ from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
+from cellwright.this_process.files import system_locks
 from cellwright.this_process.late_imports import importing
-from cellwright.this_process.shared_files import system_locks
 from cellwright.tools.mcp.server_entry import ServerEntry
 
 logger = logging.getLogger(__name__)

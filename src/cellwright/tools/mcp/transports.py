@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.text import lazy_pattern, replace_surrogates, replace_surrogates_in
 from cellwright.this_process.late_imports import importing
 from cellwright.tools.mcp.server_entry import ServerEntry

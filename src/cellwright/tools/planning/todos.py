@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Meta, field, to_builtins
 
 from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.calls.tool_names import access_of
 from cellwright.agent.calls.tool_results import ToolOutput
-from cellwright.agent.calls.written_tools import access_of
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.events import TodosChanged

@@ -37,14 +37,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cellwright.agent.calls.confinement import Confinement, in_engine
+from cellwright.agent.calls.approval import Confinement, in_engine
 from cellwright.sandbox.confined_process import SAME_DIGITS, marked_processes, new_mark
 from cellwright.text import lazy_pattern
-from cellwright.this_process.temporary_files import process_folder
+from cellwright.this_process.files import process_folder
 
 if TYPE_CHECKING:
     from cellwright.sandbox.confined_process import ConfinedProcess
-    from cellwright.sandbox.containers.making import Making
+    from cellwright.sandbox.containers.images import Making
     from cellwright.sandbox.containers.pool import ContainerPool
     from cellwright.sandbox.mechanisms import Sandbox, Start
     from cellwright.sandbox.private_folder import PrivateFolder
@@ -414,7 +414,7 @@ class ChildProcesses:
         )
 
         if confinement.container is not None:
-            from cellwright.sandbox.containers.bounds import called_inside
+            from cellwright.sandbox.containers.engine import called_inside
 
             command = replace(command, arguments=called_inside(command.arguments, confinement))
         if in_engine(confinement):

@@ -146,7 +146,7 @@ class RunningProgram:
             ends = self._open(pipes, output, errors, source, keeps_input_open=False)
             making = None
             if command.confinement.container is not None:
-                from cellwright.sandbox.containers.making import Making  # few sessions have one
+                from cellwright.sandbox.containers.images import Making  # few sessions have one
 
                 making = Making(command.says)
             launch = functools.partial(self._children.launch, command, **ends, inherited=inherited, making=making)

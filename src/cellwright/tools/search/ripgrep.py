@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct, field
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.this_process.temporary_files import new_file
+from cellwright.this_process.files import new_file
 from cellwright.tools.process.child_processes import Command
 from cellwright.tools.process.runner import OutputHead, RunningProgram
 from cellwright.tools.search.globs import any_matcher

@@ -24,11 +24,11 @@ from typing import Self
 
 from msgspec import Struct
 
-from cellwright.agent.calls.confinement import Confinement
+from cellwright.agent.calls.approval import Confinement
 from cellwright.agent.calls.tool_results import create_output_folder
 from cellwright.errors import ToolError
 from cellwright.text import plain
-from cellwright.this_process.temporary_files import new_file
+from cellwright.this_process.files import new_file
 from cellwright.tools.process.child_processes import ChildProcesses, Command, FolderId
 from cellwright.tools.process.runner import CHUNK_BYTES, RunningProgram
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_results import ToolOutput
-from cellwright.agent.side_request import SideRequest, text_of
+from cellwright.agent.subagent import SideRequest, text_of
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Preview

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.calls.tool_results import ToolOutput
-from cellwright.agent.side_request import SideRequest
+from cellwright.agent.subagent import SideRequest
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, ToolError
 from cellwright.events import Preview

@@ -7,7 +7,7 @@ import fcntl
 import os
 import struct
 
-from cellwright.this_process.shared_files import ByteLocks
+from cellwright.this_process.files import ByteLocks
 
 LK_UNLCK, LK_LOCK, LK_NBLCK = 0, 1, 2
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from indexed_project import build_index
 
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.codebase.store import index_path, lock_path
 from cellwright.config.settings.settings import load_settings
