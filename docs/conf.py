@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent / "site"))  # neither is a package
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "shared"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "release"))
 
+import imagesize
 from docutils import nodes
 from sphinx.util.osutil import relative_uri
 
@@ -123,11 +124,13 @@ def _level_captions(_app: Any, _page: str, _template: str, context: dict[str, An
 
 LONG_PAGE = 5
 """How many sections a page has that is longer than three screens."""
+PIXEL_RATIO = 1.5
+"""How many pixels of a picture are one of the screen it was taken from."""
 SHOWN_IN = {"only-light", "only-dark", "still-picture", "moving-picture"}
 
 
 def _open_at_full_size(app: Any, tree: nodes.document, name: str) -> None:
-    """Make each picture a link to its file: on a phone a whole window is too small to be read."""
+    """Show each picture as large as on the screen, as a link to its file: on a phone a window is too small to be read."""
     if app.builder.format != "html":
         return
     folder = relative_uri(app.builder.get_target_uri(name), "_images")
@@ -141,6 +144,8 @@ def _open_at_full_size(app: Any, tree: nodes.document, name: str) -> None:
             reftitle="Open the picture at full size",
             classes=["picture", *shown_in],
         )
+        if (width := imagesize.get(HERE / image["uri"])[0]) > 0:
+            image["width"] = f"{width / PIXEL_RATIO:.0f}px"
         image["classes"] = [each for each in image["classes"] if each not in shown_in]
         image.replace_self(link)
         link += image
