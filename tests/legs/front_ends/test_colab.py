@@ -48,7 +48,9 @@ def test_questions_come_as_input_fields_and_an_empty_one_is_a_no(front_end: Any,
         turn(use("Write", file_path="hirtshals.txt", content="0.38 m")),
         say("It is there."),
     )
-    book = front_end("colab", LOAD, "%%claude\nNote the level of Esbjerg.", "%%claude\nAnd that of Hirtshals?", kernel="colab")
+    book = front_end(
+        "colab", LOAD, "%%claude\nNote the level of Esbjerg.", "%%claude\nAnd that of Hirtshals?", kernel="colab"
+    )
     book.run_whole(0)
     for index, typed in ((1, ""), (2, "1")):
         book.run(index)
