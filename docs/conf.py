@@ -164,7 +164,8 @@ def _list_sections(app: Any, tree: nodes.document, name: str) -> None:
     for section in sections:
         link = nodes.reference("", section[0].astext(), internal=True, refuri=f"#{section['ids'][0]}")
         line.extend([link] if section is sections[0] else [nodes.Text(" · "), link])
-    page.insert(page.index(first) + 1, line)
+    # words that end with a colon are about the picture or the code below them
+    page.insert(page.index(first) + (2 if first.astext().endswith(":") else 1), line)
 
 
 def setup(app: Any) -> None:

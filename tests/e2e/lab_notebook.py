@@ -242,14 +242,15 @@ class NotebookPage:
         """The picture of one part of the page, of a rectangle around several, or of the whole page."""
         if len(targets) < 2:
             shot = (targets[0] if targets else self.page).screenshot()
-            if targets and targets[0].evaluate("node => node.matches('.jp-Cell')"):
-                return _without_edge(shot)
-            return shot
-        boxes = [target.bounding_box() for target in targets]
-        left, top = (min(box[side] for box in boxes) for side in "xy")
-        right = max(box["x"] + box["width"] for box in boxes)
-        bottom = max(box["y"] + box["height"] for box in boxes)
-        return self.page.screenshot(clip={"x": left, "y": top, "width": right - left, "height": bottom - top})
+        else:
+            boxes = [target.bounding_box() for target in targets]
+            left, top = (min(box[side] for box in boxes) for side in "xy")
+            right = max(box["x"] + box["width"] for box in boxes)
+            bottom = max(box["y"] + box["height"] for box in boxes)
+            shot = self.page.screenshot(clip={"x": left, "y": top, "width": right - left, "height": bottom - top})
+        if targets and targets[-1].evaluate("node => node.matches('.jp-Cell')"):
+            return _without_edge(shot)
+        return shot
 
     def reel(self, name: str, target: Any = None) -> None:
         """Take what is shown for `make reel`, and look for violations of WCAG; other runs look at a scene's end alone."""

@@ -77,7 +77,7 @@ class FrontEndPage:
     def picture(self, name: str) -> None:
         """Take a picture of the documents anew, where that is asked for."""
         if TAKES_PICTURES and (IMAGES / f"{name}.png").exists():
-            self.page.set_viewport_size({"width": 980, "height": 420})
+            self.page.set_viewport_size({"width": 640, "height": 420})
             self.page.screenshot(path=IMAGES / f"{name}.png", full_page=True)
 
     def pictures(self, name: str) -> None:
