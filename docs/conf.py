@@ -11,6 +11,10 @@ sys.path.insert(0, str(Path(__file__).parent / "site"))  # neither is a package
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "shared"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "release"))
 
+import imagesize
+from docutils import nodes
+from sphinx.util.osutil import relative_uri
+
 from addresses import read_home
 from cellwright.version import VERSION
 from navigation import toctrees
@@ -118,7 +122,55 @@ def _level_captions(_app: Any, _page: str, _template: str, context: dict[str, An
     context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
 
 
+LONG_PAGE = 5
+"""How many sections a page has that is longer than three screens."""
+PIXEL_RATIO = 1.5
+"""How many pixels of a picture are one of the screen it was taken from."""
+SHOWN_IN = {"only-light", "only-dark", "still-picture", "moving-picture"}
+
+
+def _open_at_full_size(app: Any, tree: nodes.document, name: str) -> None:
+    """Show each picture as large as on the screen, as a link to its file: on a phone a window is too small to be read."""
+    if app.builder.format != "html":
+        return
+    folder = relative_uri(app.builder.get_target_uri(name), "_images")
+    for image in list(tree.findall(nodes.image)):
+        if image["uri"] not in app.env.images or isinstance(image.parent, nodes.reference):
+            continue
+        # a link whose picture is hidden in this theme would still be reached by the keyboard
+        shown_in = [each for each in image["classes"] if each in SHOWN_IN]
+        link = nodes.reference(
+            refuri=f"{folder}/{app.env.images[image['uri']][1]}",
+            reftitle="Open the picture at full size",
+            classes=["picture", *shown_in],
+        )
+        if (width := imagesize.get(HERE / image["uri"])[0]) > 0:
+            image["width"] = f"{width / PIXEL_RATIO:.0f}px"
+        image["classes"] = [each for each in image["classes"] if each not in shown_in]
+        image.replace_self(link)
+        link += image
+
+
+def _list_sections(app: Any, tree: nodes.document, name: str) -> None:
+    """Name the sections of a long page below its first words: a phone has no room for the theme's list of them."""
+    if app.builder.format != "html" or name == "index" or name.startswith(("reference/", "decisions/")):
+        return
+    page = next(iter(tree.findall(nodes.section)), None)
+    sections = [part for part in page.children if isinstance(part, nodes.section)] if page else []
+    first = next((part for part in page.children if isinstance(part, nodes.paragraph)), None) if page else None
+    if first is None or len(sections) < LONG_PAGE:
+        return
+    line = nodes.paragraph("", "On this page: ", classes=["on-this-page"])
+    for section in sections:
+        link = nodes.reference("", section[0].astext(), internal=True, refuri=f"#{section['ids'][0]}")
+        line.extend([link] if section is sections[0] else [nodes.Text(" · "), link])
+    # words that end with a colon are about the picture or the code below them
+    page.insert(page.index(first) + (2 if first.astext().endswith(":") else 1), line)
+
+
 def setup(app: Any) -> None:
     write_pages(HERE / "reference")
     app.connect("source-read", _read)
+    app.connect("doctree-resolved", _open_at_full_size)
+    app.connect("doctree-resolved", _list_sections)
     app.connect("html-page-context", _level_captions, priority=900)  # after the theme has made the tree

@@ -73,6 +73,20 @@ def test_pages_are_accessible_fit_their_window_and_load_nothing_from_elsewhere(p
     assert elsewhere == []
 
 
+def test_each_picture_opens_its_file_and_keys_reach_the_one_that_is_shown(page: Any, site: Path) -> None:
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.goto((site / "get-started.html").as_uri())
+        pictures = page.locator("article img")
+        assert pictures.count() == page.locator("article a.picture > img").count() > 4
+        for link in page.locator("article a.picture").all():
+            shown = link.locator("img").is_visible()
+            link.focus()
+            assert link.evaluate("node => node === document.activeElement") == shown
+            assert (site / link.get_attribute("href")).is_file()
+            assert not shown or scheme == ("dark" if "-dark" in link.get_attribute("href") else "light")
+
+
 def test_the_search_answers_the_words_of_users_and_puts_reasons_last(page: Any) -> None:
     found: dict[str, list[str]] = {}
     for words in USERS_WORDS:

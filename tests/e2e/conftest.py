@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's
 
 from accessibility import check_ours
 from failure_report import PAGE, add_what_was_seen
-from lab_notebook import NotebookPage
+from lab_notebook import TAKE_PICTURES, NotebookPage
 from lab_server import Lab, running_lab
 from lab_tab import LabTab
 
@@ -182,7 +182,9 @@ def folder_of(lab: Lab, item: pytest.Item) -> Path:
         number = zlib.crc32(item.name.encode())
         name = f"{COASTS[number % len(COASTS)]}-{PLACES[number // len(COASTS) % len(PLACES)]}"
         taken = len(list(lab.root.glob(f"{name}*")))  # a scene may be played again
-        item.stash[FOLDER] = lab.root / (f"{name}-{taken + 1}" if taken else name) / "tides"
+        # pictures show the last two names
+        home = "ada" if TAKE_PICTURES else ""
+        item.stash[FOLDER] = lab.root / (f"{name}-{taken + 1}" if taken else name) / home / "tides"
         item.stash[FOLDER].mkdir(parents=True)
     return item.stash[FOLDER]
 

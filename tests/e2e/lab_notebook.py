@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,6 +16,7 @@ import reel
 from accessibility import check_ours
 from lab_server import Lab
 from lab_tab import DARK, LIGHT, LabTab, opened_page, wait_loaded
+from PIL import Image
 from playwright.sync_api import expect
 
 from eventual import SECONDS, eventually
@@ -56,6 +58,13 @@ def in_apps(*, on_older_lab: bool = False, always: bool = False) -> pytest.MarkD
     lab = pytest.param("lab", marks=[pytest.mark.lab_version] if on_older_lab else [])
     notebook = pytest.param("notebook", marks=[] if always else [pytest.mark.notebook7])
     return pytest.mark.parametrize("app", [lab, notebook])
+
+
+def _without_edge(cell: bytes) -> bytes:
+    """The picture of a cell without its last pixels, in which the frame of the cell below would be seen."""
+    shot = Image.open(io.BytesIO(cell))
+    shot.crop((0, 0, shot.width, shot.height - 5)).save(cut := io.BytesIO(), "png")
+    return cut.getvalue()
 
 
 class NotebookPage:
@@ -203,25 +212,45 @@ class NotebookPage:
         return json.loads((self.lab.root / self.path).read_text("utf-8"))
 
     def screenshot(
-        self, name: str, target: Any = None, *, height: int | None = None, again: Callable[[], object] | None = None
+        self,
+        name: str,
+        *targets: Any,
+        width: int | None = None,
+        height: int | None = None,
+        again: Callable[[], object] | None = None,
     ) -> None:
         """As `reel`, and take a picture of docs/images anew, in both themes, if `make pictures` asks for it.
 
-        `height` of the page, in pixels: of a scene that leaves much of it empty. `again` shows what another theme closes.
+        The picture holds the `targets`, or the whole page. `width` and `height` of the page, in pixels: a narrow one has
+        words that can be read on a phone, too. `again` shows what another theme closes.
         """
         picture = IMAGES / f"{name}.png"
         # the others are for the reel alone, or are taken with the light ones
         if TAKE_PICTURES and self.app == "lab" and picture.exists() and not name.endswith("-dark"):
             size = self.page.viewport_size
-            self.page.set_viewport_size({**size, "height": height or size["height"]})
+            self.page.set_viewport_size({"width": width or size["width"], "height": height or size["height"]})
             for theme, path in ((DARK, in_dark(picture)), (LIGHT, picture)):
                 self.tab.choose_theme(theme)
                 if again:
                     again()
                 self.page.wait_for_function(reel.IS_STILL)
-                path.write_bytes((target or self.page).screenshot())
+                path.write_bytes(self._picture_of(targets))
             self.page.set_viewport_size(size)
-        self.reel(name, target)
+        self.reel(name, *targets[:1])
+
+    def _picture_of(self, targets: Sequence[Any]) -> bytes:
+        """The picture of one part of the page, of a rectangle around several, or of the whole page."""
+        if len(targets) < 2:
+            shot = (targets[0] if targets else self.page).screenshot()
+        else:
+            boxes = [target.bounding_box() for target in targets]
+            left, top = (min(box[side] for box in boxes) for side in "xy")
+            right = max(box["x"] + box["width"] for box in boxes)
+            bottom = max(box["y"] + box["height"] for box in boxes)
+            shot = self.page.screenshot(clip={"x": left, "y": top, "width": right - left, "height": bottom - top})
+        if targets and targets[-1].evaluate("node => node.matches('.jp-Cell')"):
+            return _without_edge(shot)
+        return shot
 
     def reel(self, name: str, target: Any = None) -> None:
         """Take what is shown for `make reel`, and look for violations of WCAG; other runs look at a scene's end alone."""

@@ -39,7 +39,7 @@ REHEARSED = """
 import sys
 from pathlib import Path
 import cellwright
-from cellwright.agent.calls.check_input import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.tools.built_in_tools import ToolEnvironment, make_tools
 from cellwright.conversation.tools.toolset import rehearse

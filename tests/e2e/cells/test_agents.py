@@ -61,7 +61,7 @@ def test_two_agents_work_side_by_side_and_one_is_stopped(notebook, model, tab, l
     for theme in (DARK, LIGHT):
         tab.choose_theme(theme)
         check_accessible(book.output(1), "steps")
-        book.screenshot(f"agents-{'dark' if theme == DARK else 'light'}")
+        book.screenshot(f"agents-{'dark' if theme == DARK else 'light'}", book.cell(1))
     book.screenshot("agents-panel", panel)
     cards.last.get_by_role("button", name="Stop the agent code-reviewer").click()
     expect(cards.last.locator(".fold .status")).to_have_text("stopped")

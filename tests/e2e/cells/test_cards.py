@@ -1,6 +1,8 @@
 """Cards of a `%%claude` cell as their user meets them: questions, plans, todos, rules to keep; by keys and by mouse."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from accessibility import check_accessible
@@ -12,6 +14,7 @@ from cellwright.testing import Gate, hold, say, turn, use
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
+DOCS = Path(__file__).parents[3] / "docs"
 
 TIDES = """\
 def rolling_mean(values, window):
@@ -46,6 +49,19 @@ GAUGES = {
         {"label": "Estuary", "description": "New, not calibrated yet."},
     ],
 }
+CLEANING = """\
+| what is wrong | where | what to do |
+|---|---|---|
+| no level | 06:20, "gauge stuck" | drop the row |
+| times are text | `time` | convert to times of one day |
+| no comment | 2 of 4 rows | leave empty |
+
+1. **Times**: convert `time`, and sort by it.
+2. **Gaps**: drop rows without a level, and count them.
+3. **Check**: levels are between 0 and 6 m; no time is there twice.
+
+No units are given; from the values I take metres.
+"""
 PLAN = """\
 # Find the tide that is lost
 
@@ -121,6 +137,38 @@ def test_a_question_is_dismissed(notebook, model):
     book.wait_done(1)
     assert told(model)["is_error"]
     assert "the question was dismissed" in told(model)["content"]
+
+
+def test_a_command_can_be_allowed_for_the_project(notebook, model):
+    model.add(turn(say("I build it with the project's Makefile.\n"), use("Bash", command="make report")))
+    model.add(say("Then you build it yourself: `make report`."))
+    book = loaded(notebook, "%%claude\nBuild the report anew.")
+    book.run(1)
+    card = book.asked_by_keys(1)
+    expect(card.get_by_role("button").filter(has_text="Always allow")).to_be_visible()
+    book.screenshot("always-card", book.cell(1), width=920)
+    book.asked_by_keys(1)
+    book.page.keyboard.press("4")
+    book.wait_done(1)
+
+
+def test_the_plan_of_the_guide_to_a_clean_data_set(notebook, model):
+    guide = (DOCS / "guides" / "clean-a-data-set.md").read_text("utf-8")
+    start = (DOCS / "get-started.md").read_text("utf-8")
+    make = re.search(r"```python\n(.*?)```", start, re.DOTALL)[1]
+    load, prompt = re.search(r"```python\n(.*?)```\n```\n(.*?)\n```", guide, re.DOTALL).groups()
+    model.add(turn(use("Variables", names=["levels"])))
+    model.add(turn(say("Four rows, and one of them has no level.\n"), use("ExitPlanMode", plan=CLEANING)))
+    model.add(say("Then not."))
+    book = loaded(notebook, f"{make}\n{load}", prompt)
+    book.run(1)
+    book.wait_done(1)
+    book.run(2)
+    book.output(2).locator(".ask[data-ready] .plan li").first.wait_for()
+    book.screenshot("plan-clean", book.cell(2), width=920, height=1300)
+    book.asked_by_keys(2)
+    book.page.keyboard.press("Escape")
+    book.wait_done(2)
 
 
 def test_a_plan_is_sent_back_then_approved_and_only_then_a_file_is_changed(notebook, model):

@@ -122,17 +122,20 @@ def test_the_prompts_of_get_started(notebook, model):
     book.wait_done(1)
     book.run(2)
     book.output(2).locator("text=which two rows").wait_for()
-    book.screenshot("streaming-cell", book.cell(2))
+    book.screenshot("streaming-cell", book.cell(2), width=920)
     gate.open()
     book.wait_done(2)
     book.run(3)
     card = book.asked_by_keys(3)
     expect(card).to_contain_text("writerows")
-    book.screenshot("permission-card", book.cell(3))
+    book.screenshot("permission-card", book.cell(3), width=920)
     book.asked_by_keys(3)
     book.page.keyboard.press("1")
     book.wait_done(3)
     expect(book.output(3)).to_contain_text("Three rows have a level")
+    expect(book.output(3).locator("img")).to_be_visible()
+    book.page.mouse.move(0, 0)  # the buttons of an output would cover its corner
+    book.screenshot("first-plot", book.cell(3), width=920)
     folder = (book.lab.root / book.path).parent
     assert folder.joinpath("data/clean.csv").read_text().splitlines()[1:] == [
         "06:00,3.1,calm",

@@ -113,8 +113,8 @@ def test_two_agents_explore_at_the_same_time_each_in_a_branch_of_its_own(noteboo
         expect(book.output(3).get_by_role("row", name=task)).to_contain_text("MB")
     for theme in (DARK, LIGHT):
         tab.choose_theme(theme)
-        target = book.page.locator(".jp-NotebookPanel-notebook")
-        book.screenshot("branch-agents" if theme == LIGHT else "branch-agents-dark", target, height=720)
+        name = "branch-agents" if theme == LIGHT else "branch-agents-dark"
+        book.screenshot(name, book.cell(2), book.cell(3), width=1000, height=960)
     first.open()
     second.open()
     expect(book.output(2)).to_contain_text("Filling changes the mean by 0.1.")

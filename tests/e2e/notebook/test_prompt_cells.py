@@ -27,7 +27,7 @@ def mime_types(page):
 
 @in_apps(on_older_lab=True)
 def test_a_prompt_is_inserted_written_with_completions_and_run(notebook, model, page, app):
-    book = notebook("tide = 3.5\nalso = {'it''s': 1}", app=app)
+    book = notebook("tide = 3.5\ngauge = {'Esbjerg': 1.42}", app=app)
     book.run(0)
     book.wait_done(0)
     if reel.FOLDER:  # an earlier scene may have asked, which ends the hint
@@ -44,7 +44,7 @@ def test_a_prompt_is_inserted_written_with_completions_and_run(notebook, model, 
     rows(page).first.wait_for()
     expect(rows(page).first).to_have_text("$tide")
     expect(prompt).to_have_attribute("aria-activedescendant", rows(page).first.locator("..").get_attribute("id"))
-    book.screenshot("prompt-cell-completion")
+    book.screenshot("prompt-cell-completion", book.cell(0), page.locator(".cellwright-prompt-list"), width=1000)
     check_accessible(book.cell(1), "cm-content")
     check_accessible(page.locator(".cellwright-prompt-list"), "cellwright-palette")
     page.keyboard.press("Tab")

@@ -122,7 +122,7 @@ def test_each_cell_has_its_own_answer(proposed, model, page, app):
         for index in (2, 3):
             for proposal in book.cell(index).locator(".cellwright-proposal").all():
                 expect(proposal).to_be_in_viewport(ratio=1)
-        book.screenshot("proposals", page.locator(".jp-NotebookPanel-notebook"))
+        book.screenshot("proposals", book.cell(1), book.cell(3), width=1100, height=1200)
         page.set_viewport_size(VIEWPORT)
     cards = book.cell(2).locator(".cellwright-proposal .ask")
     change, insertion = cards.filter(has_text="radius = 3"), cards.filter(has_text="# The area")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
@@ -14,6 +15,7 @@ import pytest
 from lab_notebook import IMAGES, TAKE_PICTURES
 from lab_server import Lab, running_lab
 from lab_tab import DARK, LIGHT
+from PIL import Image, ImageOps
 
 from cellwright.testing import MessagesServer, say, think, turn, use
 from eventual import eventually
@@ -34,6 +36,9 @@ SHOWN = """() => {
 }"""
 
 COLUMNS = 96
+FONT_PIXELS = 26
+"""Twice as large as a terminal's, so that its pictures are sharp."""
+MARGIN_PIXELS = 24
 WRITTEN = """() => {
     const {element, rows, buffer} = window.terminal.content._term;
     const screen = element.querySelector('.xterm-screen');
@@ -76,13 +81,14 @@ class ShownTerminal:
 
     def __init__(self, page: Any, lab: Lab, theme: str, rows: int) -> None:
         self.page = page
-        page.set_viewport_size({"width": 1400, "height": rows * 26 + 200})
+        page.set_viewport_size({"width": 1700, "height": rows * 36 + 200})
         page.goto(f"{lab.url}/lab")
         page.wait_for_function("() => window.jupyterapp?.restored")
         page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
         page.wait_for_function("theme => document.body.dataset.jpThemeName === theme", arg=theme)
         page.evaluate(OPEN)
         page.wait_for_function("() => window.terminal.content._term")
+        page.evaluate("size => { window.terminal.content._term.options.fontSize = size }", FONT_PIXELS)
         # a size of our own: what JupyterLab measures before its font is there is too large
         page.evaluate("size => window.terminal.content._term.resize(...size)", [COLUMNS, rows])
         background = "15;0" if theme == DARK else "0;15"
@@ -105,7 +111,9 @@ class ShownTerminal:
         """Take a picture of docs/images anew if `make pictures` asks for it."""
         if TAKE_PICTURES:
             area = self.page.evaluate(WRITTEN)
-            (IMAGES / f"{name}.png").write_bytes(self.page.screenshot(clip=area))
+            shot = Image.open(io.BytesIO(self.page.screenshot(clip=area))).convert("RGB")
+            background = shot.getpixel((shot.width - 1, 0))
+            ImageOps.expand(shot, MARGIN_PIXELS, background).save(IMAGES / f"{name}.png", optimize=True)
 
 
 def fix(path: Path) -> tuple[Any, ...]:
@@ -128,7 +136,7 @@ def fix(path: Path) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize(("theme", "name"), [(DARK, "terminal"), (LIGHT, "terminal-light")])
+@pytest.mark.parametrize(("theme", "name"), [(DARK, "terminal-dark"), (LIGHT, "terminal")])
 def test_the_card_of_an_edit(
     browser: Any, lab_with_terminal: Lab, model: MessagesServer, theme: str, name: str
 ) -> None:
@@ -146,8 +154,9 @@ def test_the_card_of_an_edit(
     page.close()
 
 
+@pytest.mark.parametrize("theme", [DARK, LIGHT] if TAKE_PICTURES else [DARK])
 def test_of_many_calls_that_wait_their_number_is_shown(
-    browser: Any, lab_with_terminal: Lab, model: MessagesServer
+    browser: Any, lab_with_terminal: Lab, model: MessagesServer, theme: str
 ) -> None:
     root = lab_with_terminal.root
     ports = ("brest", "saint-malo", "dover", "cork", "bilbao")
@@ -160,18 +169,21 @@ def test_of_many_calls_that_wait_their_number_is_shown(
         )
     )
     page = browser.browser.new_page(device_scale_factor=1)  # of other scales xterm draws a part
-    terminal = ShownTerminal(page, lab_with_terminal, DARK, rows=32)
+    terminal = ShownTerminal(page, lab_with_terminal, theme, rows=32)
     terminal.type("cellwright")
     terminal.wait("What should Claude do?")
     terminal.type("Run the tests and write a page for each port")
     shown = terminal.wait("Escape denies.")
     assert "5 more wait · a reviews all 6" in shown
     assert "Running python needs your approval. Writes tests.log." in shown
-    terminal.picture("terminal-more")
+    terminal.picture("terminal-more" if theme == LIGHT else "terminal-more-dark")
     page.close()
 
 
-def test_ipython_in_a_terminal_shows_the_same_card(browser: Any, lab_with_terminal: Lab, model: MessagesServer) -> None:
+@pytest.mark.parametrize("theme", [DARK, LIGHT] if TAKE_PICTURES else [DARK])
+def test_ipython_in_a_terminal_shows_the_same_card(
+    browser: Any, lab_with_terminal: Lab, model: MessagesServer, theme: str
+) -> None:
     path = lab_with_terminal.root / "tides.py"
     model.add(
         *fix(path),
@@ -181,7 +193,7 @@ def test_ipython_in_a_terminal_shows_the_same_card(browser: Any, lab_with_termin
         ),
     )
     page = browser.browser.new_page(device_scale_factor=1)  # of other scales xterm draws a part
-    terminal = ShownTerminal(page, lab_with_terminal, DARK, rows=52)
+    terminal = ShownTerminal(page, lab_with_terminal, theme, rows=52)
     terminal.type("ipython --no-banner")
     terminal.wait("In [1]:")
     terminal.type("%load_ext cellwright")
@@ -193,5 +205,5 @@ def test_ipython_in_a_terminal_shows_the_same_card(browser: Any, lab_with_termin
     for gone in ("Told:", "your settings ask", "takes it back", "@@", "--- a/", "Edits tides.py."):
         assert gone not in shown
     assert "max(levels)" in path.read_text()
-    terminal.picture("ipython-terminal")
+    terminal.picture("ipython-terminal" if theme == LIGHT else "ipython-terminal-dark")
     page.close()

@@ -186,12 +186,13 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(n
 
 def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(notebook, model, tab, page):
     model.add(turn(say(ANSWER), use("Bash", command="python -m pytest tests -q > tests.log")), turn(say("They pass.")))
-    cells = ["import statistics\n\nheights = [1.2, 1.9, 2.4, 2.1, 1.3]", "max(heights)", ""]
+    levels = "[1.2, 1.5, 1.9, 2.2, 2.4, 2.4, 2.3, 2.1]"
+    cells = [f"import pandas as pd\n\nheights = pd.Series(\n    {levels}\n)", "print(heights.max())", ""]
     book = notebook(*cells, files={"tides.py": "WINDOW = 6\n"})
     for index in (0, 1):
         book.run(index)
         book.wait_done(index)
-    page.set_viewport_size({"width": 1440, "height": 960})
+    page.set_viewport_size({"width": 1200, "height": 860})
     page.keyboard.press("Control+b")  # the file browser gives its place to the notebook
     expect(page.locator(".jp-DirListing")).to_be_hidden()
     panel = Panel(page).open()
@@ -202,7 +203,7 @@ def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(noteb
     panel.wait_whole_card()
     for theme, name in ((DARK, "panel-dark"), (LIGHT, "panel")):
         tab.choose_theme(theme)
-        book.screenshot(name)
+        book.screenshot(name, page.locator(".jp-NotebookPanel-notebook"), panel.node)
     expect(panel.answer(0).locator(".prose").last).to_be_in_viewport()  # the reason for what is asked
     panel.widen(250)
     panel.wait_whole_card()

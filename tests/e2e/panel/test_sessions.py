@@ -57,7 +57,7 @@ def test_a_session_is_found_by_its_words_and_resumed_after_a_restart_of_the_kern
     expect(found).to_have_count(1)
     panel.locator("mark", has_text="moon").first.wait_for()
     check_accessible(panel)
-    book.screenshot("panel-sessions", panel)
+    book.screenshot("panel-sessions", panel, height=560)
     book.page.keyboard.press("ArrowDown")
     rows = panel.get_by_role("listbox", name="Sessions")
     expect(rows).to_be_focused()

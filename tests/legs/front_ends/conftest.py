@@ -65,8 +65,8 @@ def front_end(browser: Any, server: Lab) -> Iterator[Any]:
 
     def show(name: str, *sources: str, kernel: str = "python3", **how: bool) -> FrontEndPage:
         opened.append(page := browser.new_page())
-        folder = server.root / f"tides-{len(list(server.root.iterdir())) + 1}"
-        folder.mkdir()
+        folder = server.root / f"survey-{len(list(server.root.iterdir())) + 1}" / "tides"  # the name is in pictures
+        folder.mkdir(parents=True)
         return FrontEndPage(page, server, f"{server.url}/static/{PAGES.name}/{name}.html", folder).open(
             sources, kernel, how
         )

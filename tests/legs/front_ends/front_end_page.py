@@ -77,7 +77,8 @@ class FrontEndPage:
     def picture(self, name: str) -> None:
         """Take a picture of the documents anew, where that is asked for."""
         if TAKES_PICTURES and (IMAGES / f"{name}.png").exists():
-            self.page.set_viewport_size({"width": 980, "height": 420})
+            self.page.set_viewport_size({"width": 800, "height": 420})
+            self.page.add_style_tag(content="body { padding: 0 24px !important; box-sizing: border-box }")
             self.page.screenshot(path=IMAGES / f"{name}.png", full_page=True)
 
     def pictures(self, name: str) -> None:

@@ -43,12 +43,14 @@ def test_text_is_renewed_in_place_and_what_is_saved_is_read_without_a_kernel(
 
 def test_questions_come_as_input_fields_and_an_empty_one_is_a_no(front_end: Any, model: MessagesServer) -> None:
     model.add(
-        turn(use("Write", file_path="one.txt", content="1")),
-        say("It stays."),
-        turn(use("Write", file_path="two.txt", content="2")),
+        turn(use("Write", file_path="esbjerg.txt", content="1.42 m")),
+        say("I leave it."),
+        turn(use("Write", file_path="hirtshals.txt", content="0.38 m")),
         say("It is there."),
     )
-    book = front_end("colab", LOAD, "%%claude\nWrite one.txt", "%%claude\nWrite two.txt", kernel="colab")
+    book = front_end(
+        "colab", LOAD, "%%claude\nNote the level of Esbjerg.", "%%claude\nAnd that of Hirtshals?", kernel="colab"
+    )
     book.run_whole(0)
     for index, typed in ((1, ""), (2, "1")):
         book.run(index)
@@ -59,8 +61,8 @@ def test_questions_come_as_input_fields_and_an_empty_one_is_a_no(front_end: Any,
             book.pictures("colab-question")
         field.press("Enter")
         book.wait_done(index)
-    assert not (book.path.parent / "one.txt").exists()
-    assert (book.path.parent / "two.txt").read_text() == "2"
+    assert not (book.path.parent / "esbjerg.txt").exists()
+    assert (book.path.parent / "hirtshals.txt").read_text() == "0.38 m"
 
 
 def test_a_table_stands_where_it_was_displayed_and_a_run_is_interrupted(front_end: Any, model: MessagesServer) -> None:

@@ -65,15 +65,17 @@ def test_text_streams_in_place_and_what_is_saved_is_read_without_a_kernel(
 
 
 def test_a_question_is_answered_in_its_widget(front_end: Any, model: MessagesServer) -> None:
-    model.add(turn(use("Write", file_path="new.txt", content="tides\n")), say("It is written."))
-    book = front_end("vscode", LOAD, "%%claude\nWrite new.txt")
+    model.add(
+        turn(use("Write", file_path="harbours.csv", content="harbour,level\nEsbjerg,1.42\n")), say("It is written.")
+    )
+    book = front_end("vscode", LOAD, "%%claude\nBegin harbours.csv with the level of Esbjerg, 1.42 m.")
     book.run_whole(0)
     book.run(1)
     expect(book.cell(1).get_by_text("Press 1, 2")).to_be_visible()  # the keys are off for a moment
     book.pictures("vscode-question")
     book.cell(1).get_by_role("button", name="Allow").first.click()
     book.wait_done(1)
-    assert (book.path.parent / "new.txt").read_text() == "tides\n"
+    assert (book.path.parent / "harbours.csv").read_text() == "harbour,level\nEsbjerg,1.42\n"
     expect(book.cell(1)).to_contain_text("It is written.")
 
 
@@ -175,7 +177,11 @@ def test_what_a_restricted_workspace_leaves_out_is_not_needed(front_end: Any, mo
             "```python\nmean(levels)\n```"
         ),
     )
-    book = front_end("vscode", LOAD, "%%claude --mode bypassPermissions\nLook")
+    book = front_end(
+        "vscode",
+        LOAD,
+        "%%claude --mode bypassPermissions\nWhen is high tide? Plot the levels, and write mean() into tides.py.",
+    )
     book.run_whole(0)
     book.run_whole(1)
     shown = book.cell(1).locator(".preview")

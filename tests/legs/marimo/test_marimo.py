@@ -66,6 +66,8 @@ def notebook(own_place: Path) -> Path:
     path = own_place / "tides" / "tides.py"
     path.parent.mkdir()
     path.write_text(NOTEBOOK)
+    if TAKES_PICTURES:  # in the theme of the page
+        (own_place / ".marimo.toml").write_text('[display]\ntheme = "system"\n')
     return path
 
 
@@ -94,6 +96,21 @@ def running_marimo(notebook: Path, environ: dict[str, str]) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(SECONDS)
+
+
+def take_pictures(page: Any) -> None:
+    """The two cells, in both themes: above them marimo shows a path of this machine."""
+    cells = page.locator(".marimo-cell")
+    page.set_viewport_size({"width": 900, "height": 900})
+    for scheme, ending in (("dark", "-dark"), ("light", "")):
+        page.emulate_media(color_scheme=scheme)
+        page.locator(f"body.{scheme}, html.{scheme}").first.wait_for(state="attached")
+        first, last = cells.first.bounding_box(), cells.last.bounding_box()
+        height = last["y"] + last["height"] - first["y"]
+        page.screenshot(
+            path=IMAGES / f"marimo-answer{ending}.png",
+            clip={"x": first["x"] - 12, "y": first["y"] - 12, "width": first["width"] + 24, "height": height + 24},
+        )
 
 
 def _bytes(frame: str | bytes) -> bytes:
@@ -128,7 +145,7 @@ def test_the_answer_comes_into_the_cell_and_questions_into_its_console(
         expect(page.get_by_text("Claude is working")).to_have_count(0)
         page.get_by_text(re.compile(r"\d+ characters")).wait_for()
         if TAKES_PICTURES:
-            page.screenshot(path=IMAGES / "marimo-answer.png")
+            take_pictures(page)
         page.close()
     assert written.read_text() == "high"
 

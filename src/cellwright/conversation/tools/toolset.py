@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]
 """Makes the tools that a process adds to the built-in ones."""
 
-LATE_MODULES = ("cellwright.tools.code.navigation.related_code",)
+LATE_MODULES = ("cellwright.tools.code.navigation.project_code",)
 """Modules that calls import when they have been judged."""
 
 
