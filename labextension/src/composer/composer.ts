@@ -10,6 +10,7 @@ import type { AttachedFile } from "./attachments";
 import { Attachments, AttachmentBar, handleDrops, wordsOfRemarks } from "./attachments";
 import { beginsWith, commandName, fileMention, insertion, kernelPath, CompletionSource, triggerAt } from "./completions";
 import type { Composer, ComposerDeps } from "./composer_deps";
+import type { TabWatch } from "./keys";
 import { handleKey, otherWay, watchTab } from "./keys";
 import { Palette } from "./palette";
 import { OptionsMenu } from "./options/options_menu";
@@ -37,7 +38,7 @@ export function mountComposer(host: HTMLElement, chat: Chat, deps: ComposerDeps)
   composer.update();
   return {
     aside: composer.aside,
-    focus: () => { composer.area.focus(); },
+    focus: () => { composer.focus(); },
     get hasText() { return composer.area.value !== ""; },
     insert: (text) => { composer.insert(text); },
     attach: (files) => { composer.attach(files); },
@@ -74,7 +75,7 @@ class PanelComposer {
   private readonly stopCell: () => void;
   private readonly stopMarks: () => void;
   private readonly typeAhead = new TypeAheadBuffer();
-  private readonly cameByTab: () => boolean;
+  private readonly tabs: TabWatch;
   private way: "steer" | "queue" | null = null;
   private isSending = false;
   private isTight = false;
@@ -92,9 +93,9 @@ class PanelComposer {
     const tell = (why: string): void => { this.tell(why); };
     this.area = element("textarea", {
       rows: "1", class: "cellwright-prompt", autocomplete: "off", spellcheck: "true", "aria-label": trans.__("Prompt for Claude"),
-      "aria-description": trans.__("Shift+Tab changes the permission mode, and goes back if Tab brought you here. F6 goes to the next part of the panel."),
+      "aria-description": trans.__("Shift+Tab changes the permission mode, and goes back if a key brought you here. F6 goes to the next part of the panel."),
     });
-    this.cameByTab = watchTab(this.area);
+    this.tabs = watchTab(this.area);
     this.palette = new Palette(this.area, trans, (item) => { this.take(item); });
     this.suggestions = new CompletionSource(chat, (found) => {
       const trigger = triggerAt(this.area.value, this.area.selectionStart);
@@ -136,6 +137,13 @@ class PanelComposer {
     this.stopMarks();
     this.waiting.dispose();
     this.menu.dispose();
+  }
+
+  /** A command brings the keyboard; in the field already, nothing changes. */
+  focus(): void {
+    if (document.activeElement === this.area) return;
+    this.area.focus();
+    this.tabs.brought();
   }
 
   insert(text: string): void {
@@ -251,7 +259,7 @@ class PanelComposer {
       historyBefore: () => this.goTo(this.drafts.before(this.area.value), true),
       historyAfter: () => this.goTo(this.drafts.after(), false),
       nextMode: () => { this.pickers.nextMode(); },
-      cameByTab: this.cameByTab,
+      cameByTab: this.tabs.came,
       escape: () => { this.escape(); },
       otherKey: () => { this.disarm(); },
     });

@@ -16,7 +16,7 @@ export type KeyContext = {
   historyBefore(): boolean;
   historyAfter(): boolean;
   nextMode(): void;
-  /** Tab brought the keyboard here, and nothing was pressed since. */
+  /** A key brought the keyboard here, and nothing was pressed since. */
   cameByTab(): boolean;
   escape(): void;
   /** Any key but Esc. */
@@ -101,8 +101,10 @@ export function otherWay(how: SteerHow): SteerHow {
   return how === "steer" ? "queue" : "steer";
 }
 
-/** Watches how the keyboard comes to `field`; gives whether Tab brought it, and no other key was pressed there since. */
-export function watchTab(field: HTMLElement): () => boolean {
+/** Whether a key brought the keyboard to a field: Tab, or one whose command calls `brought`; another key there, or a click, ends that. */
+export type TabWatch = { came(): boolean; brought(): void };
+
+export function watchTab(field: HTMLElement): TabWatch {
   let came = false;
   let pressed = false;
   field.addEventListener("keydown", ({ key, repeat }) => {
@@ -115,6 +117,7 @@ export function watchTab(field: HTMLElement): () => boolean {
     came ||= !pressed;
     pressed = false;
   });
+  field.addEventListener("pointerdown", () => { came = false; });
   field.addEventListener("blur", () => { came = pressed = false; });
-  return () => came;
+  return { came: () => came, brought: () => { came = true; } };
 }

@@ -54,7 +54,6 @@ export type PanelHost = {
   notebookFacts(): NotebookFacts | null;
   /** The page's own items of the menu. */
   more(): readonly MenuItem[];
-  openSettings(): void;
   showCell(place: string): void;
   /** Runs the cell at `place` anew if it still asks `prompt`; false where there is no such cell. */
   runCell(place: string, prompt: string): boolean;
@@ -69,7 +68,7 @@ export type PanelHost = {
 /** Taking back a turn with many files may take a while. */
 const UNDO_TIMEOUT_MS = 60_000;
 /** Views that are read or filled in: nothing is asked there, and they need the height. */
-const WITHOUT_COMPOSER: ReadonlySet<ViewName> = new Set(["manage", "help"]);
+const WITHOUT_COMPOSER: ReadonlySet<ViewName> = new Set(["manage", "settings", "help"]);
 
 let styled = false;
 
@@ -116,7 +115,7 @@ export class Panel implements Disposable {
       trans,
       newSession: () => { this.newSession(); },
       sessions: () => { this.open("sessions"); },
-      settings: () => { page.openSettings(); },
+      settings: () => { this.open("settings"); },
       help: () => { this.open("help"); },
       kernels: () => page.kernels(),
       more: () => [

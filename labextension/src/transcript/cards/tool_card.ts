@@ -2,7 +2,7 @@
 
 import type { Json, JsonObject } from "../../json";
 import { showCode } from "../code/colored_code";
-import { button, element, freshId, SEARCHED, setText } from "../dom";
+import { button, element, SEARCHED, setText } from "../dom";
 import { count, duration, lineCounts, SHOWN_MS, wholeSeconds } from "../format";
 import type { ItemView, TranscriptContext } from "../items/item_view";
 import { isInList } from "../items/todo_list";
@@ -53,7 +53,6 @@ const AGENT_STATUS: Record<ShownAgentState, CallStatus> = {
 };
 
 export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
-  const titleId = freshId();
   const name = element("b");
   const purpose = element("span", { class: "purpose" });
   const title = element("span", { class: "title" });
@@ -61,13 +60,13 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   const approved = approvalMark();
   const status = element("span", { class: "status" });
   const time = element("span", { class: "time" });
-  const call = element("span", { class: "call", id: titleId }, name, " ", title, purpose);
+  const call = element("span", { class: "call" }, name, " ", title, purpose);
   const summary = element("summary", {}, call, lines, approved.node, status, time);
   const inside = element("div", { class: "inside" });
   const fold = element("details", { class: "fold" }, summary, inside);
   const questions = questionList(item, place);
   const outcome = element("div", { class: "outcome" });
-  const node = element("section", { class: "tool", role: "group", "aria-labelledby": titleId }, fold, questions.node, outcome);
+  const node = element("div", { class: "tool" }, fold, questions.node, outcome);
 
   let live: LiveOutput | null = null;
   let displays = 0;
@@ -245,7 +244,7 @@ function insideParts(item: ToolItem): HTMLElement[] {
   if (isOver(item.status)) exact.push(...resultParts(item));
   if (!item.diff) return [...decided, ...shown, ...exact];
   // the diff says the same
-  return [diffView(item.diff, FOLDED_DIFF_LINES), ...shown, element("details", {}, element("summary", {}, "Details"), ...decided, ...exact)];
+  return [diffView(item.diff, FOLDED_DIFF_LINES), element("div", { class: "beside" }, ...shown, element("details", {}, element("summary", {}, "Details"), ...decided, ...exact))];
 }
 
 const PATH_FIELDS = ["file_path", "notebook_path", "path"];

@@ -70,8 +70,7 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
       setText(stop, "Stop");
     }, STOP_AGAIN_MS);
   }, { class: "stop" });
-  const copy = copyButton(() => answerOf(store));
-  copy.title = "Copy the answer";
+  const copy = copyButton(() => answerOf(store), "Copy the answer");
   copy.classList.add("plain");
   const undo = undoButton(place);
   const about = element("span", { class: "about" }, state, mode, facts);
@@ -179,15 +178,18 @@ function stateText(store: TranscriptStore): string {
 
 /** `rest` unfolds the links that are too many; null: all are shown. */
 function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTMLElement[], rest: HTMLElement | null): Fact[] {
-  const { run, totals } = place.store;
-  const facts: Fact[] = run ? [{ text: modelName(run.model), title: run.model }] : [];
-  facts.push(...spent(place.store));
+  const { run, totals, end } = place.store;
+  // while it works the steps are what is read, and one line has room
+  const links = end ? more.filter((node) => !node.hidden) : [];
+  // a panel has one line: its composer names the model, and the numbers go before the cost
+  const brief = rest !== null && isInPanel(place) && links.length > 0;
+  const facts: Fact[] = run && !brief ? [{ text: modelName(run.model), title: run.model }] : [];
+  if (!brief || links.length === 1) facts.push(...spent(place.store));
   const changed = countsOf(place.store);
   // a line above says the same of changes that have a diff
   if (changed && !diffsShow(place.store)) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` });
   // of code that ran the page knows whether it can be undone
   if (place.store.changes) facts.push(undo);
-  const links = more.filter((node) => !node.hidden);
   // a change has Undo; in a panel one line has no room for the context sent, the last of them
   facts.push(...fewest(links, Math.min(LINKS - Number(changed !== ""), links.length - Number(isInPanel(place))), rest));
   // the panel has it in sight all the time; while there is much room nobody asks
