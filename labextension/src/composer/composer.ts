@@ -10,7 +10,6 @@ import type { AttachedFile } from "./attachments";
 import { Attachments, AttachmentBar, handleDrops, wordsOfRemarks } from "./attachments";
 import { beginsWith, commandName, fileMention, insertion, kernelPath, CompletionSource, triggerAt } from "./completions";
 import type { Composer, ComposerDeps } from "./composer_deps";
-import type { TabWatch } from "./keys";
 import { handleKey, otherWay, watchTab } from "./keys";
 import { Palette } from "./palette";
 import { OptionsMenu } from "./options/options_menu";
@@ -38,7 +37,7 @@ export function mountComposer(host: HTMLElement, chat: Chat, deps: ComposerDeps)
   composer.update();
   return {
     aside: composer.aside,
-    focus: () => { composer.focus(); },
+    focus: () => { composer.area.focus(); },
     get hasText() { return composer.area.value !== ""; },
     insert: (text) => { composer.insert(text); },
     attach: (files) => { composer.attach(files); },
@@ -75,7 +74,7 @@ class PanelComposer {
   private readonly stopCell: () => void;
   private readonly stopMarks: () => void;
   private readonly typeAhead = new TypeAheadBuffer();
-  private readonly tabs: TabWatch;
+  private readonly cameByTab: () => boolean;
   private way: "steer" | "queue" | null = null;
   private isSending = false;
   private isTight = false;
@@ -95,7 +94,7 @@ class PanelComposer {
       rows: "1", class: "cellwright-prompt", autocomplete: "off", spellcheck: "true", "aria-label": trans.__("Prompt for Claude"),
       "aria-description": trans.__("Shift+Tab changes the permission mode, and goes back if a key brought you here. F6 goes to the next part of the panel."),
     });
-    this.tabs = watchTab(this.area);
+    this.cameByTab = watchTab(this.area);
     this.palette = new Palette(this.area, trans, (item) => { this.take(item); });
     this.suggestions = new CompletionSource(chat, (found) => {
       const trigger = triggerAt(this.area.value, this.area.selectionStart);
@@ -139,13 +138,6 @@ class PanelComposer {
     this.menu.dispose();
   }
 
-  /** A command brings the keyboard; in the field already, nothing changes. */
-  focus(): void {
-    if (document.activeElement === this.area) return;
-    this.area.focus();
-    this.tabs.brought();
-  }
-
   insert(text: string): void {
     const { area } = this;
     const { selectionStart: start, selectionEnd: end } = area;
@@ -172,6 +164,7 @@ class PanelComposer {
     this.area.readOnly = this.isSending;
     this.node.classList.toggle("cellwright-mod-sending", this.isSending);
     this.node.classList.toggle("cellwright-mod-running", run !== null);
+    this.node.classList.toggle("cellwright-mod-asking", Boolean(this.chat.state?.asking.length) && this.area.value === "" && !attached);
     this.node.classList.toggle("cellwright-mod-steers", steers);
     this.node.dataset.mode = this.chat.state?.mode ?? "";
     this.showRun(run !== null, steers);
@@ -259,7 +252,7 @@ class PanelComposer {
       historyBefore: () => this.goTo(this.drafts.before(this.area.value), true),
       historyAfter: () => this.goTo(this.drafts.after(), false),
       nextMode: () => { this.pickers.nextMode(); },
-      cameByTab: this.tabs.came,
+      cameByTab: this.cameByTab,
       escape: () => { this.escape(); },
       otherKey: () => { this.disarm(); },
     });

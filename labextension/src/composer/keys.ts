@@ -101,10 +101,20 @@ export function otherWay(how: SteerHow): SteerHow {
   return how === "steer" ? "queue" : "steer";
 }
 
-/** Whether a key brought the keyboard to a field: Tab, or one whose command calls `brought`; another key there, or a click, ends that. */
-export type TabWatch = { came(): boolean; brought(): void };
+/** True while what the user did last was a click. */
+let clicked = false;
+let watches = false;
 
-export function watchTab(field: HTMLElement): TabWatch {
+function watchPointer(): void {
+  if (watches) return;
+  watches = true;
+  document.addEventListener("pointerdown", () => { clicked = true; }, true);
+  document.addEventListener("keydown", () => { clicked = false; }, true);
+}
+
+/** Watches how the keyboard comes to `field`; gives whether Tab, or a command's key, brought it, and no other key was pressed there since. */
+export function watchTab(field: HTMLElement): () => boolean {
+  watchPointer();
   let came = false;
   let pressed = false;
   field.addEventListener("keydown", ({ key, repeat }) => {
@@ -117,7 +127,8 @@ export function watchTab(field: HTMLElement): TabWatch {
     came ||= !pressed;
     pressed = false;
   });
+  field.addEventListener("focus", () => { came ||= !clicked; });
   field.addEventListener("pointerdown", () => { came = false; });
   field.addEventListener("blur", () => { came = pressed = false; });
-  return { came: () => came, brought: () => { came = true; } };
+  return () => came;
 }

@@ -110,7 +110,7 @@ function conversationLine(chat: Chat, state: ChatState | null, trans: Trans, has
   if (!state) return hasRun ? idle : { state: "off", text: "" };
   const { current: run, asking } = state;
   if (run !== null || asking.length > 0) return { ...busyLine(asking.length > 0, placeOf(chat, run, trans), trans), run };
-  return state.scripted ? { ...idle, text: trans.__("Scripted model") } : idle;
+  return idle;
 }
 
 function busyLine(asks: boolean, cell: string, trans: Trans): Pick<StatusLine, "state" | "text" | "title"> {

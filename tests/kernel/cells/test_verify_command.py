@@ -78,7 +78,7 @@ def test_bad_input_is_said_and_has_a_code_of_its_own(
     assert main(["verify", str(path), str(good)]) == 2
     printed = capsys.readouterr()
     assert printed.err.startswith(f"{path}: ")
-    assert printed.out.startswith(f"{good}: 1 number ")
+    assert printed.out.startswith(f"{good}: 1 of 1 number ")
 
 
 def test_a_kernel_that_is_not_there_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

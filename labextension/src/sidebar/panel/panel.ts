@@ -13,6 +13,7 @@ import type { Chat } from "../../transport/chat";
 import type { Run } from "../../transport/chat_protocol";
 import type { ChatStore } from "../../transport/chat_store";
 import type { ServerApi } from "../../transport/server_api";
+import { openAtPrompt } from "../demo_notebook";
 import type { NotebookFacts } from "../notebook_facts";
 import { whenLoaded } from "../stale_bundle";
 import type { Branches } from "./branch_switch";
@@ -135,7 +136,7 @@ export class Panel implements Disposable {
       compose: (text) => { this.compose(text); },
       focusComposer: () => { this.focusComposer(); },
       keyNeeded: () => { if (this.isPromptEmpty) this.first.card.focus(); },
-      openNotebook: (path) => page.run("docmanager:open", { path }),
+      openNotebook: (path) => openAtPrompt(path, (command, args) => page.run(command, args)),
       announce: (text) => { setText(this.announcer, text); },
       tell: (message) => { page.tell(message); },
     });

@@ -246,7 +246,9 @@ function sourceOf(input: JsonObject | null): string | null {
 
 /** The act that Enter is for; of a conflict nothing is run. */
 function offered(ask: AskOp): ReturnType<ChangeRunner["offers"]> {
-  const offers = changeRunner()?.offers(ask) ?? null;
+  const runner = changeRunner();
+  // of a cell that goes nothing is run, and Enter accepts it as its neighbours' changes
+  const offers = runner && ask.input?.edit_mode === "delete" ? "accept" : (runner?.offers(ask) ?? null);
   return offers && isConflict(ask) ? "accept" : offers;
 }
 

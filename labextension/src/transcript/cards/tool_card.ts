@@ -21,6 +21,7 @@ import { answeredLine, isPlainApproval, planText, questionList } from "./questio
 
 const FOLDED_DIFF_LINES = 40;
 const ERROR_LINES = 8;
+const PLAN_TOOL = "ExitPlanMode";
 /** As in terminal/views/run_lines.py. */
 const SHOWN_ESTIMATE_SECONDS = 2;
 const STATUS_LABELS: Record<CallStatus | "asking", string> = {
@@ -98,7 +99,8 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   const showNews = (): void => {
     for (const data of item.displays.slice(displays)) outcome.append(display(data));
     displays = item.displays.length;
-    if (told || !isNotable(item.decided)) return;
+    // a plan that was sent back says so itself
+    if (told || item.name === PLAN_TOOL || !isNotable(item.decided)) return;
     told = true;
     fold.after(decisionLine(item.decided));
   };
@@ -184,7 +186,7 @@ function shield(): SVGElement {
 function looks(item: ToolItem, asking: boolean, { store }: TranscriptContext): { label: string; status: CallStatus | "asking" } {
   const now = asking ? "asking" : item.status;
   const agent = item.agents.at(-1);
-  if (!agent) return { label: STATUS_LABELS[now], status: now };
+  if (!agent) return { label: now === "denied" && item.name === PLAN_TOOL ? "sent back" : STATUS_LABELS[now], status: now };
   const state = shownState(agent, store);
   return { label: asking ? STATUS_LABELS.asking : state === "working" && isThinking(agent) ? "thinking" : AGENT_LABELS[state], status: AGENT_STATUS[state] };
 }
@@ -314,7 +316,7 @@ function isJson(text: string): boolean {
 
 /** The plan of a call that ends plan mode, as it was approved. */
 function planOf({ name, input, questions }: ToolItem): string {
-  if (name !== "ExitPlanMode") return "";
+  if (name !== PLAN_TOOL) return "";
   const proposed = typeof input === "object" && input !== null && !Array.isArray(input) ? input.plan : "";
   const plan = questions.at(-1)?.answer?.input?.plan ?? proposed;
   return typeof plan === "string" ? plan : "";

@@ -82,16 +82,25 @@ export function fillFailure(node: HTMLElement, error: ErrorInfo | null): void {
     form(host);
     return;
   }
-  const ways = error === null ? [AGAIN] : (WAYS[error.code] ?? [AGAIN]);
-  const canAct = hasPageActions();
   const waits = error !== null && WAITING.has(error.code);
   if (waits) asGroup(node);
-  const said = error === null ? [] : [waits ? wantedTitle(errorWords(error)) : element("b", {}, errorWords(error)), ...messageOf(error, canAct)];
-  const buttons = canAct ? ways.map(({ label, act }, index) => button(label, () => { request(node, act); }, { class: error !== null && index === 0 && "primary" })) : [];
+  const said = error === null ? [] : saidOf(error, waits);
+  const buttons = buttonsOf(node, error);
   node.replaceChildren(...said, ...(buttons.length > 0 ? [element("div", { class: "choices" }, ...buttons)] : []));
   node.hidden = said.length + buttons.length === 0;
   node.classList.toggle("stopped", error === null);
   node.classList.toggle("wanted", waits);
+}
+
+function saidOf(error: ErrorInfo, waits: boolean): HTMLElement[] {
+  const words = errorWords(error);
+  return [waits ? wantedTitle(words) : element("b", {}, words), ...messageOf(error, hasPageActions())];
+}
+
+function buttonsOf(node: HTMLElement, error: ErrorInfo | null): HTMLElement[] {
+  if (!hasPageActions()) return [];
+  const ways = error === null ? [AGAIN] : (WAYS[error.code] ?? [AGAIN]);
+  return ways.map(({ label, act }, index) => button(label, () => { request(node, act); }, { class: error !== null && index === 0 && "primary" }));
 }
 
 /** A card with a field and buttons is gone through, not read out as a whole. */

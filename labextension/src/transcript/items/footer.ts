@@ -81,7 +81,7 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
     draw();
     [...facts.querySelectorAll("button")].find((node) => !shown.has(node))?.focus();
   }, { class: "plain", "aria-expanded": "false", "aria-label": "More about this answer" });
-  const draw = (): void => { drawFacts(facts, [...factsOf(place, undo.node, more, unfolded ? null : rest), copy]); };
+  const draw = (): void => { drawFacts(facts, factsOf(place, { undo: undo.node, more, rest: unfolded ? null : rest, copy })); };
   const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), about, stop);
 
   const tick = (): void => {
@@ -176,15 +176,17 @@ function stateText(store: TranscriptStore): string {
   return run ? `Working… ${wholeSeconds(store.now() - run.started)}` : store.have > 0 ? "Waiting…" : "Starting…";
 }
 
-/** `rest` unfolds the links that are too many; null: all are shown. */
-function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTMLElement[], rest: HTMLElement | null): Fact[] {
-  const { run, totals, end } = place.store;
+/** `rest` unfolds what is too much; null: all is shown. */
+type FooterButtons = { undo: HTMLElement; more: readonly HTMLElement[]; rest: HTMLElement | null; copy: HTMLElement };
+
+function factsOf(place: TranscriptContext, { undo, more, rest, copy }: FooterButtons): Fact[] {
+  const { totals, end } = place.store;
   // while it works the steps are what is read, and one line has room
   const links = end ? more.filter((node) => !node.hidden) : [];
-  // a panel has one line: its composer names the model, and the numbers go before the cost
-  const brief = rest !== null && isInPanel(place) && links.length > 0;
-  const facts: Fact[] = run && !brief ? [{ text: modelName(run.model), title: run.model }] : [];
-  if (!brief || links.length === 1) facts.push(...spent(place.store));
+  // a panel has one line: its composer names the model, and the numbers go before the cost, Undo before Copy
+  const isBrief = rest !== null && isInPanel(place);
+  const isTight = isBrief && links.length > 1;
+  const facts = [...(isBrief && links.length > 0 ? [] : modelFact(place.store)), ...(isTight ? [] : spent(place.store))];
   const changed = countsOf(place.store);
   // a line above says the same of changes that have a diff
   if (changed && !diffsShow(place.store)) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` });
@@ -192,10 +194,20 @@ function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTM
   if (place.store.changes) facts.push(undo);
   // a change has Undo; in a panel one line has no room for the context sent, the last of them
   facts.push(...fewest(links, Math.min(LINKS - Number(changed !== ""), links.length - Number(isInPanel(place))), rest));
-  // the panel has it in sight all the time; while there is much room nobody asks
-  const used = totals.window ? Math.round((100 * totals.context) / totals.window) : 0;
-  if (used >= SHOWN_CONTEXT_PERCENT && !isInPanel(place)) facts.push({ text: `${used}% context` });
+  // the panel has it in sight all the time
+  if (!isInPanel(place)) facts.push(...contextFact(totals));
+  if (!isTight || !place.store.changes) facts.push(copy);
   return facts;
+}
+
+/** While there is much room nobody asks. */
+function contextFact({ window, context }: TranscriptStore["totals"]): Fact[] {
+  const used = window ? Math.round((100 * context) / window) : 0;
+  return used >= SHOWN_CONTEXT_PERCENT ? [{ text: `${used}% context` }] : [];
+}
+
+function modelFact({ run }: TranscriptStore): Fact[] {
+  return run ? [{ text: modelName(run.model), title: run.model }] : [];
 }
 
 /** What the run has cost, with its tokens and the session's cost as the tooltip. */
@@ -208,7 +220,7 @@ function spent(store: TranscriptStore): Fact[] {
 }
 
 function fewest(links: readonly HTMLElement[], room: number, rest: HTMLElement | null): readonly HTMLElement[] {
-  return rest && links.length > room ? [...links.slice(0, room), rest] : links;
+  return rest && links.length > Math.max(0, room) ? [...links.slice(0, Math.max(0, room)), rest] : links;
 }
 
 function countsOf({ changes }: TranscriptStore): string {
