@@ -87,7 +87,7 @@ describe("what fills it", () => {
     expect(rows).toEqual([
       ["System prompt", "1.0k", "4.0%"],
       ["Tools", "9.0k", "36%"],
-      ["Tool results", "15k", "60%"],
+      ["Tool results", "15k", "59%"],
       ["later versions", "230", "0.9%"],
       ["Free", "975k", ""],
     ]);
