@@ -42,8 +42,7 @@ const MAX_ACTS = 3;
 /** One thing of a list, with what can be done about it; forms open below it. */
 export function row(trans: Trans, { key, title, badge, state, lines = [], locked, problem, acts = [], value }: RowContent): HTMLElement {
   const below = element("div", { class: "below" });
-  const head = element("div", { class: "head" }, element("span", { class: "name" }, title));
-  if (badge) head.append(element("span", { class: "badge", "data-state": state ?? "" }, badge));
+  const head = element("div", { class: "head" }, element("span", { class: "name" }, title), ...badgeOf(badge, state));
   if (value) head.append(openerOf(value, key, below));
   const item = element("li", { class: "item", "data-row": key }, head, ...lines.filter((line) => line).map((line) => element("p", { class: "about" }, ...(typeof line === "string" ? sentence(line) : [line]))));
   if (problem) item.append(element("p", { class: "problem" }, ...sentence(problem)));
@@ -56,6 +55,10 @@ export function row(trans: Trans, { key, title, badge, state, lines = [], locked
   }
   item.append(below);
   return item;
+}
+
+function badgeOf(badge = "", state = ""): HTMLElement[] {
+  return badge ? [element("span", { class: "badge", "data-state": state }, badge)] : [];
 }
 
 function openerOf(act: Act, key: string, below: HTMLElement): HTMLButtonElement {

@@ -180,24 +180,31 @@ function stateText(store: TranscriptStore): string {
 type FooterButtons = { undo: HTMLElement; more: readonly HTMLElement[]; rest: HTMLElement | null; copy: HTMLElement };
 
 function factsOf(place: TranscriptContext, { undo, more, rest, copy }: FooterButtons): Fact[] {
-  const { totals, end } = place.store;
+  const { store } = place;
+  const inPanel = isInPanel(place);
   // while it works the steps are what is read, and one line has room
-  const links = end ? more.filter((node) => !node.hidden) : [];
+  const links = store.end ? more.filter((node) => !node.hidden) : [];
   // a panel has one line: its composer names the model, and the numbers go before the cost, Undo before Copy
-  const isBrief = rest !== null && isInPanel(place);
-  const isTight = isBrief && links.length > 1;
-  const facts = [...(isBrief && links.length > 0 ? [] : modelFact(place.store)), ...(isTight ? [] : spent(place.store))];
-  const changed = countsOf(place.store);
-  // a line above says the same of changes that have a diff
-  if (changed && !diffsShow(place.store)) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` });
-  // of code that ran the page knows whether it can be undone
-  if (place.store.changes) facts.push(undo);
+  const left = rest !== null && inPanel ? links.length : 0;
   // a change has Undo; in a panel one line has no room for the context sent, the last of them
-  facts.push(...fewest(links, Math.min(LINKS - Number(changed !== ""), links.length - Number(isInPanel(place))), rest));
-  // the panel has it in sight all the time
-  if (!isInPanel(place)) facts.push(...contextFact(totals));
-  if (!isTight || !place.store.changes) facts.push(copy);
-  return facts;
+  const room = Math.max(0, Math.min(LINKS - Number(countsOf(store) !== ""), links.length - Number(inPanel)));
+  return [
+    ...(left > 0 ? [] : modelFact(store)),
+    ...(left > 1 ? [] : spent(store)),
+    ...changedFact(store),
+    // of code that ran the page knows whether it can be undone
+    ...(store.changes ? [undo] : []),
+    ...fewest(links, room, rest),
+    // the panel has it in sight all the time
+    ...(inPanel ? [] : contextFact(store.totals)),
+    ...(left > 1 && store.changes ? [] : [copy]),
+  ];
+}
+
+/** A line above says the same of changes that have a diff. */
+function changedFact(store: TranscriptStore): Fact[] {
+  const changed = countsOf(store);
+  return changed && !diffsShow(store) ? [{ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` }] : [];
 }
 
 /** While there is much room nobody asks. */
@@ -220,7 +227,7 @@ function spent(store: TranscriptStore): Fact[] {
 }
 
 function fewest(links: readonly HTMLElement[], room: number, rest: HTMLElement | null): readonly HTMLElement[] {
-  return rest && links.length > Math.max(0, room) ? [...links.slice(0, Math.max(0, room)), rest] : links;
+  return rest && links.length > room ? [...links.slice(0, room), rest] : links;
 }
 
 function countsOf({ changes }: TranscriptStore): string {
