@@ -54,4 +54,4 @@ export type Mount = (host: HTMLElement, chat: Chat, deps: PanelDeps) => Disposab
 export type MountComposer = (host: HTMLElement, chat: Chat, deps: ComposerDeps) => Composer;
 
 /** Views that take the transcript's place while they are open. */
-export type ViewName = "sessions" | "help" | "log" | "overview" | "manage";
+export type ViewName = "sessions" | "help" | "log" | "overview" | "manage" | "settings";

@@ -548,7 +548,7 @@ class NumbersTraced(LoggedEvent, frozen=True):
         """The counts in words.
 
         >>> NumbersTraced((Number("2.4", 2.4, 0.1, 0, 3, "seen", 2),)).summary
-        '1 number traced'
+        '1 of 1 number traced'
         """
         traced = sum(number.verdict in ("seen", "derived") for number in self.numbers)
         return " · ".join(traced_words(len(self.numbers), traced, not_found=len(self.marked)))
@@ -565,11 +565,10 @@ def traced_words(numbers: int, traced: int, **others: int) -> list[str]:
     """Count an answer's numbers, those with a source, and `others` by kind, in parts of a line.
 
     >>> traced_words(3, 3), traced_words(3, 1, stale=1, not_found=0)
-    (['3 numbers traced'], ['3 numbers', '1 traced', '1 stale'])
+    (['3 of 3 numbers traced'], ['1 of 3 numbers traced', '1 stale'])
     """
-    counted = f"{numbers} number{'' if numbers == 1 else 's'}"
-    parts = [f"{counted} traced"] if traced == numbers else [counted, f"{traced} traced"]
-    return [*parts, *(f"{count} {kind.replace('_', ' ')}" for kind, count in others.items() if count)]
+    counted = f"{traced} of {numbers} number{'' if numbers == 1 else 's'} traced"
+    return [counted, *(f"{count} {kind.replace('_', ' ')}" for kind, count in others.items() if count)]
 
 
 def change_words(files: int, cells: int) -> str:

@@ -92,7 +92,7 @@ class PanelComposer {
     const tell = (why: string): void => { this.tell(why); };
     this.area = element("textarea", {
       rows: "1", class: "cellwright-prompt", autocomplete: "off", spellcheck: "true", "aria-label": trans.__("Prompt for Claude"),
-      "aria-description": trans.__("Shift+Tab changes the permission mode, and goes back if Tab brought you here. F6 goes to the next part of the panel."),
+      "aria-description": trans.__("Shift+Tab changes the permission mode, and goes back if a key brought you here. F6 goes to the next part of the panel."),
     });
     this.cameByTab = watchTab(this.area);
     this.palette = new Palette(this.area, trans, (item) => { this.take(item); });
@@ -164,6 +164,7 @@ class PanelComposer {
     this.area.readOnly = this.isSending;
     this.node.classList.toggle("cellwright-mod-sending", this.isSending);
     this.node.classList.toggle("cellwright-mod-running", run !== null);
+    this.node.classList.toggle("cellwright-mod-asking", Boolean(this.chat.state?.asking.length) && this.area.value === "" && !attached);
     this.node.classList.toggle("cellwright-mod-steers", steers);
     this.node.dataset.mode = this.chat.state?.mode ?? "";
     this.showRun(run !== null, steers);

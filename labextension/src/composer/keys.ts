@@ -16,7 +16,7 @@ export type KeyContext = {
   historyBefore(): boolean;
   historyAfter(): boolean;
   nextMode(): void;
-  /** Tab brought the keyboard here, and nothing was pressed since. */
+  /** A key brought the keyboard here, and nothing was pressed since. */
   cameByTab(): boolean;
   escape(): void;
   /** Any key but Esc. */
@@ -101,8 +101,20 @@ export function otherWay(how: SteerHow): SteerHow {
   return how === "steer" ? "queue" : "steer";
 }
 
-/** Watches how the keyboard comes to `field`; gives whether Tab brought it, and no other key was pressed there since. */
+/** True while what the user did last was a click. */
+let clicked = false;
+let watches = false;
+
+function watchPointer(): void {
+  if (watches) return;
+  watches = true;
+  document.addEventListener("pointerdown", () => { clicked = true; }, true);
+  document.addEventListener("keydown", () => { clicked = false; }, true);
+}
+
+/** Watches how the keyboard comes to `field`; gives whether Tab, or a command's key, brought it, and no other key was pressed there since. */
 export function watchTab(field: HTMLElement): () => boolean {
+  watchPointer();
   let came = false;
   let pressed = false;
   field.addEventListener("keydown", ({ key, repeat }) => {
@@ -115,6 +127,8 @@ export function watchTab(field: HTMLElement): () => boolean {
     came ||= !pressed;
     pressed = false;
   });
+  field.addEventListener("focus", () => { came ||= !clicked; });
+  field.addEventListener("pointerdown", () => { came = false; });
   field.addEventListener("blur", () => { came = pressed = false; });
   return () => came;
 }

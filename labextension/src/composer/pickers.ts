@@ -6,6 +6,8 @@ import type { Chat } from "../transport/chat";
 import type { ChatState, NamedOption, PromptParams } from "../transport/chat_protocol";
 
 export const BYPASS = "bypassPermissions";
+/** A mode that a key has chosen is in sight for so long. */
+const SAID_MS = 3_000;
 
 export type ContextChoice = PromptParams["context"];
 type PickerOption = { id: string; name: string; about: string };
@@ -22,6 +24,7 @@ export class Pickers {
   /** Says which mode a key has chosen; outside of what may be folded away, where nothing would be read out. */
   readonly status: HTMLElement;
   /** Requested values that the kernel's state has not confirmed yet. */
+  private hiding: ReturnType<typeof setTimeout> | undefined;
   private pending: Partial<Record<ConversationSetting, string>> = {};
 
   /** `failed` is called with why a choice did not come about. */
@@ -63,7 +66,12 @@ export class Pickers {
     const modes = state.modes.filter(({ id }) => id !== BYPASS);
     const at = modes.findIndex(({ id }) => id === this.now("mode", state));
     const next = modes[(at + 1) % modes.length];
-    if (next && next.id !== this.now("mode", state)) this.set("mode", next.id, next.name);
+    if (!next || next.id === this.now("mode", state)) return;
+    this.set("mode", next.id, next.name);
+    // for the eye as well: a key may have been meant for something else
+    this.status.className = "cellwright-hint";
+    clearTimeout(this.hiding);
+    this.hiding = setTimeout(() => { this.status.className = "cellwright-unseen"; }, SAID_MS);
   }
 
   /** The names of what is in force. */

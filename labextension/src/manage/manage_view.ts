@@ -20,7 +20,9 @@ const TIMEOUT_MS = 60_000;
 
 type Tab = { readonly name: string; draw(screen: Screen): HTMLElement[] };
 
-export const mountManage: Mount = (host, chat, deps) => new ManageView(host, chat, deps);
+export const mountManage: Mount = (host, chat, deps) => new ManageView(host, chat, deps, 0);
+/** The same, with its last tab open. */
+export const mountSettings: Mount = (host, chat, deps) => new ManageView(host, chat, deps, -1);
 
 class ManageView implements Disposable {
   private readonly tabs: readonly Tab[];
@@ -39,6 +41,7 @@ class ManageView implements Disposable {
     private readonly host: HTMLElement,
     private readonly chat: Chat,
     private readonly deps: PanelDeps,
+    first: number,
   ) {
     const { trans } = deps;
     this.tabs = [
@@ -65,8 +68,8 @@ class ManageView implements Disposable {
         tablist, this.problem, this.body,
       ),
     );
-    this.open(0);
-    this.tabButtons[0]?.focus();
+    this.open((first + this.tabs.length) % this.tabs.length);
+    this.tabButtons[this.tab]?.focus();
     this.unsubscribe = chat.subscribe(() => { this.chatChanged(); });
     this.chatChanged();
   }

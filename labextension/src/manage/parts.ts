@@ -32,27 +32,37 @@ export type RowContent = {
   readonly locked?: string;
   readonly problem?: string;
   readonly acts?: readonly Act[];
+  /** Its value, at the end of the first line: the button that changes it. */
+  readonly value?: Act;
 };
 
 /** Of more, the last unfold. */
 const MAX_ACTS = 3;
 
 /** One thing of a list, with what can be done about it; forms open below it. */
-export function row(trans: Trans, { key, title, badge, state, lines = [], locked, problem, acts = [] }: RowContent): HTMLElement {
+export function row(trans: Trans, { key, title, badge, state, lines = [], locked, problem, acts = [], value }: RowContent): HTMLElement {
   const below = element("div", { class: "below" });
-  const head = element("div", { class: "head" }, element("span", { class: "name" }, title));
-  if (badge) head.append(element("span", { class: "badge", "data-state": state ?? "" }, badge));
+  const head = element("div", { class: "head" }, element("span", { class: "name" }, title), ...badgeOf(badge, state));
+  if (value) head.append(openerOf(value, key, below));
   const item = element("li", { class: "item", "data-row": key }, head, ...lines.filter((line) => line).map((line) => element("p", { class: "about" }, ...(typeof line === "string" ? sentence(line) : [line]))));
   if (problem) item.append(element("p", { class: "problem" }, ...sentence(problem)));
   if (locked) item.append(element("p", { class: "locked" }, element("span", { class: "unseen" }, trans.__("Locked: ")), ...sentence(locked)));
   if (acts.length) {
-    const buttons = acts.map((act) => opening(act.label, { "data-key": `${key} ${act.key}`, "aria-label": act.about }, () => { act.run(below); }));
+    const buttons = acts.map((act) => openerOf(act, key, below));
     const [shown, rest] = buttons.length > MAX_ACTS ? [buttons.slice(0, MAX_ACTS - 1), buttons.slice(MAX_ACTS - 1)] : [buttons, []];
     const more = rest.length ? [element("details", { class: "more" }, element("summary", {}, trans.__("More")), ...rest)] : [];
     item.append(element("div", { class: "acts" }, ...shown, ...more));
   }
   item.append(below);
   return item;
+}
+
+function badgeOf(badge = "", state = ""): HTMLElement[] {
+  return badge ? [element("span", { class: "badge", "data-state": state }, badge)] : [];
+}
+
+function openerOf(act: Act, key: string, below: HTMLElement): HTMLButtonElement {
+  return opening(act.label, { "data-key": `${key} ${act.key}`, "aria-label": act.about, title: act.about }, () => { act.run(below); });
 }
 
 export function list(rows: readonly HTMLElement[], empty: string): HTMLElement {
@@ -99,6 +109,8 @@ export type FormContent = {
   /** True if it is done: the form then goes away. */
   send(): Promise<boolean>;
   close(): void;
+  /** A button more, beside Cancel. */
+  readonly other?: HTMLElement | undefined;
 };
 
 /** A form that says which file it writes before it writes it. Escape closes it. */
@@ -107,7 +119,7 @@ export function form({ trans, report }: Pick<Screen, "trans" | "report">, conten
   const close = (): void => { content.close(); };
   const file = element("p", { class: "writes" });
   const ok = element("button", { type: "submit", class: "main" }, submit);
-  const node = element("form", { "aria-label": label }, ...fields.map((field) => field.node), file, element("div", { class: "acts" }, ok, button(trans.__("Cancel"), close)));
+  const node = element("form", { "aria-label": label }, ...fields.map((field) => field.node), file, element("div", { class: "acts" }, ok, button(trans.__("Cancel"), close), ...(content.other ? [content.other] : [])));
   const draw = (): void => {
     const place = content.writes();
     file.replaceChildren(...(place ? [trans.__("Writes "), code(shownPath(report(), place))] : []));

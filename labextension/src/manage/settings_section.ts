@@ -2,8 +2,9 @@
 
 import type { PanelSettings } from "../panel_view";
 import { button, element } from "../transcript/dom";
+import { MODE_NAMES, modelName } from "../transcript/items/footer";
 import type { Field, Screen } from "./parts";
-import { choiceField, code, confirmBelow, form, list, openBelow, openers, row, section, textField } from "./parts";
+import { choiceField, code, form, list, openBelow, openers, row, section, textField } from "./parts";
 import type { SettingRow } from "./report";
 
 /** Longer values have a line of their own. */
@@ -64,35 +65,44 @@ function settingRow(screen: Screen, each: SettingRow): HTMLElement {
   const { trans } = screen;
   const name = nameOf(each.key, screen);
   const from = each.from ? trans.__("From %1", each.from) : trans.__("Default");
+  const isShort = each.value.length <= SHORT_CHARS;
+  const value = isShort ? shownValue(each) : trans.__("Change…");
   return row(trans, {
     key: `setting ${each.key} ${each.value}`,
-    title: name ?? code(each.key),
-    badge: each.value.length <= SHORT_CHARS ? each.value : "",
-    lines: [...(each.value.length <= SHORT_CHARS ? [] : [code(each.value)]), name ? element("span", {}, code(each.key), ` · ${from}`) : from],
+    title: element("span", { title: `${each.key} · ${from}` }, name ?? code(each.key)),
+    badge: each.locked && isShort ? value : "",
+    lines: isShort ? [] : [code(each.value)],
     locked: each.locked,
-    acts: each.locked ? [] : [
-      {
-        label: trans.__("Change…"), key: "edit", about: trans.__("Change %1", name ?? each.key),
-        run: (at) => { openBelow(at, (close) => settingForm(screen, each, close)); },
+    ...(each.locked ? {} : {
+      value: {
+        label: value, key: "edit", about: trans.__("%1: %2. Change it", name ?? each.key, isShort ? value : each.value),
+        run: (at: HTMLElement) => { openBelow(at, (close) => settingForm(screen, each, close, element("p", { class: "about" }, code(each.key), ` · ${from}`))); },
       },
-      ...(each.from === "" ? [] : [{
-        label: trans.__("Unset"), key: "unset", about: trans.__("Unset %1", each.key),
-        run: (at: HTMLElement) => { confirmBelow(screen, at, trans.__("Unset %1?", each.key), screen.report().files.user, trans.__("Unset"), () => screen.change("set_setting", { key: each.key, value: null })); },
-      }]),
-    ],
+    }),
   });
 }
 
-/** `of`: the setting that is changed, or the field that its name is written in. */
-function settingForm(screen: Screen, of: Field | SettingRow, close: () => void): HTMLElement {
+/** Models and modes by the names that the composer has for them. */
+function shownValue({ key, value }: SettingRow): string {
+  return key === "model" ? modelName(value) : key === "permissions.defaultMode" ? (MODE_NAMES[value] ?? value) : value;
+}
+
+/** `of`: the setting that is changed, or the field that its name is written in; `about` says what it is. */
+function settingForm(screen: Screen, of: Field | SettingRow, close: () => void, about?: HTMLElement): HTMLElement {
   const { trans } = screen;
   const named = "input" in of ? of : null;
   const given = "input" in of ? null : of;
   const value = given?.choices.length
-    ? choiceField(trans.__("Value"), given.choices.map((each) => [each, each] as const), given.value)
+    ? choiceField(trans.__("Value"), given.choices.map((each) => [each, shownValue({ ...given, value: each })] as const), given.value)
     : textField(trans.__("Value: a text, or JSON"), { required: "" }, given?.value);
+  const unset = (): void => {
+    close();
+    void screen.change("set_setting", { key: given?.key ?? "", value: null });
+  };
+  const fields = [...(about ? [{ node: about }] : []), ...(named ? [named] : []), value];
   return form(screen, {
-    label: trans.__("Set a setting"), fields: named ? [named, value] : [value], submit: trans.__("Save"), close,
+    label: trans.__("Set a setting"), fields, submit: trans.__("Save"), close,
+    other: given?.from ? button(trans.__("Unset"), unset, { "aria-label": trans.__("Unset %1", given.key) }) : undefined,
     writes: () => screen.report().files.user,
     send: async () => (await screen.change("set_setting", { key: given?.key ?? named?.input.value.trim() ?? "", value: value.input.value })) !== null,
   });

@@ -155,9 +155,9 @@ async function preview(offer: Offer): Promise<void> {
     offer.focus();
   };
   const choices = [
-    ...(shown.does_something ? [applyButton("Undo", offer, false, "Enter")] : []),
-    ...(shown.conflicts ? [applyButton("Also undo later changes", offer, true)] : []),
-    cardButton("Cancel", leave, "Escape"),
+    ...(shown.does_something ? [applyButton("Undo", offer, false, "1")] : []),
+    ...(shown.conflicts ? [applyButton("Also undo later changes", offer, true, "2")] : []),
+    cardButton("Cancel", leave, "4"),
   ];
   const card = document.createElement("div");
   card.className = "card";
@@ -169,6 +169,8 @@ async function preview(offer: Offer): Promise<void> {
   card.addEventListener("keydown", (event) => {
     event.stopPropagation(); // the notebook has commands on these keys
     if (event.key === "Escape") leave();
+    // as in the card of %claude /undo
+    else choices.find((each) => each.ariaKeyShortcuts === event.key)?.click();
   });
   host.replaceChildren(card);
   choices[0]?.focus();

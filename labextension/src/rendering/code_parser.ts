@@ -42,7 +42,7 @@ export async function languageParser(registry: IEditorLanguageRegistry, name: st
   const spec = findLanguage(registry, name);
   const language = spec && (await registry.getLanguage(spec));
   const parser = language?.support?.language.parser;
-  return parser ? () => growingText(parser) : null;
+  return parser ? () => growingText(parser, /^shell$/i.test(spec?.name ?? "")) : null;
 }
 
 function findLanguage(registry: IEditorLanguageRegistry, name: string): IEditorLanguage | null {
@@ -50,7 +50,8 @@ function findLanguage(registry: IEditorLanguageRegistry, name: string): IEditorL
   return registry.findByName(plain) ?? registry.findByFileName(name) ?? registry.findByExtension(/[^./\\]*$/.exec(name)?.[0].toLowerCase() ?? "");
 }
 
-function growingText(parser: Parser): CodeParser {
+/** A shell's parser takes each `done` and `sleep` for a word of its own, wherever it stands: in a shell such words have no colour. */
+function growingText(parser: Parser, isShell: boolean): CodeParser {
   let text = "";
   let tree = Tree.empty;
   let fragments: readonly Fragment[] = [];
@@ -88,7 +89,7 @@ function growingText(parser: Parser): CodeParser {
       highlightTree(tree, KIND_OF, (start, end, classes) => {
         // what is inside of something else has its kind as well; its own comes last
         const kind = classes.trim().split(/\s+/).at(-1);
-        if (kind && kind !== "plain" && start < to && end > from) put(Math.max(start, from), Math.min(end, to), kind);
+        if (kind && kind !== "plain" && !(isShell && ["keyword", "builtin"].includes(kind)) && start < to && end > from) put(Math.max(start, from), Math.min(end, to), kind);
       }, from, to);
     },
   };

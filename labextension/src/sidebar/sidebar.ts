@@ -205,7 +205,6 @@ export class Sidebar {
       isSettled: () => this.isSettled,
       notebookFacts: () => notebookFacts(choice.notebook),
       more: () => this.more(),
-      openSettings: () => { void page.run("settingeditor:open", { query: "Claude" }); },
       showCell: (place) => {
         if (!goToCell(choice.notebook, place)) page.tell(trans.__("Cell %1 is no longer in the notebook.", place));
       },
@@ -271,6 +270,8 @@ export const panelParts: PanelParts = {
         return (await import("../overview/overview_view")).mountOverview;
       case "manage":
         return (await import("../manage/manage_view")).mountManage;
+      case "settings":
+        return (await import("../manage/manage_view")).mountSettings;
     }
   },
   transcript: async () => (await import("../transcript/view")).view,

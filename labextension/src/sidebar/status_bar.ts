@@ -97,7 +97,8 @@ export function statusOf(chat: Chat, answers: readonly LiveAnswer[], trans: Tran
   const rest = { title: trans.__("Claude: open the panel"), stopTitle: trans.__("Stop Claude"), answer: null, run: null };
   if (answer) {
     const cell = answer.count === null ? "" : trans.__("cell [%1]", answer.count);
-    return { ...rest, ...busyLine(answer.progress === "asking", cell, trans), title: trans.__("Go to the cell"), answer };
+    const line = busyLine(answer.progress === "asking", cell, trans);
+    return { ...rest, ...line, ...(answer.transcript.needsKey ? { text: trans.__("Claude needs a key") } : {}), title: trans.__("Go to the cell"), answer };
   }
   return { ...rest, ...conversationLine(chat, state, trans, hasRun) };
 }
@@ -109,7 +110,7 @@ function conversationLine(chat: Chat, state: ChatState | null, trans: Trans, has
   if (!state) return hasRun ? idle : { state: "off", text: "" };
   const { current: run, asking } = state;
   if (run !== null || asking.length > 0) return { ...busyLine(asking.length > 0, placeOf(chat, run, trans), trans), run };
-  return state.scripted ? { ...idle, text: trans.__("Scripted model") } : idle;
+  return idle;
 }
 
 function busyLine(asks: boolean, cell: string, trans: Trans): Pick<StatusLine, "state" | "text" | "title"> {

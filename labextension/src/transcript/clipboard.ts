@@ -5,16 +5,18 @@ import { focused } from "./focus";
 
 const FEEDBACK_MS = 1500;
 
-/** A button that copies what `text` returns and says so. */
-export function copyButton(text: () => string): HTMLButtonElement {
+/** A button that copies what `text` returns and says so; `what` is its name, since there are several of them. */
+export function copyButton(text: () => string, what: string): HTMLButtonElement {
   const node = button("Copy", () => {
     void copy(text()).then((copied) => {
       setText(node, copied ? "Copied" : "Not copied");
+      node.ariaLabel = null;
       setTimeout(() => {
         setText(node, "Copy");
+        node.ariaLabel = what;
       }, FEEDBACK_MS);
     });
-  });
+  }, { "aria-label": what, title: what });
   node.className = "copy";
   return node;
 }

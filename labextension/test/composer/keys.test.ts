@@ -388,7 +388,7 @@ it("lets Shift+Tab go back for who came by Tab, until another key is pressed, an
   expect(back({ repeat: true })).toBe(true);
   released("Tab");
   expect(modes()).toEqual(["acceptEdits"]);
-  const said = find(host, ".cellwright-composer > [role=status].cellwright-unseen");
+  const said = find(host, ".cellwright-composer > span[role=status]");
   expect([said.textContent, said.closest("[hidden]")]).toEqual(["Mode: acceptEdits", null]);
   expect(back()).toBe(true);
   expect(modes()).toEqual(["acceptEdits", "plan"]);

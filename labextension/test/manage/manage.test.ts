@@ -148,10 +148,14 @@ describe("Manage", () => {
     const { host, chat, tab, button, submit } = await scene();
     tab("Settings");
     const texts = [...host.querySelectorAll(".item")].map((each) => each.textContent);
-    expect(texts[0]).toMatch(/^Modelsonnetmodel · From ~\/.claude\/settings.json/);
-    expect(texts[1]).toMatch(/^Permission modedefaultpermissions.defaultMode · Default/);
+    expect(texts.slice(0, 2)).toEqual(["Modelsonnet", "Permission modeAsk"]);
+    button("Model: sonnet. Change it").click();
+    expect(host.querySelector("form")?.textContent).toMatch(/^model · From ~\/.claude\/settings.json/);
+    button("Unset model").click();
+    await settled();
+    expect(chat.last("manage_change")).toEqual({ what: "set_setting", key: "model", value: null });
+    button("Permission mode: Ask. Change it").click();
     expect(button("Unset permissions.defaultMode")).toBeUndefined();
-    button("Change Permission mode").click();
     const value = host.querySelector<HTMLSelectElement>("form select");
     expect([...(value?.options ?? [])].map((each) => each.value)).toEqual(["default", "plan"]);
     if (value) value.value = "plan";

@@ -362,7 +362,7 @@ describe("the footer in a page with actions", () => {
     kernel.say({ op: "text", block: 0, text: "It is 2.4, not 7." }, { op: "numbers", answer: "a1", check: "Check 1 number", checked: null, numbers }, END);
     await drawn();
     const links = (): (string | null)[] => [...root.querySelectorAll(".facts button")].map((link) => link.textContent).filter((link) => link !== "Copy");
-    expect(links()).toEqual(["1 of 2 numbers not found, 1 stale", "Refresh", "More"]);
+    expect(links()).toEqual(["0 of 2 numbers traced, 1 stale", "Refresh", "More"]);
     [...root.querySelectorAll<HTMLButtonElement>(".facts button")].find((link) => link.textContent === "More")?.click();
     expect(links().slice(2)).toEqual(["Context sent (1.5k tokens)"]);
     expect(root.activeElement?.textContent).toBe("Context sent (1.5k tokens)");

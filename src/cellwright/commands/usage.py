@@ -175,9 +175,9 @@ async def context_page(call: CommandCall) -> CommandPage:
     whole = known.context_window if known.known else sum(part.tokens for part in parts)
     rows: list[Row] = [("part", "tokens", "share", "")]
     most = max((part.tokens for part in parts), default=0)
-    rows += [_row(NAMES[part.name], part.tokens, whole, most) for part in parts]
+    rows += [_row(NAMES[part.name], part.tokens, used, most) for part in parts]
     if known.known:
-        rows.append(_row("Free", max(0, whole - used), whole, 0))
+        rows.append(("Free", f"{max(0, whole - used):,}", "", ""))
     window = f" of {whole:,} ({used / whole:.1%})" if known.known else ""
     text = (
         f"About {used:,} tokens{window}, {model}. All numbers are estimates: the API could not be asked for its count."
@@ -237,7 +237,7 @@ def _sum(parts: Sequence[ContextShare]) -> str:
 
 
 def _row(name: str, tokens: int, whole: int, most: int) -> Row:
-    """A part with its share of the window; its bar compares it with the largest part, `most`, of what is in use."""
+    """A part with its share of what is in use; its bar compares it with the largest part, `most`."""
     share = tokens / max(whole, 1)
     eighths = max(1, round(tokens / most * BAR_CHARS * 8)) if most and tokens else 0
     bar = "█" * (eighths // 8) + EIGHTHS[eighths % 8]

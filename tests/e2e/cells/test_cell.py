@@ -365,7 +365,7 @@ def check_numbers(book, model):
     model.add(turn(use("Python", code="print('starts 1204\\nlate 0.3652')")), turn(say(NUMBERS)))
     book.run(2)
     book.wait_done(2)
-    expect(book.output(2)).to_contain_text("1 of 3 numbers not found")
+    expect(book.output(2)).to_contain_text("2 of 3 numbers traced")
     expect(book.output(2).locator(".unsourced")).to_have_text("48.25")
     number, source = source_of(book, 2, "48.25")
     number.focus()
@@ -376,13 +376,13 @@ def check_numbers(book, model):
     source.get_by_role("button", name="Go to call").press("Enter")
     expect(book.output(2).locator("details.fold[open]")).to_contain_text("late 0.3652")
     model.add(turn(use("Python", code=FIRST_CHECK)), turn(say("It is 48.25 km.")))
-    book.output(2).get_by_role("button", name="1 of 3 numbers not found").click()
+    book.output(2).get_by_role("button", name="2 of 3 numbers traced").click()
     book.output(2).get_by_role("button", name="Check these").click()
     expect(book.cell(3).locator(".cm-content")).to_contain_text("Check 1 number")
     book.asked_by_keys(3)
     book.page.keyboard.press("1")
     book.wait_done(3)
-    expect(book.output(2)).to_contain_text("3 numbers traced")
+    expect(book.output(2)).to_contain_text("3 of 3 numbers traced")
     expect(book.output(2).locator(".unsourced")).to_have_count(0)
 
 
@@ -434,7 +434,7 @@ def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
     number, source = source_of(book, 2, "1,204")
     number.click()
     expect(source).to_contain_text("from Python, call 3, line 1")
-    expect(book.output(2)).to_contain_text("3 numbers traced")
+    expect(book.output(2)).to_contain_text("3 of 3 numbers traced")
 
 
 @in_apps(on_older_lab=True)

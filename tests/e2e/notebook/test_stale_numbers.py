@@ -36,7 +36,7 @@ def edit(book, index, source):
 def test_a_cell_that_ran_again_marks_the_answer_until_it_is_refreshed(notebook, model):
     book = asked(notebook, model)
     output = book.output(2)
-    expect(output).to_contain_text("2 numbers traced")
+    expect(output).to_contain_text("2 of 2 numbers traced")
     expect(output.get_by_role("button", name="Refresh")).to_be_hidden()
     edit(book, 1, AGAIN)
     book.run(1)
@@ -58,7 +58,7 @@ def test_a_cell_that_ran_again_marks_the_answer_until_it_is_refreshed(notebook, 
     output.get_by_role("button", name="Refresh").click()
     expect(output).to_contain_text("The mean wait is 2.63 minutes")
     book.wait_done(2)
-    expect(output).to_contain_text("2 numbers traced")
+    expect(output).to_contain_text("2 of 2 numbers traced")
     expect(output.locator(".claim.stale")).to_have_count(0)
     prompt = json.dumps(model.requests[-1].body["messages"])
     assert "2.41" in prompt
@@ -126,7 +126,7 @@ def test_an_answer_that_only_the_panel_has_is_marked_and_refreshed_there(noteboo
     panel = book.page.locator(".cellwright-panel")
     panel.get_by_role("textbox", name="Prompt").fill("How long do they wait?")
     panel.get_by_role("textbox", name="Prompt").press("Enter")
-    expect(panel.locator(".run")).to_contain_text("2 numbers traced")
+    expect(panel.locator(".run")).to_contain_text("2 of 2 numbers traced")
     edit(book, 1, AGAIN)
     book.run(1)
     book.wait_done(1)

@@ -52,7 +52,7 @@ def test_a_search_in_the_cell_and_code_that_goes_with_a_prompt_of_the_panel(note
     book.wait_done(0)
     book.run(1)
     output = book.output(1)
-    card = output.locator("section.tool").first
+    card = output.locator(".tool").first
     output.locator("text=Uploads are retried").wait_for()
     output.locator("details.group > summary").first.click()  # searches of one step are a line
     card.locator("summary").first.click()

@@ -139,7 +139,7 @@ def test_what_a_cell_draws_and_a_notebook_keeps(asked: Any, tmp_path: Path) -> N
     [transcript] = saved_transcripts(saved.state, 1, lambda texts: {})
     [op] = [op for op in transcript["ops"] if op["op"] == "numbers"]
     call = next(op["id"] for op in transcript["ops"] if op["op"] == "tool")
-    assert NumbersTraced(events[-2].numbers).summary == "4 numbers · 2 traced · 2 not found"  # type: ignore[union-attr]
+    assert NumbersTraced(events[-2].numbers).summary == "2 of 4 numbers traced · 2 not found"  # type: ignore[union-attr]
     assert [(n["text"], n["source"] and n["source"]["call"], n["marked"]) for n in op["numbers"]] == [
         ("7,043", call, False),
         ("26.5 %", call, False),

@@ -310,7 +310,7 @@ def test_stale_numbers_of_the_text_are_listed(place: Place) -> None:
     nbformat.write(notebook, place.path)
     text = place.verify()
     assert "Numbers in Markdown" in text
-    assert "(3 numbers · " in text
+    assert " of 3 numbers traced · " in text
     assert "): 2.412: cell [1]" in text.replace(", line 1: ", "): ")
     assert "2.6312" in text.replace(", line 1: ", "): ")
     assert [(each["kind"], each["text"]) for each in place.output.numbers] == [

@@ -33,7 +33,7 @@ CODE = "print('visits', 812)\nprint('mean', 2.6312)"
 def test_a_notebook_whose_numbers_are_in_its_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = notebook(tmp_path / "good.ipynb", CODE, "visits 812\nmean 2.6312\n", "The mean is 2.63 over 812 visits.")
     assert main(["verify", str(path)]) == 0
-    assert capsys.readouterr().out == f"{path}: 2 numbers traced\n"
+    assert capsys.readouterr().out == f"{path}: 2 of 2 numbers traced\n"
 
 
 def test_what_no_output_holds_is_listed_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +78,7 @@ def test_bad_input_is_said_and_has_a_code_of_its_own(
     assert main(["verify", str(path), str(good)]) == 2
     printed = capsys.readouterr()
     assert printed.err.startswith(f"{path}: ")
-    assert printed.out.startswith(f"{good}: 1 number ")
+    assert printed.out.startswith(f"{good}: 1 of 1 number ")
 
 
 def test_a_kernel_that_is_not_there_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

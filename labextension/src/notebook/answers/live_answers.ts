@@ -3,7 +3,7 @@
 import type { RunProgress, Transcript } from "../../transcript/transcript";
 
 /** A run as this needs it: of a cell, or of a request whose answer is shown below one. */
-export type LiveRun = Pick<Transcript, "progress" | "watch" | "stop"> & Partial<Pick<Transcript, "loseKernel">>;
+export type LiveRun = Pick<Transcript, "progress" | "watch" | "stop"> & Partial<Pick<Transcript, "loseKernel">> & { /** What it waits for is a key. */ readonly needsKey?: boolean };
 
 export type LiveAnswer = {
   readonly transcript: LiveRun;

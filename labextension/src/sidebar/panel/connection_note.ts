@@ -79,7 +79,7 @@ function versionNote({ executable, version, protocol }: ConnectionProblem, trans
 }
 
 function command(text: string, trans: Trans): HTMLElement {
-  const box = element("div", { class: "command" }, element("code", { tabindex: "0" }, text), copyButton(() => text));
+  const box = element("div", { class: "command" }, element("code", { tabindex: "0" }, text), copyButton(() => text, trans.__("Copy the command")));
   box.setAttribute("aria-label", trans.__("Command to install it"));
   box.setAttribute("role", "group");
   return box;

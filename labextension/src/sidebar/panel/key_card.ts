@@ -207,7 +207,7 @@ function subscriptionPart(trans: Trans): HTMLElement {
     { class: "part", id: "cellwright-key-subscription", hidden: "" },
     ...steps.flatMap(([words, command]) => [
       element("p", {}, words),
-      element("div", { class: "command" }, element("code", { tabindex: "0" }, command), copyButton(() => command)),
+      element("div", { class: "command" }, element("code", { tabindex: "0" }, command), copyButton(() => command, trans.__("Copy the command"))),
     ]),
   );
 }

@@ -2,6 +2,7 @@
 
 import { addLiveAnswer } from "../../notebook/answers/live_answers";
 import { button, element, freshId, setText } from "../../transcript/dom";
+import { wantedTitle } from "../../transcript/items/failure";
 import type { Trans } from "../../translation";
 import { RequestError } from "../../transport/rpc";
 import type { KeptKey, ServerApi } from "../../transport/server_api";
@@ -167,9 +168,9 @@ export function drawCellKey(host: HTMLElement, deps: CellKeyDeps): void {
   const waits = new WeakRef(host);
   waiting.add(waits);
   // no run yet, and yet the user is waited for: the status bar says so
-  const endWait = addLiveAnswer({ progress: () => (host.isConnected ? "asking" : "starting"), watch: () => () => undefined, stop: leave }, host, null);
+  const endWait = addLiveAnswer({ progress: () => (host.isConnected ? "asking" : "starting"), watch: () => () => undefined, stop: leave, needsKey: true }, host, null);
   host.replaceChildren(
-    element("b", {}, trans.__("Claude needs a key")),
+    wantedTitle(trans.__("Claude needs a key")),
     field.node,
     element("div", { class: "choices" },
       button(trans.__("Use a cloud"), () => { deps.way("cloud"); }),

@@ -13,6 +13,7 @@ import type { Chat } from "../../transport/chat";
 import type { Run } from "../../transport/chat_protocol";
 import type { ChatStore } from "../../transport/chat_store";
 import type { ServerApi } from "../../transport/server_api";
+import { openAtPrompt } from "../demo_notebook";
 import type { NotebookFacts } from "../notebook_facts";
 import { whenLoaded } from "../stale_bundle";
 import type { Branches } from "./branch_switch";
@@ -54,7 +55,6 @@ export type PanelHost = {
   notebookFacts(): NotebookFacts | null;
   /** The page's own items of the menu. */
   more(): readonly MenuItem[];
-  openSettings(): void;
   showCell(place: string): void;
   /** Runs the cell at `place` anew if it still asks `prompt`; false where there is no such cell. */
   runCell(place: string, prompt: string): boolean;
@@ -69,7 +69,7 @@ export type PanelHost = {
 /** Taking back a turn with many files may take a while. */
 const UNDO_TIMEOUT_MS = 60_000;
 /** Views that are read or filled in: nothing is asked there, and they need the height. */
-const WITHOUT_COMPOSER: ReadonlySet<ViewName> = new Set(["manage", "help"]);
+const WITHOUT_COMPOSER: ReadonlySet<ViewName> = new Set(["manage", "settings", "help"]);
 
 let styled = false;
 
@@ -116,7 +116,7 @@ export class Panel implements Disposable {
       trans,
       newSession: () => { this.newSession(); },
       sessions: () => { this.open("sessions"); },
-      settings: () => { page.openSettings(); },
+      settings: () => { this.open("settings"); },
       help: () => { this.open("help"); },
       kernels: () => page.kernels(),
       more: () => [
@@ -136,7 +136,7 @@ export class Panel implements Disposable {
       compose: (text) => { this.compose(text); },
       focusComposer: () => { this.focusComposer(); },
       keyNeeded: () => { if (this.isPromptEmpty) this.first.card.focus(); },
-      openNotebook: (path) => page.run("docmanager:open", { path }),
+      openNotebook: (path) => openAtPrompt(path, (command, args) => page.run(command, args)),
       announce: (text) => { setText(this.announcer, text); },
       tell: (message) => { page.tell(message); },
     });

@@ -136,11 +136,10 @@ export type ContextUse = { parts: { name: string; tokens: number }[]; tokens: nu
 export function contextTable(use: ContextUse, trans: Trans): HTMLElement {
   if (!use.parts.length) return element("p", {}, trans.__("Nothing has been said yet, so the context is empty."));
   const names = partNames(trans);
-  const whole = use.window ?? use.tokens;
   // the bars compare what is in use: beside all that is free they would not be seen
   const most = Math.max(...use.parts.map(({ tokens }) => tokens));
-  const rows = use.parts.map(({ name, tokens }) => row(names[name] ?? name, tokens, whole, most));
-  if (use.window) rows.push(row(trans.__("Free"), Math.max(0, use.window - use.tokens), whole));
+  const rows = use.parts.map(({ name, tokens }) => row(names[name] ?? name, tokens, use.tokens, most));
+  if (use.window) rows.push(row(trans.__("Free"), Math.max(0, use.window - use.tokens)));
   const head = [trans.__("Part"), trans.__("Tokens"), trans.__("Share")].map((title) => element("th", { scope: "col" }, title));
   const about = trans.__("The total is the API's count; the shares are estimated by size.");
   return element(
@@ -151,8 +150,8 @@ export function contextTable(use: ContextUse, trans: Trans): HTMLElement {
   );
 }
 
-/** A part with its share of the context; its bar is as long as the part is beside the largest one, `most`. */
-function row(label: string, tokens: number, whole: number, most = 0): HTMLElement {
+/** A part with its share of `whole`, what is in use; its bar is as long as the part is beside the largest one, `most`. */
+function row(label: string, tokens: number, whole = 0, most = 0): HTMLElement {
   const share = whole > 0 ? tokens / whole : 0;
   const width = Math.max((tokens / most) * 100, tokens ? 1 : 0);
   const track = most && element("span", { class: "track" }, element("span", { class: "share", "aria-hidden": "true", style: `width: ${width}%` }));
@@ -161,7 +160,7 @@ function row(label: string, tokens: number, whole: number, most = 0): HTMLElemen
     {},
     element("th", { scope: "row" }, label, ...(track ? [track] : [])),
     element("td", {}, count(tokens)),
-    element("td", {}, share > 0 && share < 0.001 ? "<0.1%" : `${(share * 100).toFixed(share < 0.1 ? 1 : 0)}%`),
+    element("td", {}, whole ? `${(share * 100).toFixed(share < 0.1 ? 1 : 0)}%` : ""),
   );
 }
 

@@ -113,7 +113,7 @@ export function keyTable(trans: Trans, { sendKey }: Pick<PanelSettings, "sendKey
         line(sendKey === "Enter" ? "Shift+Enter" : "Enter", trans.__("A new line")),
         line("Alt+Enter", trans.__("While Claude works: send the other way (steer or queue)")),
         line("ArrowUp, ArrowDown", trans.__("Earlier and later prompts, from the first and the last line")),
-        line("Shift+Tab", trans.__("The next permission mode; back through the page if Tab brought you here")),
+        line("Shift+Tab", trans.__("The next permission mode; back through the page if a key brought you here")),
         line("/", trans.__("Slash commands")),
         line("@", trans.__("Mention a file, a cell or an agent")),
         line("$", trans.__("Mention a variable")),

@@ -24,7 +24,7 @@ export const mountLogView: Mount = (host, chat, deps) => {
       { class: "top" },
       element("h2", {}, trans.__("Log")),
       button(trans.__("Refresh"), () => { void load(); }),
-      copyButton(() => lines.join("\n")),
+      copyButton(() => lines.join("\n"), trans.__("Copy the log")),
       button("×", () => { deps.close(); }, { class: "close", "aria-label": trans.__("Close the log") }),
     ),
     status,

@@ -129,19 +129,20 @@ function permissionForm(ask: AskOp, words: FormText, { keys, why, card, edit, al
   return { node, keys: shownKeys(node), press: pressing(keys, why, deny, card) };
 }
 
-/** Where there is little room the style sheet folds the wider answers away: to allow once and to deny stay in view. */
-function foldingForm([once, ...wider]: HTMLElement[], denying: HTMLElement[], why: HTMLElement[]): HTMLFieldSetElement {
+/** Where there is little room the style sheet folds away what is wanted seldom: to allow once, the next wider answer and to deny stay in view. */
+function foldingForm([once, second, ...wider]: HTMLElement[], denying: HTMLElement[], why: HTMLElement[]): HTMLFieldSetElement {
   const folded = element("div", { class: "wider", id: freshId() }, ...wider);
   const more = button("More", () => {
     more.setAttribute("aria-expanded", `${folded.classList.toggle("open")}`);
     folded.scrollIntoView({ block: "nearest" });
   }, { class: "plain unfold", "aria-label": "More answers", "aria-expanded": "false", "aria-controls": folded.id });
-  const isFolding = wider.length > 1;
+  const isFolding = wider.length > 0;
+  second?.classList.add("second");
   return element(
     "fieldset",
     { class: isFolding && "of-call", disabled: "" },
-    element("div", { class: "choices" }, ...(once ? [once] : []), folded),
-    element("div", { class: "choices" }, ...denying, ...(isFolding ? [more] : []), ...why),
+    element("div", { class: "choices" }, ...[once, second].flatMap((each) => each ?? []), folded, ...(isFolding ? [more] : [])),
+    element("div", { class: "choices" }, ...denying, ...why),
   );
 }
 
@@ -158,11 +159,11 @@ function pressing(keys: Map<string, () => void>, why: HTMLInputElement, deny: ()
   };
 }
 
-/** "Press Enter, 1 or 4": the keys of the buttons that are shown. */
-function shownKeys(node: HTMLElement): () => string {
-  return () => {
+/** "Press Enter, 1 or 4": the keys of the buttons that are shown; `folded`: while the seldom ones are folded away. */
+function shownKeys(node: HTMLElement): AnswerForm["keys"] {
+  return (folded = false) => {
     const keys = [...node.querySelectorAll<HTMLButtonElement>("button:has(kbd)")]
-      .filter((each) => each.closest("[hidden]") === null)
+      .filter((each) => each.closest(folded ? "[hidden], .wider" : "[hidden]") === null)
       .map((each) => each.getAttribute("aria-keyshortcuts") ?? "")
       .filter((key) => key !== "Escape");
     const last = keys.pop();
@@ -245,7 +246,9 @@ function sourceOf(input: JsonObject | null): string | null {
 
 /** The act that Enter is for; of a conflict nothing is run. */
 function offered(ask: AskOp): ReturnType<ChangeRunner["offers"]> {
-  const offers = changeRunner()?.offers(ask) ?? null;
+  const runner = changeRunner();
+  // of a cell that goes nothing is run, and Enter accepts it as its neighbours' changes
+  const offers = runner && ask.input?.edit_mode === "delete" ? "accept" : (runner?.offers(ask) ?? null);
   return offers && isConflict(ask) ? "accept" : offers;
 }
 
@@ -314,8 +317,8 @@ export type AnswerForm = {
   readonly node: HTMLFieldSetElement;
   /** Does what `event` asks for, if it is one of the form's keys. */
   press(event: KeyboardEvent): void;
-  /** How to answer by keys now; "" if none does. */
-  keys(): string;
+  /** How to answer by keys now, or while the seldom answers are folded away; "" if none does. */
+  keys(folded?: boolean): string;
   /** Looks again at what the page can do; `total` changes wait in its notebook. */
   refresh?(total: number): void;
 };

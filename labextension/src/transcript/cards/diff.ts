@@ -267,7 +267,9 @@ export function diffView(diff: string, fold = Infinity): HTMLElement {
   markWords(rows);
   rows.forEach(drawText);
   const shown = rows.slice(0, fold);
-  const pre = element("pre", { class: "diff exact", tabindex: "0", role: "group", "aria-label": `Changes ${changeCounts(lines)}` });
+  const pre = element("pre", { class: "diff exact", tabindex: "0", role: "list", "aria-label": `Changes ${changeCounts(lines)}` });
+  // a screen reader goes from line to line
+  for (const { node } of rows) node.setAttribute("role", "listitem");
   pre.append(...shown.map(({ node }) => node));
   colorRows(rows, pathIn(diff));
   const node = element("div", { class: "diff-box" }, pre);

@@ -72,7 +72,8 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   const count = element("span", { class: "nth" });
   const kind: PlaceKind = place.change ? "proposal" : isInPanel(place) ? "panel" : "cell";
   const goTo = cellAsked(ask, kind);
-  const keysOn = element("span", { class: "on", id: keysId });
+  const [allKeys, fewKeys] = [element("span", { class: "all" }), element("span", { class: "few" })];
+  const keysOn = element("span", { class: "on", id: keysId }, allKeys, fewKeys);
   const keys = element("p", { class: "keys" }, keysOn, element("span", { class: "off" }, place.change ? "F8 for its keys" : "Click here for its keys"));
   const other = element("p", { class: "elsewhere", hidden: "" });
   const answerHere = (): HTMLElement =>
@@ -123,7 +124,8 @@ export function questionCard(question: Question, place: QuestionContext): Questi
   let waiting = 1;
   const refresh = (): void => {
     form.refresh?.(waiting);
-    setText(keysOn, form.keys());
+    setText(allKeys, form.keys());
+    setText(fewKeys, form.keys(true));
   };
   refresh();
   const readySoon = (): void => {

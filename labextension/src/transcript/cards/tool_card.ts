@@ -2,7 +2,7 @@
 
 import type { Json, JsonObject } from "../../json";
 import { showCode } from "../code/colored_code";
-import { button, element, freshId, SEARCHED, setText } from "../dom";
+import { button, element, SEARCHED, setText } from "../dom";
 import { count, duration, lineCounts, SHOWN_MS, wholeSeconds } from "../format";
 import type { ItemView, TranscriptContext } from "../items/item_view";
 import { isInList } from "../items/todo_list";
@@ -21,6 +21,7 @@ import { answeredLine, isPlainApproval, planText, questionList } from "./questio
 
 const FOLDED_DIFF_LINES = 40;
 const ERROR_LINES = 8;
+const PLAN_TOOL = "ExitPlanMode";
 /** As in terminal/views/run_lines.py. */
 const SHOWN_ESTIMATE_SECONDS = 2;
 const STATUS_LABELS: Record<CallStatus | "asking", string> = {
@@ -53,7 +54,6 @@ const AGENT_STATUS: Record<ShownAgentState, CallStatus> = {
 };
 
 export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
-  const titleId = freshId();
   const name = element("b");
   const purpose = element("span", { class: "purpose" });
   const title = element("span", { class: "title" });
@@ -61,13 +61,13 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   const approved = approvalMark();
   const status = element("span", { class: "status" });
   const time = element("span", { class: "time" });
-  const call = element("span", { class: "call", id: titleId }, name, " ", title, purpose);
+  const call = element("span", { class: "call" }, name, " ", title, purpose);
   const summary = element("summary", {}, call, lines, approved.node, status, time);
   const inside = element("div", { class: "inside" });
   const fold = element("details", { class: "fold" }, summary, inside);
   const questions = questionList(item, place);
   const outcome = element("div", { class: "outcome" });
-  const node = element("section", { class: "tool", role: "group", "aria-labelledby": titleId }, fold, questions.node, outcome);
+  const node = element("div", { class: "tool" }, fold, questions.node, outcome);
 
   let live: LiveOutput | null = null;
   let displays = 0;
@@ -99,7 +99,8 @@ export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   const showNews = (): void => {
     for (const data of item.displays.slice(displays)) outcome.append(display(data));
     displays = item.displays.length;
-    if (told || !isNotable(item.decided)) return;
+    // a plan that was sent back says so itself
+    if (told || item.name === PLAN_TOOL || !isNotable(item.decided)) return;
     told = true;
     fold.after(decisionLine(item.decided));
   };
@@ -185,7 +186,7 @@ function shield(): SVGElement {
 function looks(item: ToolItem, asking: boolean, { store }: TranscriptContext): { label: string; status: CallStatus | "asking" } {
   const now = asking ? "asking" : item.status;
   const agent = item.agents.at(-1);
-  if (!agent) return { label: STATUS_LABELS[now], status: now };
+  if (!agent) return { label: now === "denied" && item.name === PLAN_TOOL ? "sent back" : STATUS_LABELS[now], status: now };
   const state = shownState(agent, store);
   return { label: asking ? STATUS_LABELS.asking : state === "working" && isThinking(agent) ? "thinking" : AGENT_LABELS[state], status: AGENT_STATUS[state] };
 }
@@ -245,7 +246,7 @@ function insideParts(item: ToolItem): HTMLElement[] {
   if (isOver(item.status)) exact.push(...resultParts(item));
   if (!item.diff) return [...decided, ...shown, ...exact];
   // the diff says the same
-  return [diffView(item.diff, FOLDED_DIFF_LINES), ...shown, element("details", {}, element("summary", {}, "Details"), ...decided, ...exact)];
+  return [diffView(item.diff, FOLDED_DIFF_LINES), element("div", { class: "beside" }, ...shown, element("details", {}, element("summary", {}, "Details"), ...decided, ...exact))];
 }
 
 const PATH_FIELDS = ["file_path", "notebook_path", "path"];
@@ -315,7 +316,7 @@ function isJson(text: string): boolean {
 
 /** The plan of a call that ends plan mode, as it was approved. */
 function planOf({ name, input, questions }: ToolItem): string {
-  if (name !== "ExitPlanMode") return "";
+  if (name !== PLAN_TOOL) return "";
   const proposed = typeof input === "object" && input !== null && !Array.isArray(input) ? input.plan : "";
   const plan = questions.at(-1)?.answer?.input?.plan ?? proposed;
   return typeof plan === "string" ? plan : "";

@@ -78,15 +78,38 @@ export function fillFailure(node: HTMLElement, error: ErrorInfo | null): void {
     node.replaceChildren(host);
     node.hidden = false;
     node.classList.add("wanted");
+    asGroup(node);
     form(host);
     return;
   }
-  const ways = error === null ? [AGAIN] : (WAYS[error.code] ?? [AGAIN]);
-  const canAct = hasPageActions();
-  const said = error === null ? [] : [element("b", {}, errorWords(error)), ...messageOf(error, canAct)];
-  const buttons = canAct ? ways.map(({ label, act }, index) => button(label, () => { request(node, act); }, { class: error !== null && index === 0 && "primary" })) : [];
+  const waits = error !== null && WAITING.has(error.code);
+  if (waits) asGroup(node);
+  const said = error === null ? [] : saidOf(error, waits);
+  const buttons = buttonsOf(node, error);
   node.replaceChildren(...said, ...(buttons.length > 0 ? [element("div", { class: "choices" }, ...buttons)] : []));
   node.hidden = said.length + buttons.length === 0;
   node.classList.toggle("stopped", error === null);
-  node.classList.toggle("wanted", error !== null && WAITING.has(error.code));
+  node.classList.toggle("wanted", waits);
+}
+
+function saidOf(error: ErrorInfo, waits: boolean): HTMLElement[] {
+  const words = errorWords(error);
+  return [waits ? wantedTitle(words) : element("b", {}, words), ...messageOf(error, hasPageActions())];
+}
+
+function buttonsOf(node: HTMLElement, error: ErrorInfo | null): HTMLElement[] {
+  if (!hasPageActions()) return [];
+  const ways = error === null ? [AGAIN] : (WAYS[error.code] ?? [AGAIN]);
+  return ways.map(({ label, act }, index) => button(label, () => { request(node, act); }, { class: error !== null && index === 0 && "primary" }));
+}
+
+/** A card with a field and buttons is gone through, not read out as a whole. */
+function asGroup(node: HTMLElement): void {
+  node.setAttribute("role", "group");
+  node.setAttribute("aria-label", WORDS.API_KEY_ASKED ?? "");
+}
+
+/** The card's heading, which alone is read out when it comes. */
+export function wantedTitle(words: string): HTMLElement {
+  return element("b", { role: "heading", "aria-level": "3" }, element("span", { role: "alert" }, words));
 }

@@ -4,7 +4,7 @@
  */
 
 import { changedLines, changedNames } from "../cards/diff";
-import { element, setText } from "../dom";
+import { element } from "../dom";
 import { changeWords, lineCounts, plural } from "../format";
 import type { ChangesOp } from "../protocol";
 import type { Item, ToolItem } from "../store";
@@ -135,7 +135,8 @@ export type Fold = { readonly node: HTMLDetailsElement; readonly body: HTMLEleme
 /** The line of a stretch, which unfolds. */
 export function stepsFold(items: readonly Item[], open: boolean, known: RunChanges): Fold {
   const title = element("span", { class: "call" });
-  setText(title, stepsTitle(items, known));
+  // what did not go well is seen without opening it
+  title.append(...stepsTitle(items, known).split(/(\d+ (?:failed|denied|stopped))/).map((part, index) => (index % 2 ? element("span", { class: "bad" }, part) : part)));
   const body = element("div", { class: "turn-steps-items" });
   const node = element("details", { class: "turn-steps", open: open && "" }, element("summary", {}, title), body);
   return { node, body };

@@ -70,8 +70,7 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
       setText(stop, "Stop");
     }, STOP_AGAIN_MS);
   }, { class: "stop" });
-  const copy = copyButton(() => answerOf(store));
-  copy.title = "Copy the answer";
+  const copy = copyButton(() => answerOf(store), "Copy the answer");
   copy.classList.add("plain");
   const undo = undoButton(place);
   const about = element("span", { class: "about" }, state, mode, facts);
@@ -82,7 +81,7 @@ export function footer(place: TranscriptContext, more: readonly HTMLButtonElemen
     draw();
     [...facts.querySelectorAll("button")].find((node) => !shown.has(node))?.focus();
   }, { class: "plain", "aria-expanded": "false", "aria-label": "More about this answer" });
-  const draw = (): void => { drawFacts(facts, [...factsOf(place, undo.node, more, unfolded ? null : rest), copy]); };
+  const draw = (): void => { drawFacts(facts, factsOf(place, { undo: undo.node, more, rest: unfolded ? null : rest, copy })); };
   const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), about, stop);
 
   const tick = (): void => {
@@ -177,23 +176,45 @@ function stateText(store: TranscriptStore): string {
   return run ? `Working… ${wholeSeconds(store.now() - run.started)}` : store.have > 0 ? "Waiting…" : "Starting…";
 }
 
-/** `rest` unfolds the links that are too many; null: all are shown. */
-function factsOf(place: TranscriptContext, undo: HTMLElement, more: readonly HTMLElement[], rest: HTMLElement | null): Fact[] {
-  const { run, totals } = place.store;
-  const facts: Fact[] = run ? [{ text: modelName(run.model), title: run.model }] : [];
-  facts.push(...spent(place.store));
-  const changed = countsOf(place.store);
-  // a line above says the same of changes that have a diff
-  if (changed && !diffsShow(place.store)) facts.push({ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` });
-  // of code that ran the page knows whether it can be undone
-  if (place.store.changes) facts.push(undo);
-  const links = more.filter((node) => !node.hidden);
+/** `rest` unfolds what is too much; null: all is shown. */
+type FooterButtons = { undo: HTMLElement; more: readonly HTMLElement[]; rest: HTMLElement | null; copy: HTMLElement };
+
+function factsOf(place: TranscriptContext, { undo, more, rest, copy }: FooterButtons): Fact[] {
+  const { store } = place;
+  const inPanel = isInPanel(place);
+  // while it works the steps are what is read, and one line has room
+  const links = store.end ? more.filter((node) => !node.hidden) : [];
+  // a panel has one line: its composer names the model, and the numbers go before the cost, Undo before Copy
+  const left = rest !== null && inPanel ? links.length : 0;
   // a change has Undo; in a panel one line has no room for the context sent, the last of them
-  facts.push(...fewest(links, Math.min(LINKS - Number(changed !== ""), links.length - Number(isInPanel(place))), rest));
-  // the panel has it in sight all the time; while there is much room nobody asks
-  const used = totals.window ? Math.round((100 * totals.context) / totals.window) : 0;
-  if (used >= SHOWN_CONTEXT_PERCENT && !isInPanel(place)) facts.push({ text: `${used}% context` });
-  return facts;
+  const room = Math.max(0, Math.min(LINKS - Number(countsOf(store) !== ""), links.length - Number(inPanel)));
+  return [
+    ...(left > 0 ? [] : modelFact(store)),
+    ...(left > 1 ? [] : spent(store)),
+    ...changedFact(store),
+    // of code that ran the page knows whether it can be undone
+    ...(store.changes ? [undo] : []),
+    ...fewest(links, room, rest),
+    // the panel has it in sight all the time
+    ...(inPanel ? [] : contextFact(store.totals)),
+    ...(left > 1 && store.changes ? [] : [copy]),
+  ];
+}
+
+/** A line above says the same of changes that have a diff. */
+function changedFact(store: TranscriptStore): Fact[] {
+  const changed = countsOf(store);
+  return changed && !diffsShow(store) ? [{ text: `${changed} changed${hasPageActions() ? "" : " (/undo)"}` }] : [];
+}
+
+/** While there is much room nobody asks. */
+function contextFact({ window, context }: TranscriptStore["totals"]): Fact[] {
+  const used = window ? Math.round((100 * context) / window) : 0;
+  return used >= SHOWN_CONTEXT_PERCENT ? [{ text: `${used}% context` }] : [];
+}
+
+function modelFact({ run }: TranscriptStore): Fact[] {
+  return run ? [{ text: modelName(run.model), title: run.model }] : [];
 }
 
 /** What the run has cost, with its tokens and the session's cost as the tooltip. */

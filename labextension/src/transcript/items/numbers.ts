@@ -77,10 +77,8 @@ export function numbersOf({ store, host }: Pick<TranscriptContext, "store" | "ho
     const numbers = withStale(renewed(drawn.numbers, checkedAnswers().get(drawn.answer)), stale);
     refresh.hidden = !hasPageActions() || !numbers.some((number) => number.stale);
     const { names = [] } = drawn;
-    // numbers of which nothing is known would read as a warning
-    const tells = numbers.some(({ verdict, marked, stale }) => marked || stale || verdict === "seen" || verdict === "derived");
-    node.hidden = !tells && names.length === 0;
-    setText(node, [tells && summary(numbers), names.length > 0 && `${plural(names.length, "name")} not found`].filter(Boolean).join(" · "));
+    node.hidden = numbers.length + names.length === 0;
+    setText(node, [numbers.length > 0 && summary(numbers), names.length > 0 && `${plural(names.length, "name")} not found`].filter(Boolean).join(" · "));
     check.hidden = !drawn.check || !hasPageActions() || !numbers.some(({ marked }) => marked);
     test.hidden = !hasPageActions() || !drawn.numbers.some(({ words }) => FROM_CODE.test(words));
     const places = numbers.map((number) => (): HTMLElement[] => placeParts(number, cardOf, host));
@@ -145,14 +143,15 @@ function withStale(numbers: readonly NumberSaid[], answer: StaleAnswer | undefin
   });
 }
 
-/** `2 of 23 numbers not found, 1 stale`, else `20 of 23 numbers traced`; those that are too short to tell count as none of these. */
+/** `20 of 23 numbers traced, 1 stale`, as the terminal says it. */
 export function summary(numbers: readonly (NumberSaid & { readonly stale?: string })[]): string {
   const stale = numbers.filter((number) => number.stale).length;
-  const traced = numbers.filter(({ verdict, stale }) => !stale && (verdict === "seen" || verdict === "derived")).length;
-  const missing = numbers.filter(({ marked }) => marked).length;
-  const all = plural(numbers.length, "number");
-  if (missing + stale === 0) return traced === numbers.length ? `${all} traced` : `${traced} of ${all} traced`;
-  return missing > 0 ? `${missing} of ${all} not found${stale > 0 ? `, ${stale} stale` : ""}` : `${stale} of ${all} stale`;
+  const traced = numbers.filter((number) => !number.stale && isTraced(number)).length;
+  return `${traced} of ${plural(numbers.length, "number")} traced${stale > 0 ? `, ${stale} stale` : ""}`;
+}
+
+function isTraced({ verdict }: { readonly verdict?: string }): boolean {
+  return verdict === "seen" || verdict === "derived";
 }
 
 /** The verdict in words. */
@@ -277,11 +276,11 @@ function wordsOf(items: HTMLElement, { text, from_end }: UnknownName): Range | n
   return found && !found.node.parentElement?.closest(".claim") ? rangeOf(found.node, found.at, found.at + text.length) : null;
 }
 
-type Marked = { readonly text: string; readonly words: string; readonly marked: boolean; readonly stale?: string };
+type Marked = { readonly text: string; readonly words: string; readonly marked: boolean; readonly stale?: string; readonly verdict?: string };
 
 function mark(range: Range, number: Marked, parts: () => HTMLElement[]): HTMLElement {
   const words = saidOf(number);
-  const kind = number.stale ? "claim stale" : number.marked ? "claim unsourced" : "claim";
+  const kind = number.stale ? "claim stale" : number.marked ? "claim unsourced" : isTraced(number) ? "claim" : "claim untraced";
   const node = element("span", { class: kind, role: "button", "aria-expanded": "false", "aria-label": revealed(`${number.text}, ${words}`), title: revealed(words) });
   range.surroundContents(node);
   let card: HTMLElement | null = null;

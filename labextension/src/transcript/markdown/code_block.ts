@@ -30,7 +30,7 @@ export function codeBlock(text: string, language: string): HTMLElement {
   const block = element(
     "figure",
     { class: "code", "aria-label": `Code, ${language || "text"}` },
-    element("figcaption", {}, label, ...actions.nodes, copyButton(textNow)),
+    element("figcaption", {}, label, ...actions.nodes, copyButton(textNow, "Copy the code")),
     // focusable, so that long lines can be scrolled by keyboard
     element("pre", { tabindex: "0" }, code),
   );

@@ -69,7 +69,6 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     isSettled: () => settled,
     notebookFacts: () => ({ cells: 3, code: 2, ran: 2, hasProse: true, failed: { count: 4, error: "KeyError" }, table: { count: 2 } }),
     more: () => [],
-    openSettings: vi.fn(),
     showCell: vi.fn(),
     runCell: vi.fn(() => false),
     leave: vi.fn(),

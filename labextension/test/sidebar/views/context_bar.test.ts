@@ -85,11 +85,11 @@ describe("what fills it", () => {
     await opened(scene);
     const rows = [...popover(scene).querySelectorAll("tbody tr")].map((row) => [...row.children].map((cell) => cell.textContent));
     expect(rows).toEqual([
-      ["System prompt", "1.0k", "0.1%"],
-      ["Tools", "9.0k", "0.9%"],
-      ["Tool results", "15k", "1.5%"],
-      ["later versions", "230", "<0.1%"],
-      ["Free", "975k", "97%"],
+      ["System prompt", "1.0k", "4.0%"],
+      ["Tools", "9.0k", "36%"],
+      ["Tool results", "15k", "59%"],
+      ["later versions", "230", "0.9%"],
+      ["Free", "975k", ""],
     ]);
     const bars = [...popover(scene).querySelectorAll("tbody tr")].map((row) => row.querySelector<HTMLElement>(".share")?.style.width);
     expect(bars.map((width) => width && Math.round(parseFloat(width)))).toEqual([7, 60, 100, 2, undefined]);

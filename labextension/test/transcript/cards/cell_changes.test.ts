@@ -33,7 +33,7 @@ describe("a change of a cell", () => {
     kernel.say(RUN, change("q"));
     const card = await readyCard(root);
     expect(shownLabels(card)).toEqual(["1Accept", "4Reject", "eEdit first…", "More"]);
-    expect(text(card, ".keys .on")).toBe("Press 1, 4 or e");
+    expect(text(card, ".keys .all")).toBe("Press 1, 4 or e");
     find(card, ".unfold").click();
     expect(shownLabels(card).slice(4)).toEqual(["2Allow all Python of this session", "3Always allow"]);
     expect(text(card, ".rest .reason")).toBe("No rule allows it.");

@@ -62,7 +62,7 @@ it("names the verb of a title that only begins as the tool's name does", async (
     RUN, begun("e", { name: "Edit", title: "Edit tides.py", input }), ended("e", { title: "Edited tides.py" }), begun("r", { name: "Read", title: "Read tides.py", input }),
   );
   await drawn();
-  expect([...root.querySelectorAll("section.tool summary b")].map(({ textContent }) => textContent)).toEqual(["Edited", "Read"]);
+  expect([...root.querySelectorAll(".tool summary b")].map(({ textContent }) => textContent)).toEqual(["Edited", "Read"]);
 });
 
 it("says what runs with a verb, the command first, and what it is for once", async () => {

@@ -46,8 +46,8 @@ describe("marks", () => {
 });
 
 it("says how many have a source", () => {
-  expect(summary([said("1", 0), said("2", 0, false)])).toBe("1 of 2 numbers not found");
-  expect(summary([said("2", 0, false)])).toBe("1 number traced");
+  expect(summary([said("1", 0), said("2", 0, false)])).toBe("1 of 2 numbers traced");
+  expect(summary([said("2", 0, false)])).toBe("1 of 1 number traced");
 });
 
 it("has what was computed for a number since", () => {
@@ -110,7 +110,7 @@ describe("an answer", () => {
     const stale = items.querySelector<HTMLElement>(".stale");
     expect(stale?.getAttribute("aria-label")).toBe("2.4, stale: cell [3] gave 2.4 then, 2.6 now");
     expect(stale?.tabIndex).toBe(0);
-    expect(numbers.buttons[0]?.textContent).toBe("1 of 2 numbers not found, 1 stale");
+    expect(numbers.buttons[0]?.textContent).toBe("0 of 2 numbers traced, 1 stale");
     press(stale ?? undefined, "Enter");
     expect(items.querySelector(".claim-source")?.textContent).toBe("2.4 stale: cell [3] gave 2.4 then, 2.6 nowGo to cell");
     refresh?.click();
@@ -146,7 +146,7 @@ describe("an answer", () => {
     const other = numbersOf({ store, host }, answer(""), () => undefined, () => undefined);
     other.update();
     expect(marks(items)).toEqual([]);
-    expect(numbers.buttons[0]?.textContent).toBe("2 numbers traced");
+    expect(numbers.buttons[0]?.textContent).toBe("2 of 2 numbers traced");
     for (const each of [numbers, other]) each.dispose();
   });
 

@@ -22,6 +22,7 @@ from cellwright.events import (
     ToolEnd,
     ToolStatus,
     step_title,
+    traced_words,
 )
 from cellwright.model.models import model_name
 from cellwright.permissions.modes import MODE_LABELS
@@ -345,17 +346,15 @@ def mode(event: ModeChanged) -> str:
 
 
 def numbers(traced: NumbersTraced) -> str:
-    """Count the answer's numbers in the words of a cell's footer: those that were not found, with them, else the traced.
+    """Count the answer's numbers in the words of a cell's footer, and name those that were not found.
 
     >>> from cellwright.events import Number
     >>> numbers(NumbersTraced((Number("2.4", 2.4, 0.1, 0, 3, "seen", 2),)))
-    '1 number traced'
+    '1 of 1 number traced'
     """
-    every = counted(len(traced.numbers), "number")
-    if traced.marked:
-        return f"{len(traced.marked)} of {every} {traced.missing} (/numbers)"
     found = sum(number.verdict in ("seen", "derived") for number in traced.numbers)
-    return f"{every} traced" if found == len(traced.numbers) else f"{found} of {every} traced"
+    (words,) = traced_words(len(traced.numbers), found)
+    return f"{words}, {traced.missing} (/numbers)" if traced.marked else words
 
 
 _ENDS = {
