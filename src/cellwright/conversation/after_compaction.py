@@ -22,7 +22,6 @@ from cellwright.events import CHARS_PER_TOKEN
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
 from cellwright.tools.paths import shown_path
-from cellwright.tools.planning.tasks import tasks_in
 from cellwright.tools.planning.todos import MARKS, writes_whole_list
 
 logger = logging.getLogger(__name__)
@@ -103,6 +102,8 @@ def _plan(said: Sequence[Json]) -> Iterator[ContextItem]:
 
 def _todos(said: Sequence[Json]) -> Iterator[ContextItem]:
     """The list of what is to be done, where something of it is open."""
+    from cellwright.tools.planning.tasks import tasks_in  # few sessions have such a list
+
     todos: Sequence[Json] = tasks_in(said).todos()
     calls = (block for message in reversed(said) for block in _blocks(message, "tool_use"))
     if not todos and (last := next(filter(writes_whole_list, calls), None)) is not None:
