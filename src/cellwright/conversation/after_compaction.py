@@ -102,7 +102,7 @@ def _plan(said: Sequence[Json]) -> Iterator[ContextItem]:
 
 def _todos(said: Sequence[Json]) -> Iterator[ContextItem]:
     """The list of what is to be done, where something of it is open."""
-    from cellwright.tools.planning.tasks import tasks_in
+    from cellwright.tools.planning.tasks import tasks_in  # few sessions have such a list
 
     todos: Sequence[Json] = tasks_in(said).todos()
     calls = (block for message in reversed(said) for block in _blocks(message, "tool_use"))

@@ -12,7 +12,7 @@ import functools
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -25,15 +25,13 @@ from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import Run, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.starting_run import RunTask
+from cellwright.conversation.runs.without_a_run import ServedCalls, SideAnswer, ask_beside, compact_session
 from cellwright.errors import CellwrightError, ErrorCode, fault
 from cellwright.events import ContextCompacted, Emit
 from cellwright.features.standard import StandardFeatures
 from cellwright.model.provider import Provider
 from cellwright.tools.files.atomic_write import recover_changes
 from cellwright.tools.shell.background import background_tasks
-
-if TYPE_CHECKING:
-    from cellwright.conversation.runs.without_a_run import ServedCalls, SideAnswer
 
 END_TIMEOUT_SECONDS = 2.0
 """The time runs may take to come to their end when the conversation is closed."""
@@ -104,14 +102,10 @@ class Conversation:
 
     async def compact(self, options: RunOptions, focus: str, emit: Emit) -> ContextCompacted:
         """Sum up the session, with particular attention to `focus`. On the agent's thread; raises as `compact_session`."""
-        from cellwright.conversation.runs.without_a_run import compact_session  # few sessions are summed up by hand
-
         return await compact_session(self._core, options, focus, emit)
 
     async def ask_beside(self, options: RunOptions, question: str) -> SideAnswer:
         """Ask about the conversation without adding to it. On the agent's thread; raises as `ask_beside`."""
-        from cellwright.conversation.runs.without_a_run import ask_beside  # as above
-
         return await ask_beside(self._core, options, question)
 
     async def add_folder(self, folder: Path) -> HookResult:
@@ -131,8 +125,6 @@ class Conversation:
 
     def served_calls(self, options: RunOptions, notify: Callable[[str], None]) -> ServedCalls:
         """The tools that `options` name, for another program to call. Raises as `ServedCalls`."""
-        from cellwright.conversation.runs.without_a_run import ServedCalls  # few conversations serve others
-
         return ServedCalls(self._core, self.features.tool_log, self.features.checkpoints.end_cut_off, options, notify)
 
     def set_up(self, trigger: str) -> HookResult:

@@ -1,4 +1,4 @@
-"""What holds for a run as the settings and the machine stand: its policy, the sandbox, its budgets.
+"""The policy of a run, its sandbox and its budgets, as the settings and the machine stand.
 
 The policy is made anew where the settings have changed since the last decision. The sandbox is looked for once, on a thread
 of its own: trying what works takes some milliseconds. Budgets beyond a run are counted in files in the state folder, where

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct, field
 
 from cellwright.agent.agent_setup import NO_CHECKPOINTS, AgentSetup, CompactionSettings, OtherTools
+from cellwright.agent.context_usage import prompt_sections
 from cellwright.agent.prompt import ContextProvider, FullPrompt, Prompt, Steering
 from cellwright.agent.spending import NO_SHARED_BUDGETS
 from cellwright.conversation.runs.run_options import RunOptions
@@ -119,8 +120,6 @@ class DryRun(Live):
 
     def summary(self, typed: AnswerType | None = None) -> dict[str, Any]:
         """The request in its parts, as JSON. Call it when the run is over. `typed` would be what the answer has to be."""
-        from cellwright.agent.context_usage import prompt_sections  # few runs are dry
-
         assert self.request is not None, "the run ended before it asked"
         request = self.request
         size = len(request.system) + len(request.tools) + sum(len(message) for message in request.messages)

@@ -214,7 +214,7 @@ class ConversationTools:
 
 
 class ThinkingTime:
-    """The work of one conversation for that time, done once; `add` may say more of it before."""
+    """The work while the model thinks about the first answer, done once; `add` may say more of it before."""
 
     def __init__(self, sandbox: SandboxLookup) -> None:
         self._sandbox = sandbox

@@ -52,6 +52,7 @@ from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, RunEnd, ToolEnd
 from cellwright.features.agents.feature import Agents
+from cellwright.features.agents.worktree import Worktree, leave_worktree, make_worktree
 from cellwright.features.mcp.feature import McpServers
 from cellwright.features.memory import MemoryContext, memory_folder, notes_text, read_notes
 from cellwright.features.skills import Skills
@@ -68,8 +69,6 @@ from cellwright.tools.shell.background import background_tasks
 
 if TYPE_CHECKING:
     from cellwright.agent.tool import Tool
-    from cellwright.features.agents.worktree import Worktree
-
 MAX_RESULT_CHARS = 32_000
 """Of the text that an agent gives back: about 8,000 tokens."""
 
@@ -447,8 +446,6 @@ class Subagents(Feature):
 
     async def _worktree(self, nesting: Nesting, session: Session) -> Worktree:
         """The work tree of an agent: made by a WorktreeCreate hook, where there is one, else by git. Raises ToolError."""
-        from cellwright.features.agents.worktree import Worktree, make_worktree  # few agents have one
-
         hooks, name = as_hooks(nesting.agent.hooks), f"agent-{session.id}"
         if not hooks.listens_to("WorktreeCreate"):
             return await make_worktree(self._in_force.memory_place.project, session.id, self._in_force.environ)
@@ -462,8 +459,6 @@ class Subagents(Feature):
 
     async def _leave_worktree(self, worktree: Worktree, nesting: Nesting) -> str:
         """Remove the work tree where nothing was changed in it, else say where it is; a hook's own it removes itself."""
-        from cellwright.features.agents.worktree import leave_worktree  # as above
-
         hooks = as_hooks(nesting.agent.hooks)
         left = await leave_worktree(worktree, self._in_force.environ) if worktree.branch else ""
         if not left and hooks.listens_to("WorktreeRemove"):

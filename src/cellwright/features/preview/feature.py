@@ -25,6 +25,7 @@ from cellwright.events import Event, RunEnd
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE
 from cellwright.tools.files.atomic_write import write_atomically
+from cellwright.tools.notebook.notebook_source import notebook_bytes
 
 if TYPE_CHECKING:
     from cellwright.conversation.core import Core
@@ -140,8 +141,6 @@ class TurnPreview(Feature):
 
     async def _copy_open_notebooks(self, tree: StagedTree) -> None:
         """Notebooks begin as their users see them, unsaved changes included."""
-        from cellwright.tools.notebook.notebook_source import notebook_bytes  # few turns are previews
-
         notebooks = self._core.tools.open_notebooks
         await notebooks.settled()
         for name in [each for each in tree.copied if each.endswith(".ipynb")]:
