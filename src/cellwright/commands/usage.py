@@ -28,7 +28,8 @@ from cellwright.config.credentials.key_source import key_source
 from cellwright.conversation.resolve_options import compaction_settings, model_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.features.conversation import Conversation
-from cellwright.model.models import PRICES_DATE, Tally, limits
+from cellwright.model.models import limits
+from cellwright.model.pricing import PRICES_DATE, Tally
 from cellwright.model.provider import Request
 from cellwright.sessions.session import Session
 from cellwright.text import counted, dollars

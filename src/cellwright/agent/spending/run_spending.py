@@ -18,7 +18,7 @@ from cellwright.agent.run_errors import budget_spent, price_unknown
 from cellwright.agent.spending.spending_file import Reservation, SpendingFile, Spent
 from cellwright.errors import CellwrightError
 from cellwright.events import HookSpending, TextDelta, ThinkingDelta, ToolInputDelta
-from cellwright.model.models import add_usage, cost_usd, worst_case_usd
+from cellwright.model.pricing import add_usage, cost_usd, worst_case_usd
 from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.sessions.session_lines import MIN_CHARS_PER_TOKEN
 

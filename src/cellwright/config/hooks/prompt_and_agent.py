@@ -24,7 +24,7 @@ from cellwright.config.hooks.command import failed, short
 from cellwright.config.hooks.entries import ModelHook
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
-from cellwright.model.models import worst_case_usd
+from cellwright.model.pricing import worst_case_usd
 from cellwright.sessions.session import Session
 
 MAX_TURNS = 50

@@ -12,7 +12,8 @@ from cellwright.config.settings.settings import Origin, Settings, load_settings
 from cellwright.conversation.resolve_options import ALIASES, full_name, model_of, named_models
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.model.models import PRICES_DATE, cost_usd, limits, refined
+from cellwright.model.models import limits, refined
+from cellwright.model.pricing import PRICES_DATE, cost_usd
 from cellwright.redaction.redaction import is_secret
 from cellwright.server.listed_models import ListedModels
 
