@@ -21,7 +21,7 @@ from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import tool
 from cellwright.conversation.system_prompt import system_blocks
 from cellwright.model.anthropic import connect
-from cellwright.model.models import cost_usd
+from cellwright.model.pricing import cost_usd
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, say, turn, use

@@ -12,7 +12,7 @@ from cellwright.errors import ApiError
 from cellwright.events import Retrying, TextDelta, TurnEnd
 from cellwright.model.anthropic import AnthropicProvider
 from cellwright.model.message_stream import MAX_EVENT_BYTES
-from cellwright.model.models import MAX_COUNT
+from cellwright.model.pricing import MAX_COUNT
 from cellwright.model.provider import Request
 from cellwright.model.retry import Clock, RetryPolicy
 from cellwright.model.transports.reply import HttpReply

@@ -20,7 +20,7 @@ from msgspec import Struct
 from cellwright.agent.run_errors import budget_spent, price_unknown
 from cellwright.errors import CellwrightError
 from cellwright.events import HookSpending, TextDelta, ThinkingDelta, ToolInputDelta
-from cellwright.model.models import add_usage, cost_usd, worst_case_usd
+from cellwright.model.pricing import add_usage, cost_usd, worst_case_usd
 from cellwright.model.provider import BlockEnd, MessageStart
 from cellwright.sessions.session_lines import MIN_CHARS_PER_TOKEN
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic

@@ -57,6 +57,7 @@ from cellwright.python_api.ask_options import given_servers
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.telemetry.claude_messages import ClaudeMessages, page_result
+from cellwright.terminal.claude_code.messages import answers_of
 
 Json = Mapping[str, Any]
 
@@ -365,8 +366,6 @@ class ClaudeSDKClient:
             return
         request, typed, can_use_tool = agents_request(agent, words)
         if (name := given.get("permission_prompt_tool_name")) is not None and name != "stdio":
-            from cellwright.terminal.claude_code.messages import answers_of  # few programs have one
-
             can_use_tool = answers_of(name, conversation.features.mcp.call_for_text)
         projection = ClaudeMessages(
             functools.partial(self._facts, conversation, request.options),

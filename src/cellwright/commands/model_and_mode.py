@@ -24,7 +24,8 @@ from cellwright.conversation.runs.run import leave_other_modes
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
-from cellwright.model.models import EFFORTS, PRICES_DATE, accepted_effort, canonical, limits, price_of
+from cellwright.model.models import EFFORTS, accepted_effort, canonical, limits
+from cellwright.model.pricing import PRICES_DATE, price_of
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, mode_name, parse_mode
 from cellwright.text import dollars
 from cellwright.tools.paths import shown_path

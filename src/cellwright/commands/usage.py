@@ -25,7 +25,8 @@ from cellwright.config.credentials.entered_key import key_source
 from cellwright.conversation.resolve_options import compaction_settings, model_of
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.features.conversation import Conversation
-from cellwright.model.models import PRICES_DATE, limits
+from cellwright.model.models import limits
+from cellwright.model.pricing import PRICES_DATE
 from cellwright.model.provider import Request
 from cellwright.text import counted, dollars
 from cellwright.tools.paths import home_path

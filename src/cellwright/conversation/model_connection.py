@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.config.credentials.stored_key import with_key
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.models import ProviderName, Tally
+from cellwright.model.models import ProviderName
+from cellwright.model.pricing import Tally
 from cellwright.model.provider import Provider, Request
 
 if TYPE_CHECKING:

@@ -34,7 +34,8 @@ from cellwright.model.betas import (
 )
 from cellwright.model.credentials import choose_transport, is_own_platform
 from cellwright.model.message_stream import MAX_EVENT_BYTES, ErrorEvent, MessageBuilder, SseParser, joined_deltas
-from cellwright.model.models import MAX_COUNT, ModelLimits, limits, may_think_now, refined
+from cellwright.model.models import ModelLimits, limits, may_think_now, refined
+from cellwright.model.pricing import MAX_COUNT
 from cellwright.model.provider import CacheTtl, ProviderEvent, Request
 from cellwright.model.retry import (
     Clock,

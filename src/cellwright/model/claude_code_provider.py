@@ -165,6 +165,9 @@ class Program:
     """A running program. `calls` are the ids of its calls that wait for results; `is_over`: it takes no more messages."""
 
     def __init__(self, head: Head, path: Path, environ: Mapping[str, str], *, max_retries: int) -> None:
+        import claude_agent_sdk  # takes a second, of which the provider's `prepare` takes care
+
+        self._sdk: Any = claude_agent_sdk
         self.head = head
         self.calls: tuple[str, ...] = ()
         self.is_over = False
@@ -181,21 +184,17 @@ class Program:
 
     async def start(self, history: Sequence[Message]) -> None:
         """Start the program with the conversation so far. Raises `ApiError`."""
-        from claude_agent_sdk import ClaudeSDKClient, ClaudeSDKError
-
         self._folder = new_folder("claude")
-        client = ClaudeSDKClient(self._options(history, self._folder))
+        client = self._sdk.ClaudeSDKClient(self._options(history, self._folder))
         try:
             await client.connect()
-        except ClaudeSDKError as error:
+        except self._sdk.ClaudeSDKError as error:
             remove(self._folder)
             raise self._broken(f"it did not start: {error}") from None
         self._client = client
         self._reading = asyncio.create_task(self._read(client))
 
     def _options(self, history: Sequence[Message], folder: Path) -> ClaudeAgentOptions:
-        from claude_agent_sdk import ClaudeAgentOptions
-
         with importing:
             from mcp.server import Server
             from mcp_types import CallToolResult, ListToolsResult
@@ -227,7 +226,7 @@ class Program:
             lines = session_lines(history, session_id=session_id, cwd=cwd, model=self.head.model)
             resume.write_text(lines, "utf-8")
         # one line of the program's output; the SDK's own limit is less than one picture
-        return ClaudeAgentOptions(
+        return self._sdk.ClaudeAgentOptions(
             cli_path=self._path,
             cwd=cwd,
             env={
@@ -271,7 +270,6 @@ class Program:
 
     async def prompt(self, content: Sequence[Mapping[str, Any]]) -> None:
         """Say the next message of the user's side. Raises `ApiError`."""
-        from claude_agent_sdk import ClaudeSDKError
 
         async def said() -> AsyncGenerator[dict[str, Any], None]:
             yield {"type": "user", "message": {"role": "user", "content": list(content)}, "parent_tool_use_id": None}
@@ -279,7 +277,7 @@ class Program:
         assert self._client is not None
         try:
             await self._client.query(said())
-        except ClaudeSDKError as error:
+        except self._sdk.ClaudeSDKError as error:
             raise self._broken(f"it takes no message: {error}") from None
 
     async def answer(self) -> AsyncGenerator[ProviderEvent, None]:
@@ -294,10 +292,9 @@ class Program:
         yield end
 
     def _events_of(self, said: ProgramMessage, answer: _Answer) -> Iterator[ProviderEvent]:
-        from claude_agent_sdk import AssistantMessage, RateLimitEvent, ResultMessage, StreamEvent, SystemMessage
-
+        sdk = self._sdk
         match said:
-            case StreamEvent(event=event, parent_tool_use_id=None):
+            case sdk.StreamEvent(event=event, parent_tool_use_id=None):
                 if event.get("type") == "message_start":
                     if answer.has_begun:  # the program asks again by itself
                         cut = "The answer was cut off."
@@ -305,16 +302,16 @@ class Program:
                     answer.message, answer.has_begun = MessageBuilder(self.head.model), True
                 if (told := self._added(answer.message, event)) is not None:
                     yield told
-            case SystemMessage(subtype="api_retry", data=data):
+            case sdk.SystemMessage(subtype="api_retry", data=data):
                 answer.has_begun = False
                 yield self._retrying(data)
-            case RateLimitEvent(rate_limit_info=info):
+            case sdk.RateLimitEvent(rate_limit_info=info):
                 # a time of day, in words of this machine's clock; empty where none is known
                 at = info.resets_at
                 answer.resets = "" if at is None else time.strftime("on %d %B at %H:%M", time.localtime(at))
-            case AssistantMessage(error=str(error)):
+            case sdk.AssistantMessage(error=str(error)):
                 answer.failure = error
-            case ResultMessage(result=words, api_error_status=status):
+            case sdk.ResultMessage(result=words, api_error_status=status):
                 raise api_error(answer.failure, status, words or "", program=str(self._path), resets=answer.resets)
 
     def _added(self, message: MessageBuilder, event: dict[str, Any]) -> ProviderEvent | None:
@@ -330,8 +327,6 @@ class Program:
 
     async def _settle(self, end: TurnEnd) -> None:
         """Decide what comes behind a message: results, the next prompt, or nothing, where it would go on by itself."""
-        from claude_agent_sdk import ResultMessage
-
         calls = [block for block in end.message["content"] if block["type"] == "tool_use"]
         ours = set(self._names.values())
         if end.stop_reason == "tool_use":
@@ -340,7 +335,7 @@ class Program:
             self.is_over = any(block["name"] not in ours or INVALID_JSON in block["input"] for block in calls)
         elif end.stop_reason in ("end_turn", "stop_sequence") and not calls:
             with contextlib.suppress(CellwrightError):
-                while not isinstance(await self._next(), ResultMessage):
+                while not isinstance(await self._next(), self._sdk.ResultMessage):
                     pass
                 return
             self.is_over = True

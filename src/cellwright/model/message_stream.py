@@ -20,7 +20,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
-from cellwright.model.models import MAX_COUNT, context_tokens, cost_usd, usage_of
+from cellwright.model.pricing import MAX_COUNT, context_tokens, cost_usd, usage_of
 from cellwright.model.provider import INVALID_JSON, BlockEnd, MessageStart, ProviderEvent
 from cellwright.model.retry import says_error
 from cellwright.text import replace_surrogates

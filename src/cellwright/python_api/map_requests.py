@@ -29,7 +29,8 @@ from cellwright.events import Event, Retrying
 from cellwright.features.conversation import Conversation
 from cellwright.model.anthropic import AnthropicProvider, encode
 from cellwright.model.message_batches import MAX_BYTES, MAX_REQUESTS, BatchResult, MessageBatch, MessageBatches
-from cellwright.model.models import cost_usd, limits, usage_of
+from cellwright.model.models import limits
+from cellwright.model.pricing import cost_usd, usage_of
 from cellwright.model.provider import Request
 from cellwright.python_api.ask_options import own_tools
 from cellwright.python_api.map_result import Answer, AnswerStore, Sending, SentBatch

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.models import add_usage
+from cellwright.model.pricing import add_usage
 from cellwright.sessions.project_writes import check_way
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 from cellwright.sessions.transcripts.transcript_lock import acquire

@@ -28,7 +28,8 @@ from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
 from cellwright.features.process_conversation import registered
-from cellwright.model.models import BATCH_FACTOR, limits, worst_case_usd
+from cellwright.model.models import limits
+from cellwright.model.pricing import BATCH_FACTOR, worst_case_usd
 from cellwright.python_api.ask import process_conversation
 from cellwright.python_api.ask_option_types import PromptOptions
 from cellwright.python_api.ask_options import CONCURRENCY, MAP_DEFAULTS, OF_ALL_PROMPTS, checked_options, spelled_out

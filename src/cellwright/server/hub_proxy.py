@@ -15,9 +15,9 @@ import re
 import signal
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import httpx2
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application as WebApplication
@@ -30,10 +30,6 @@ from cellwright.server.policy import PolicyTraits, ProxyTraits
 from cellwright.server.proxy.kernel_access import forget_credentials
 from cellwright.server.proxy.proxied_request import ProxiedRequest, UpstreamFacts
 from cellwright.server.proxy.proxy import Proxy, ProxyCaller
-
-if TYPE_CHECKING:
-    import httpx2
-
 
 _OPENING = ("access:servers", "access:services")
 """A token that opens a user's server can spend by it anyway; one for less than that cannot."""
@@ -118,8 +114,6 @@ class HubUsers:
         return caller
 
     async def _ask(self, token: str) -> tuple[bool, ProxyCaller | None]:
-        import httpx2
-
         if self._client is None:
             self._client = httpx2.AsyncClient(timeout=10.0)
         try:

@@ -11,18 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_server.extension.application import ExtensionApp
+from msgspec.structs import fields
 from traitlets import Bool, Float, Integer, TraitError
 
+from cellwright.server import administration
+from cellwright.server.administration import Administration
+from cellwright.server.listed_models import ListedModels
+from cellwright.server.overview import SessionsOverview
 from cellwright.server.policy import PolicyTraits, ProxyTraits
+from cellwright.server.routes.routes import no_such_route, routes
+from cellwright.server.routes.sessions import SessionFiles
+from cellwright.server.runs.runs import ClientRuns, RunLimits, RunReports
+from cellwright.server.server_page import page_maker, served_notebooks
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
-    from cellwright.server.administration import Administration
-    from cellwright.server.overview import SessionsOverview
     from cellwright.server.routes.mcp import UsersMcpServers
-    from cellwright.server.runs.runs import ClientRuns
 
 
 class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
@@ -86,15 +92,6 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
             serverapp.exit(1)
 
     def initialize_handlers(self) -> None:
-        # a server that starts without the extension pays for none of this
-        from cellwright.server import administration
-        from cellwright.server.listed_models import ListedModels
-        from cellwright.server.overview import SessionsOverview
-        from cellwright.server.routes.routes import no_such_route, routes
-        from cellwright.server.routes.sessions import SessionFiles
-        from cellwright.server.runs.runs import ClientRuns, RunReports
-        from cellwright.server.server_page import page_maker
-
         # first: whatever fails after it, no kernel gets more than the administrator wants
         self.administration = administration.administer(self, self.policy(), self.serverapp)
         server = self.settings
@@ -113,18 +110,22 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
             self._serve_mcp(root, self.runs)
 
     def _serve_mcp(self, root: Path, runs: ClientRuns) -> None:
+        # few servers are MCP servers
+        from cellwright.server.routes.mcp import (
+            DOCUMENTS,
+            PATTERN,
+            DocumentsRoute,
+            McpRoute,
+            UnavailableMcpRoute,
+            UsersMcpServers,
+        )
+        from cellwright.server.runs.kernel_calls import KernelAccess, UnsavedDocuments
         from cellwright.tools.mcp.installed_extras import extra_problem
 
         if problem := extra_problem("mcp"):
-            from cellwright.server.routes.mcp import PATTERN, UnavailableMcpRoute
-
             self.log.error("Cellwright: mcp_server does not work. %s", problem)
             self.handlers.append((PATTERN, UnavailableMcpRoute, {"runs": runs, "problem": problem}))
             return
-        from cellwright.server.routes.mcp import DOCUMENTS, PATTERN, DocumentsRoute, McpRoute, UsersMcpServers
-        from cellwright.server.runs.kernel_calls import KernelAccess, UnsavedDocuments
-        from cellwright.server.server_page import served_notebooks
-
         server, served = self.settings, served_notebooks(self.serverapp)
         unsaved = UnsavedDocuments(root)
         access = KernelAccess(server["kernel_manager"], server["session_manager"], runs.relays, served, unsaved, root)
@@ -135,10 +136,6 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         self.handlers.append((PATTERN, McpRoute, {"runs": runs, "servers": self.mcp_servers}))
 
     def _limits(self) -> Any:
-        from msgspec.structs import fields
-
-        from cellwright.server.runs.runs import RunLimits
-
         return RunLimits(**{field.name: getattr(self, field.name) for field in fields(RunLimits)})
 
     async def stop_extension(self) -> None:

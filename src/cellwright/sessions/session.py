@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.model.models import context_tokens
+from cellwright.model.pricing import context_tokens
 from cellwright.sessions.api_messages import (
     IMPORTED_NOTE,
     begins_turn_encoded,

@@ -13,7 +13,7 @@ from typing import Any, overload
 
 from msgspec import Struct, field
 
-from cellwright.model.models import Total, cost_usd
+from cellwright.model.pricing import Total, cost_usd
 from cellwright.sessions.api_messages import cut_content
 from cellwright.sessions.transcripts import transcript
 from cellwright.sessions.transcripts.transcript import ASIDE, Fault

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NoReturn
 
-from cellwright.testing.http_connection import HttpRequest, HttpResponse
+from cellwright.testing.http_connection import HttpConnection, HttpRequest, HttpResponse
 from cellwright.testing.message_stream import CONTENT_TYPE as AWS_CONTENT_TYPE
 from cellwright.testing.message_stream import (
     MessageReply,
@@ -299,6 +299,10 @@ class Endpoints:
     batches: Batches = field(default_factory=Batches)
     in_flight: dict[int, RecordedRequest] = field(default_factory=dict)
     served: int = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one client until either side closes."""
+        await HttpConnection(reader, writer, self.answer, self.client_gone).serve()
 
     async def answer(self, request: HttpRequest, answer: HttpResponse) -> None:
         """Answer one HTTP request; what goes wrong by the API's rules becomes an API error."""

@@ -9,11 +9,9 @@ import socket
 import struct
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    import h11
-
+import h11
 
 MAX_BODY = 32 * 1024 * 1024
 
@@ -50,10 +48,6 @@ class HttpConnection:
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handle: Handler, on_gone: OnGone
     ) -> None:
-        # h11 is imported when a server runs, so that `cellwright.testing` stays a light import
-        import h11
-
-        self._protocol = h11
         self._http = h11.Connection(h11.SERVER)
         self._reader = reader
         self._writer = writer
@@ -65,10 +59,10 @@ class HttpConnection:
         try:
             while (request := await self._next_request()) is not None:
                 await self._answer(request)
-                if self._http.our_state is not self._protocol.DONE:
+                if self._http.our_state is not h11.DONE:
                     break
                 self._http.start_next_cycle()
-        except (ConnectionError, self._protocol.RemoteProtocolError):
+        except (ConnectionError, h11.RemoteProtocolError):
             pass  # the client broke the connection or does not speak HTTP: nobody is left to tell
         finally:
             self._writer.close()
@@ -81,17 +75,17 @@ class HttpConnection:
         size = 0
         while True:
             event = self._http.next_event()
-            if event is self._protocol.NEED_DATA:
+            if event is h11.NEED_DATA:
                 await self._receive()
-            elif isinstance(event, self._protocol.Request):
+            elif isinstance(event, h11.Request):
                 request = HttpRequest(event, self._first_byte_at or time.monotonic())
                 if self._http.they_are_waiting_for_100_continue:
-                    await self._send(self._protocol.InformationalResponse(status_code=100, headers=[]))
-            elif isinstance(event, self._protocol.Data):
+                    await self._send(h11.InformationalResponse(status_code=100, headers=[]))
+            elif isinstance(event, h11.Data):
                 size += len(event.data)
                 if size <= MAX_BODY:
                     chunks.append(bytes(event.data))
-            elif isinstance(event, self._protocol.EndOfMessage) and request is not None:
+            elif isinstance(event, h11.EndOfMessage) and request is not None:
                 request.too_large = size > MAX_BODY
                 request.body = b"" if request.too_large else b"".join(chunks)
                 self._first_byte_at = 0.0
@@ -134,13 +128,13 @@ class HttpConnection:
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         pairs = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
-        await self._send(self._protocol.Response(status_code=status, headers=pairs))
+        await self._send(h11.Response(status_code=status, headers=pairs))
 
     async def write(self, data: bytes) -> None:
-        await self._send(self._protocol.Data(data=data))
+        await self._send(h11.Data(data=data))
 
     async def end(self) -> None:
-        await self._send(self._protocol.EndOfMessage())
+        await self._send(h11.EndOfMessage())
 
     def reset(self) -> None:
         """Break the connection with a TCP RST, as a machine that dies does."""

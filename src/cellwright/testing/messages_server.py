@@ -143,11 +143,8 @@ class MessagesServer:
     def _run(self, loop: asyncio.AbstractEventLoop, endpoints: Endpoints, started: Future[int]) -> None:
         asyncio.set_event_loop(loop)
 
-        from cellwright.testing.http_connection import HttpConnection  # lazy as in `start`
-
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            connection = HttpConnection(reader, writer, endpoints.answer, endpoints.client_gone)
-            task = loop.create_task(connection.serve())
+            task = loop.create_task(endpoints.serve(reader, writer))
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
 

@@ -13,7 +13,7 @@ import pytest
 from proxy_calls import ADA, BOB, MODEL, ask, error_of, message, send
 from proxy_server import ProxyServer
 
-from cellwright.model.models import cost_usd
+from cellwright.model.pricing import cost_usd
 from cellwright.model.transports.transport import API_VERSION
 from cellwright.server.proxy.proxy import BOOK_FILE, LOG_FILE
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn

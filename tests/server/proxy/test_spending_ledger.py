@@ -19,7 +19,7 @@ import pytest
 from proxy_calls import ADA, BOB, MODEL, error_of, message, send
 from proxy_server import ProxyServer
 
-from cellwright.model.models import cost_usd, worst_case_usd
+from cellwright.model.pricing import cost_usd, worst_case_usd
 from cellwright.server.proxy.proxy import BOOK_FILE, Proxy, ProxyCaller, ProxyExchange, Upstream
 from cellwright.server.proxy.request_rules import ProxyLimits, check
 from cellwright.server.proxy.spending_ledger import KEPT, EgressLog, SpendingLedger, Spent, UsageReader

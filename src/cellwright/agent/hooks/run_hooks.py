@@ -13,7 +13,8 @@ from cellwright.agent.calls.tool_results import response_of, updated_content
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, NO_HOOKS, HookResult, HookRun, Hooks
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice
-from cellwright.model.models import canonical, worst_case_usd
+from cellwright.model.models import canonical
+from cellwright.model.pricing import worst_case_usd
 from cellwright.text import replace_surrogates
 
 if TYPE_CHECKING:

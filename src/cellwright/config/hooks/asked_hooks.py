@@ -36,7 +36,7 @@ from cellwright.config.hooks.command import failed, read_output, short
 from cellwright.config.hooks.entries import _VARIABLE, HttpHook, McpToolHook, ModelHook, variables_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
-from cellwright.model.models import worst_case_usd
+from cellwright.model.pricing import worst_case_usd
 from cellwright.redaction.redaction import is_secret
 from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern

@@ -46,7 +46,7 @@ from cellwright.model.fill_in_middle import (
     surroundings,
     the_cell,
 )
-from cellwright.model.models import Tally, cost_usd
+from cellwright.model.pricing import Tally, cost_usd
 from cellwright.model.provider import LEAST_THOUGHT, MessageStart, Provider, Request
 from cellwright.sessions.session_lines import MIN_CHARS_PER_TOKEN
 from cellwright.text import dollars

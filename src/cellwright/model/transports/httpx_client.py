@@ -8,6 +8,8 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
+import anyio
+import httpcore2  # noqa: F401  httpx2 imports it at its first request
 import httpx2
 
 from cellwright.model.provider import request_sent
@@ -27,9 +29,6 @@ from cellwright.model.transports.reply import (
 
 def import_httpx() -> None:
     """Import all of httpx2: parts come at their first use, and the loop would stand still for them."""
-    import anyio
-    import httpcore2  # noqa: F401
-
     guard_logs()
     asyncio.run(anyio.sleep(0))  # its asyncio part takes 25 ms
 

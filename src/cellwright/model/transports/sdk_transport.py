@@ -87,8 +87,6 @@ class SdkTransport:
     async def post(
         self, body: bytes, *, stall_seconds: float, betas: Sequence[str] = (), path: str = MESSAGES_PATH
     ) -> AsyncIterator[HttpReply]:
-        from cellwright.model.transports.httpx_client import reply_of
-
         if self.platform in _REWRITTEN:
             content: dict[str, Any] = {"body": with_explicit_breakpoint(json.loads(body))}
         else:
@@ -98,31 +96,30 @@ class SdkTransport:
             return await client.post(path, **content, **_as_raw_stream(stall_seconds, betas))  # type: ignore[no-any-return]
 
         asyncio.get_running_loop().call_soon(request_sent.get())  # the SDK does not say when that is
-        async with self._sent(send, stall_seconds) as response:
-            if self.platform == "bedrock" and response.is_success:
-                yield HttpReply(response.status_code, dict(response.headers), _sse_of_aws_frames(response))
-            else:
-                yield reply_of(response, stall_seconds)
+        async with self._sent(send, stall_seconds, in_frames=self.platform == "bedrock") as reply:
+            yield reply
 
     @contextlib.asynccontextmanager
     async def get(self, path: str, *, seconds: float) -> AsyncIterator[HttpReply]:
-        from cellwright.model.transports.httpx_client import reply_of
-
         async def send(client: Any) -> httpx2.Response:
             return await client.get(path, **_as_raw_stream(seconds))  # type: ignore[no-any-return]
 
-        async with self._sent(send, seconds) as response:
-            yield reply_of(response, seconds)
+        async with self._sent(send, seconds) as reply:
+            yield reply
 
     @contextlib.asynccontextmanager
-    async def _sent(self, send: Send, stall_seconds: float) -> AsyncIterator[httpx2.Response]:
-        from cellwright.model.transports.httpx_client import as_failures
+    async def _sent(self, send: Send, stall_seconds: float, *, in_frames: bool = False) -> AsyncIterator[HttpReply]:
+        """Send it; `in_frames`: the stream of an answer comes in frames of AWS."""
+        from cellwright.model.transports.httpx_client import as_failures, reply_of
 
         client = await self._clients.get()
         with as_failures(client.base_url.host, stall_seconds):
             response = await self._response(client, send, stall_seconds)
             async with contextlib.aclosing(response):
-                yield response
+                if in_frames and response.is_success:
+                    yield HttpReply(response.status_code, dict(response.headers), _sse_of_aws_frames(response))
+                else:
+                    yield reply_of(response, stall_seconds)
 
     async def _response(self, client: Any, send: Send, stall_seconds: float) -> httpx2.Response:
         import anthropic  # loaded by now

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -171,8 +172,6 @@ def proxy_of(url: str) -> str | None:
 
 def _is_in_networks(host: str, exempt: str) -> bool:
     """Return whether `host`, an address, is in a network that NO_PROXY names (`10.0.0.0/8`)."""
-    import ipaddress  # few have a proxy
-
     with contextlib.suppress(ValueError):
         address = ipaddress.ip_address(host)
         for name in filter(None, (each.strip() for each in exempt.split(","))):

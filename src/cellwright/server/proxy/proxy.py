@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from cellwright.agent.spending import SMALLEST_ANSWER
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.betas import is_anthropics_address
-from cellwright.model.models import US_ONLY_FACTOR, cost_usd, worst_case_usd
+from cellwright.model.pricing import US_ONLY_FACTOR, cost_usd, worst_case_usd
 from cellwright.model.retry import RequestFailed
 from cellwright.model.transports.transport import API_VERSION, DEFAULT_BASE_URL, HttpClient, LoopClients, http_client
 from cellwright.server.proxy.request_rules import CheckedRequest, ProxyLimits, Refusal, Traffic, forbidden, over_budget

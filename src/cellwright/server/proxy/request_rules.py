@@ -1,4 +1,4 @@
-"""What the proxy lets through: its limits, its rules for requests, and its refusals in the form of the API's errors.
+"""Rules of the proxy: its limits, what of a request may go, and its refusals in the form of the API's errors.
 
 The limits are what the administrator lets through, and a user's requests at once and in a minute. The rules are about
 paths, models, sizes, and those tools of the API's that reach the network. A body is read once and written anew from what

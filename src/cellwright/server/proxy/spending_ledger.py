@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cellwright.model.message_stream import SseParser
-from cellwright.model.models import usage_of
+from cellwright.model.pricing import usage_of
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
 
 _SCHEMA = """

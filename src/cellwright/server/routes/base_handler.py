@@ -52,32 +52,37 @@ def description() -> dict[str, Any]:
 
 
 @functools.cache
-def _validator(schema: str) -> Callable[[Any], Any]:
+def _problem_finder(schema: str) -> Callable[[Any], tuple[str, str] | None]:
+    """The function that finds what is wrong with a body of that form: its place in `data`, and the words for it."""
     import fastjsonschema  # most servers never take a body
 
     whole = {"$ref": f"#/components/schemas/{schema}", "components": description()["components"]}
-    validator: Callable[[Any], Any] = fastjsonschema.compile(whole, use_default=False, use_formats=False)
-    return validator
+    check = fastjsonschema.compile(whole, use_default=False, use_formats=False)
+
+    def problem_of(content: Any) -> tuple[str, str] | None:
+        try:
+            check(content)
+        except fastjsonschema.JsonSchemaValueException as problem:
+            return str(problem.name), problem.message
+        return None
+
+    return problem_of
 
 
 def checked_body(body: bytes, schema: str) -> dict[str, Any]:
     """`body` as JSON of that form. Raises ApiError 400: where it is wrong and what was expected."""
-    import fastjsonschema
-
     try:
         content = json.loads(body or b"{}", parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise RouteError(400, "INVALID_PARAMETERS", f"The body is not valid JSON: {error}") from error
-    try:
-        _validator(schema)(content)
-    except fastjsonschema.JsonSchemaValueException as problem:
-        name = str(problem.name)
+    if (problem := _problem_finder(schema)(content)) is not None:
+        name, message = problem
         where = name.removeprefix("data").removeprefix(".")
-        message = problem.message.removeprefix(name).lstrip()
+        message = message.removeprefix(name).lstrip()
         if len(message) > _MESSAGE_CHARS:  # names that the caller made up may stand in it
             message = f"{message[:100]} … {message[100 - _MESSAGE_CHARS :]}"
         said = f"The body{where and ' at ' + where} {message}"
-        raise RouteError(400, "INVALID_PARAMETERS", said) from None
+        raise RouteError(400, "INVALID_PARAMETERS", said)
     if b"\\u" in body:
         # halves of surrogate pairs, which JSON's escapes can write, are no text in UTF-8: no kernel takes them
         text = json.dumps(content, ensure_ascii=False)

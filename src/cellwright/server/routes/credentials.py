@@ -14,6 +14,8 @@ from typing import Any
 
 from tornado.web import authenticated
 
+from cellwright.config.credentials.entered_key import place_words, try_and_keep
+from cellwright.config.credentials.stored_key import forget
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import RouteError
 from cellwright.server.routes.base_handler import CellwrightRoute, may_read, may_write
@@ -95,8 +97,6 @@ class KeyRoute(CredentialRoute):
     async def put(self) -> None:
         text = self.body("Key")["key"]
         self.refuse_if_proxied()
-        from cellwright.config.credentials.entered_key import place_words, try_and_keep  # few enter one
-
         settings, environ = await asyncio.to_thread(self.in_force)
         with _said_by_others():
             kept = await try_and_keep(
@@ -114,8 +114,6 @@ class KeyRoute(CredentialRoute):
     @authenticated
     @may_write
     async def delete(self) -> None:
-        from cellwright.config.credentials.stored_key import forget
-
         await asyncio.to_thread(forget)
         self.answer(await asyncio.to_thread(self.report))
 

@@ -14,9 +14,11 @@ import jupyter_server
 from msgspec.structs import asdict
 from tornado.web import authenticated
 
+from cellwright.agent.recording.recordings import FORMAT, FORMAT_KEY
 from cellwright.server.listed_models import ListedModels
 from cellwright.server.routes.base_handler import CellwrightRoute, description, may_read
 from cellwright.server.runs.runs import ClientRuns, folder_below, server_root
+from cellwright.tools.notebook.open_notebook import Cell
 from cellwright.version import VERSION
 
 
@@ -88,13 +90,9 @@ class ModelsRoute(FolderRoute):
     @authenticated
     @may_read
     async def get(self) -> None:
-        from cellwright.config.settings.settings import load_settings  # as above
-        from cellwright.server.routes.settings_report import models_report
+        from cellwright.server.routes.settings_report import models_report  # as above
 
-        environ = dict(os.environ)
-        settings = await asyncio.to_thread(load_settings, self.folder(), environ)
-        listed = await self._listed.of({**environ, **settings.env})
-        self.answer(models_report(settings, environ, listed))
+        self.answer(await models_report(self.folder(), dict(os.environ), self._listed))
 
 
 class StaleNumbersRoute(FolderRoute):
@@ -104,7 +102,6 @@ class StaleNumbersRoute(FolderRoute):
     @may_read
     async def post(self) -> None:
         from cellwright.features.numbers.stale import stale_answers  # as above
-        from cellwright.tools.notebook.open_notebook import Cell
 
         cells = [
             Cell(
@@ -158,8 +155,6 @@ def _lines_files(folder: Path) -> Iterator[Path]:
 
 
 def _recording_json(path: Path) -> dict[str, Any] | None:
-    from cellwright.agent.recording.recordings import FORMAT, FORMAT_KEY  # few have any
-
     if path.is_symlink():
         return None
     with path.open("rb") as file:

@@ -22,6 +22,7 @@ from cellwright.server.routes.base_handler import CellwrightRoute, may_execute, 
 from cellwright.server.runs.kernel_calls import CallsInKernels, KernelAccess, UnsavedDocuments
 from cellwright.server.runs.runs import ClientRuns, RequestsAtOnce
 from cellwright.this_process.late_imports import importing
+from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, SERVED_TOOLS
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -52,7 +53,6 @@ class _UsersServer:
         from cellwright.conversation.core import Host
         from cellwright.conversation.runs.run_options import RunOptions
         from cellwright.features.conversation import Conversation
-        from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, SERVED_TOOLS
         from cellwright.tools.mcp.mcp_server import make_server
 
         self._conversation: Conversation = Conversation(

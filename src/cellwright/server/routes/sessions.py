@@ -19,6 +19,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import RouteError
 from cellwright.server.routes.base_handler import CellwrightRoute, may_read, may_write
 from cellwright.server.runs.runs import ClientRuns, folder_below
+from cellwright.sessions.transcripts.transcript import read_messages
 
 if TYPE_CHECKING:
     from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry
@@ -86,10 +87,7 @@ class SessionFiles(Struct, frozen=True):
 
     def export(self, session_id: str, form: str) -> ExportedFile:
         """The conversation written down, secrets replaced, its images in the text. Raises CellwrightError."""
-        from cellwright.sessions.export import FORMATS, exported
-        from cellwright.sessions.transcripts.transcript import (
-            read_messages,  # these take long, and every server imports this module
-        )
+        from cellwright.sessions.export import FORMATS, exported  # takes long, and every server imports this module
 
         entry = self.entry(session_id)
         messages = read_messages(entry.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from cellwright.config.settings.settings import Origin, Settings, load_settings
 from cellwright.conversation.resolve_options import ALIASES, full_name, model_of, named_models
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.model.models import PRICES_DATE, cost_usd, limits, refined
+from cellwright.model.models import limits, refined
+from cellwright.model.pricing import PRICES_DATE, cost_usd
 from cellwright.redaction.redaction import is_secret
-from cellwright.server.listed_models import ListedModelNames
+from cellwright.server.listed_models import ListedModels
 
 _HIDDEN = "(secret)"
 _MAY_HOLD_SECRETS = ("env", "hooks", "mcpServers")
@@ -37,13 +39,15 @@ def settings_report(folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def models_report(settings: Settings, environ: Mapping[str, str], listed: ListedModelNames) -> dict[str, Any]:
+async def models_report(folder: Path, environ: Mapping[str, str], listed_models: ListedModels) -> dict[str, Any]:
     """`{"default", "source", "problem", "models": [{"id", "display_name", …, "usd_per_million_tokens"}], "prices_date"}`.
 
-    The models are those that the API has `listed` (`source` "api"), else those whose names are known here ("known";
+    The models are those that the API lists (`source` "api"), else those whose names are known here ("known";
     `problem` says why). Models that settings exclude are not among them; `default` is null where they exclude the one
     that they name.
     """
+    settings = await asyncio.to_thread(load_settings, folder, environ)
+    listed = await listed_models.of({**environ, **settings.env})
     default = _model(None, settings, environ)
     named = (full_name(name, environ) for name in (*ALIASES.values(), *named_models(settings)))
     names = [*listed.models] or [name for name in named if "claude-" in name]

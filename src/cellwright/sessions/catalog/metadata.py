@@ -1,4 +1,4 @@
-"""What the catalog knows of a session: words and facts out of its transcript, its title and tags from beside it.
+"""The catalog's knowledge of a session: words and facts out of its transcript, its title and tags from beside it.
 
 A transcript only ever grows. The point it was read to is remembered as a `ReadPosition`, and next time only what
 stands behind it is read: a session that is being written costs the catalog its new lines. Nothing of that writes, and no

@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from cellwright.sessions.state_dir import PRIVATE_FILE
-from cellwright.this_process.files import POLL_SECONDS, FileLocks, system_locks
+from cellwright.this_process.files import POLL_SECONDS, FileLocks, runs, system_locks
 
 NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 """The errors of a file system without locks."""
@@ -193,8 +193,6 @@ def _is_left(said: _Said) -> bool:
     if host != socket.gethostname() or not pid.isdecimal():
         # what a process of another machine left is taken over after a day: nothing tells whether it runs
         return time.time() - said.made > 86_400.0
-    from cellwright.this_process.files import runs  # file systems without locks alone
-
     return not runs(int(pid))
 
 

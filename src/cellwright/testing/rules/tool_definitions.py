@@ -63,34 +63,32 @@ def _check_custom(tool: Mapping[str, Any], path: str) -> None:
     for word in ("oneOf", "allOf", "anyOf"):
         if word in schema:
             raise ApiRejection(f"{field}: input_schema does not support oneOf, allOf, or anyOf at the top level")
-    if not _is_valid_schema(json.dumps(schema)):
+    validator = _validator(json.dumps(schema))
+    if validator is None:
         raise ApiRejection(f"{field}: JSON schema is invalid. It must match {DIALECT}.")
     for name in schema.get("properties", {}):
         if not re.fullmatch(PROPERTY_PATTERN, name):
             raise ApiRejection(f"{field}.properties: Property keys should match pattern '{PROPERTY_PATTERN}'")
-    _check_examples(tool.get("input_examples", ()), schema, path)
+    _check_examples(tool.get("input_examples", ()), validator, path)
     if tool.get("strict"):
         check_strict(schema, field)
 
 
 @lru_cache(maxsize=1024)
-def _is_valid_schema(encoded: str) -> bool:
+def _validator(encoded: str) -> Any:
+    """The validator of a JSON schema; None if it is no valid one."""
     # heavy, and the one that knows the meta-schema of draft 2020-12; a server without tools never needs it
     from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
 
+    schema = json.loads(encoded)
     try:
-        Draft202012Validator.check_schema(json.loads(encoded))
+        Draft202012Validator.check_schema(schema)
     except SchemaError:
-        return False
-    return True
+        return None
+    return Draft202012Validator(schema)
 
 
-def _check_examples(examples: Sequence[Any], schema: Schema, path: str) -> None:
-    if not examples:
-        return
-    from jsonschema import Draft202012Validator  # lazy for the same reason as above
-
-    validator = Draft202012Validator(schema)
+def _check_examples(examples: Sequence[Any], validator: Any, path: str) -> None:
     for index, example in enumerate(examples):
         if not validator.is_valid(example):
             raise ApiRejection(f"{path}.input_examples.{index}: Input example does not match the tool's input_schema")
