@@ -13,8 +13,7 @@ from cellwright.errors import CellwrightError
 from cellwright.features.agents.subagents import given_tools
 from cellwright.permissions.policy import chosen_names
 from cellwright.permissions.rules.rule import RULE_NAMES
-from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS
-from cellwright.tools.mcp.mcp_server import SERVED_TOOLS
+from cellwright.tools.mcp.kernel_tools import KERNEL_TOOLS, SERVED_TOOLS
 from declared_tools import declared
 
 NO_LOOKS = frozenset({"fetch", "web_search", "todos", "notes", "question", "plan", "branch"})
