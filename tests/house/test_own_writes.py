@@ -28,7 +28,7 @@ config/mcp/written_servers.py python_api/map_result.py commands/extensions/manag
 
 JUDGED = """
 checkpoints/undo.py tools/files/atomic_write.py tools/files/changes.py tools/files/patched_files.py
-tools/files/atomic_write.py tools/files/staged_file.py tools/notebook/file_notebook.py
+tools/files/staged_file.py tools/notebook/file_notebook.py
 agent/recording/replayed_tools.py sessions/project_writes.py features/preview/changes.py sandbox/bubblewrap.py
 sandbox/staging.py
 """
