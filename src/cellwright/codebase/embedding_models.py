@@ -40,16 +40,13 @@ if TYPE_CHECKING:
 
 
 MAX_TOKENS = 512
-MAX_LETTERS = 100
 _WORD = lazy_pattern(r"\w+|[^\w\s]")
 _TYPES = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "I64": "<i8", "I32": "<i4", "I8": "i1"}
 
-ONNX_MAX_TOKENS = 256
 NAMES = ("model.onnx", "onnx/model_quantized.onnx", "onnx/model.onnx", "model_quantized.onnx")
 
 TIMEOUT_SECONDS = 60.0
 TRIES = 4
-LONGEST_WAIT_SECONDS = 30.0
 _HERE = ("localhost", "127.0.0.1", "::1")
 
 MAX_BYTES = 2_000_000_000
@@ -155,7 +152,7 @@ class WordPiece:
         return found
 
     def _pieces_of(self, word: str) -> tuple[int, ...]:
-        if not word or len(word) > MAX_LETTERS:
+        if not word or len(word) > 100:
             return ()
         ids: list[int] = []
         start = 0
@@ -187,7 +184,7 @@ def onnx_embed(folder: Path, dimension: int) -> Embed:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # both libraries raise plain exceptions of their own for a broken file
         raise EmbeddingProblem(f"The model in {folder} cannot be loaded: {error}") from error
-    tokenizer.enable_truncation(ONNX_MAX_TOKENS)
+    tokenizer.enable_truncation(256)
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id("[PAD]") or 0)
     wanted = {each.name for each in session.get_inputs()}
     takes_first = bool(_said(folder / "1_Pooling/config.json").get("pooling_mode_cls_token"))
@@ -280,7 +277,7 @@ def _asked(url: str, key: str, body: Mapping[str, Any]) -> Any:
 
 def _wait_seconds(response: httpx2.Response, attempt: int) -> float:
     try:
-        return min(float(response.headers["retry-after"]), LONGEST_WAIT_SECONDS)
+        return min(float(response.headers["retry-after"]), 30.0)
     except (KeyError, ValueError):
         return 2.0**attempt / 4
 

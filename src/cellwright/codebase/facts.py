@@ -122,7 +122,6 @@ _QUERIES = {
 
 SIGNATURE_CHARS = 240
 DOC_CHARS = 400
-DOC_LINES = 40
 SLAB_BYTES = 16 * 1024
 FUNCTIONS = frozenset({"function", "method", "constructor"})
 
@@ -389,7 +388,7 @@ def _comment_above(source: bytes, start: int) -> str:
     """The comment on the lines right above a definition, without its marks."""
     found: list[bytes] = []
     stop = source.rfind(b"\n", 0, start)
-    while stop > 0 and len(found) < DOC_LINES:
+    while stop > 0 and len(found) < 40:
         begin = source.rfind(b"\n", 0, stop) + 1
         line = source[begin:stop]
         comment = _COMMENT_LINE.match(line)

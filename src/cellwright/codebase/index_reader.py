@@ -27,12 +27,9 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-MAX_CANDIDATES = 20_000
 RANK_CONSTANT = 60
 MIN_SCORE = 0.005
 """A text that has nothing of a question but words that are in most texts scores less; it would be shown as 0.00."""
-SEMANTIC_WEIGHT = 1.0
-"""The weight of a place by meaning where one by words weighs 1."""
 STOP_WORDS = frozenset(
     {"a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "how", "i", "if", "in", "is"}
     | {"it", "its", "of", "on", "or", "that", "the", "this", "to", "was", "we", "what", "when", "where", "which", "who"}
@@ -316,7 +313,7 @@ class IndexReader:
         rows = self._connection.execute(
             f"SELECT {_FILE} FROM word JOIN file f ON f.id = word.rowid WHERE word MATCH ? AND {below} "
             "ORDER BY f.path LIMIT ?",
-            (_quoted(word), *values, MAX_CANDIDATES),
+            (_quoted(word), *values, 20_000),
         )
         return [_file(row) for row in rows]
 
@@ -430,7 +427,7 @@ class IndexReader:
         return self._connection
 
 
-def fused(lexical: Sequence[Hit], semantic: Sequence[Hit], weight: float = SEMANTIC_WEIGHT) -> list[Hit]:
+def fused(lexical: Sequence[Hit], semantic: Sequence[Hit], weight: float = 1.0) -> list[Hit]:
     """Both lists as one, by the places of a hit in each of them (reciprocal rank fusion); the best one's score is 1."""
     scores: dict[tuple[str, int, int], float] = {}
     hits: dict[tuple[str, int, int], Hit] = {}

@@ -46,11 +46,8 @@ from cellwright.text import lazy_pattern
 
 MAX_FILES = 300_000
 BATCH_FILES = 200
-BATCH_BYTES = 2_000_000
 HELPED_FILES = 1_000
 """So many files are worth a second process that reads them, too."""
-OWN_SHARE = 0.35
-"""The indexer's own part of what is read: it writes all."""
 
 JOBS = ("definitions", "texts")
 """The work on all files, in this order: most tools need the first."""
@@ -425,7 +422,8 @@ def _shared(batch: Sequence[_Listed]) -> tuple[list[_Listed], list[_Listed]]:
     mine = read = 0
     for file in batch:
         read += file.size
-        if mine < OWN_SHARE * read:
+        # the indexer's own part of what is read: it writes all
+        if mine < 0.35 * read:
             own.append(file)
             mine += file.size
         else:
@@ -439,7 +437,7 @@ def _batches(files: Sequence[_Listed]) -> Iterator[list[_Listed]]:
     for file in files:
         batch.append(file)
         size += file.size
-        if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
+        if len(batch) >= BATCH_FILES or size >= 2_000_000:
             yield batch
             batch, size = [], 0
     if batch:

@@ -31,9 +31,6 @@ from cellwright.text import lazy_pattern
 MAX_BYTES = 1_000_000
 """A larger file is generated, or data."""
 
-MAX_NOTEBOOK_BYTES = 20_000_000
-"""Of a notebook, whose outputs are not looked at."""
-
 MAX_LINE_BYTES = 5_000
 """A text whose lines are this long on average is minified."""
 
@@ -61,8 +58,6 @@ _PROMPT = lazy_pattern(r"^\s*%{1,2}claude\b")
 _OTHER_CELL = lazy_pattern(r"\s*%%(?!(?:time|timeit|capture|prun|memit|mprun|lprun)\b)")
 """A cell whose magic takes its text for something else than Python: a prompt, a shell script, HTML."""
 
-FUNCTION_LINES = 200
-HEAD_LINES = 20
 WINDOW_LINES = 60
 UNIT_CHARS = 20_000
 
@@ -121,7 +116,8 @@ def parser_of(path: PurePath) -> str:
 
 def largest_of(path: PurePath) -> int:
     """The size, in bytes, above which a file of this name is left out."""
-    return MAX_NOTEBOOK_BYTES if path.suffix.lower() == NOTEBOOK else MAX_BYTES
+    # of a notebook, whose outputs are not looked at
+    return 20_000_000 if path.suffix.lower() == NOTEBOOK else MAX_BYTES
 
 
 def source_text(path: PurePath, data: bytes) -> SourceText | None:
@@ -265,9 +261,9 @@ def units_of(source: SourceText, symbols: Sequence[Symbol]) -> Iterator[Unit]:
 def _last_line(symbol: Symbol, first_child: int) -> int:
     """The last line of the unit of a definition: what is defined in a class has units of its own."""
     if symbol.kind in FUNCTIONS:
-        return min(symbol.end_line, symbol.line + FUNCTION_LINES - 1)
+        return min(symbol.end_line, symbol.line + 199)
     own = max(min(symbol.end_line, first_child - 1), symbol.line)
-    return own if symbol.kind == "heading" else min(own, symbol.line + HEAD_LINES - 1)
+    return own if symbol.kind == "heading" else min(own, symbol.line + 19)
 
 
 class WantedFile(Struct, frozen=True, array_like=True):

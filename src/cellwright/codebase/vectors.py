@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from cellwright.codebase.embedding_settings import Matrix
 
 
-RESCORED = 10
-"""So many times the vectors that are wanted are compared exactly."""
-
 BATCH = 64
 UNIT_CHARS = 2_000
 """Of one unit: models read no further."""
@@ -135,7 +132,8 @@ class SqliteVectors:
         if among is not None:
             keys = np.array([int.from_bytes(each[:8], "little") for each in among], np.uint64)
             apart = np.where(np.isin(self._keys, keys), apart, np.iinfo(apart.dtype).max)
-        count = min(limit * RESCORED, len(apart))
+        # so many times the vectors that are wanted are compared exactly
+        count = min(limit * 10, len(apart))
         best = np.argpartition(apart, count - 1)[:count]
         if among is not None:
             best = best[apart[best] < np.iinfo(apart.dtype).max]

@@ -411,13 +411,12 @@ _KEPT = "%:/?#&=+,;._~@-"
 _ENTITY = lazy_pattern(r"&(?=#?\w+;)")
 _WRITTEN_OUT = lazy_pattern(r"(?<![\w:])https?://[^\s<>\"'`\\^{}|\[\]$*]+", re.IGNORECASE)
 _NOT_ITS_END = "?!.,:;_~'\""
-_MAX_ADDRESS_CHARS = 8_000
 
 
 def destination(address: str) -> str | None:
     """`address` as a link's destination in Markdown; None for one that a click must not follow."""
     address = address.strip()
-    if not address or len(address) > _MAX_ADDRESS_CHARS or not (_FOLLOWED.match(address) or _is_below(address)):
+    if not address or len(address) > 8_000 or not (_FOLLOWED.match(address) or _is_below(address)):
         return None
     encoded = quote(address, safe=_KEPT, errors="replace").replace("@@", "%40%40")
     # not `&amp;`: mistune reads it, and what it was put before, twice

@@ -77,12 +77,9 @@ MEANINGS: Mapping[str, Mapping[int, str]] = {
     "go": {1: "tests failed, or a package did not compile", 2: "go was called wrongly"},
     "cargo": {101: "tests failed, or it did not compile"},
 }
-NONE_FOUND = 5
-"""The exit code for it, of pytest and of our own runner."""
 
 TEST_SECONDS = 120.0
 MAX_TEST_SECONDS = 600
-DETAILED = 20
 LISTED = 100
 RESULT_CHARS = 40_000
 
@@ -658,7 +655,8 @@ def _result(
         code += f": {meaning}"
     output = RunTestsOutput(framework=run.framework, exit_code=ended.exit_code, seconds=round(seconds, 2))
     counted = report is not None and report.total > 0
-    none_found = not counted and (ended.exit_code in (0, NONE_FOUND) and run.read is not None)
+    # the exit code for it, of pytest and of our own runner
+    none_found = not counted and (ended.exit_code in (0, 5) and run.read is not None)
     if report is None or not counted:
         head = f"No tests were found ({name}, {code})." if none_found else f"{name} ended with {code}."
         text = "\n".join(part for part in (head, ended.output.strip(), *notes) if part)
@@ -692,7 +690,7 @@ def _failures(report: Report, folder: Path) -> list[str]:
     parts: list[str] = []
     chars = 0
     for number, failure in enumerate(report.failures[:LISTED]):
-        detailed = number < DETAILED and chars < RESULT_CHARS
+        detailed = number < 20 and chars < RESULT_CHARS
         parts.append(_failure_text(failure, folder, detailed=detailed))
         chars += len(parts[-1])
     left = report.failed + report.errors - len(parts)

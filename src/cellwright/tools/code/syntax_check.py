@@ -30,14 +30,8 @@ def _guesses(path: Path, grammar: Grammar) -> bool:
 CHECKED_BYTES = 2**20
 """A larger file is not checked."""
 
-TOML_CHARS = 200_000
-"""Python's TOML reader is slow."""
-
 COMPILED_CHARS = 300_000
 """More Python than this is not compiled, only parsed: that would take seconds."""
-
-COMPILE_SECONDS = 10
-ERRORS_COUNTED = 1_000
 
 # the texts come through stdin, and never run; a line of the answer is about each
 _COMPILE = """\
@@ -146,7 +140,8 @@ def _json_problem(text: str) -> SyntaxProblem | None:
 
 
 def _toml_problem(text: str) -> SyntaxProblem | None:
-    if len(text) > TOML_CHARS:
+    # Python's TOML reader is slow
+    if len(text) > 200_000:
         return None
     import tomllib  # few edits are of such files
 
@@ -162,7 +157,7 @@ def _toml_problem(text: str) -> SyntaxProblem | None:
 
 
 def _grammar_problem(grammar: Grammar, text: str) -> SyntaxProblem | None:
-    errors = list(islice(error_nodes(parse(grammar, text.encode("utf-8", "surrogatepass"))), ERRORS_COUNTED))
+    errors = list(islice(error_nodes(parse(grammar, text.encode("utf-8", "surrogatepass"))), 1_000))
     if not errors:
         return None
     first = errors[0]
@@ -190,7 +185,7 @@ def _compiled(texts: Sequence[str]) -> dict[str, str]:
     if not asked:
         return {}
     command = [sys.executable, "-I", "-S", "-W", "ignore", "-c", _COMPILE]
-    seconds = COMPILE_SECONDS + sum(map(len, asked)) / COMPILED_CHARS
+    seconds = 10 + sum(map(len, asked)) / COMPILED_CHARS
     try:
         run = subprocess.run(
             command, input=json.dumps(asked).encode(), capture_output=True, timeout=seconds, check=False

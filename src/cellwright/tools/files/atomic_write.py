@@ -52,9 +52,6 @@ logger = logging.getLogger(__name__)
 Held = Literal["new", "old", "either", "torn", "other"]
 """The content of a file of a change: new, old, or, written into, a beginning of the new and the rest of the old."""
 
-UNNAMED_FILES = 64
-"""The number of files that may be open at once without a name."""
-
 
 def keep_copy(data: bytes, kept: Path, status: os.stat_result) -> None:
     """Keep `data` at `kept`, safely on disk, with the permission bits of `status`."""
@@ -396,7 +393,8 @@ def _place(record: ChangeRecord | None, number: int, count: int) -> StagingPlace
     if record is None:
         return StagingPlace(beside=f".cellwright-{secrets.token_hex(6)}.tmp", hidden=None)
     hidden, beside = record.new_content(number), record.beside(number)
-    return StagingPlace(beside=beside, hidden=hidden, unnamed=count <= UNNAMED_FILES)
+    # the number of files that may be open at once without a name
+    return StagingPlace(beside=beside, hidden=hidden, unnamed=count <= 64)
 
 
 def _prepare(step: _Step) -> None:

@@ -30,8 +30,6 @@ from cellwright.tools.paths import file_errors, real_path, resolve_path, shown_p
 T = TypeVar("T")
 
 CONTEXT = 3
-COMPARED_LINES = 4_000
-"""Past so many differing lines, the whole stretch counts as replaced: finding the best diff is quadratic."""
 
 LINE_CHARS = 500
 
@@ -359,7 +357,8 @@ def _opcodes(old: list[str], new: list[str]) -> list[Opcode]:
     tail = next((number for number in range(rest) if old[-1 - number] != new[-1 - number]), rest)
     old_to, new_to = len(old) - tail, len(new) - tail
     middle: list[Opcode]
-    if max(old_to, new_to) - head > COMPARED_LINES:
+    # past so many differing lines, the whole stretch counts as replaced: finding the best diff is quadratic
+    if max(old_to, new_to) - head > 4_000:
         middle = [("replace", head, old_to, head, new_to)]
     else:
         matcher = difflib.SequenceMatcher(None, old[head:old_to], new[head:new_to])

@@ -17,15 +17,6 @@ from msgspec import Struct
 SAMPLE_BYTES = 2_048
 """The number of bytes that are looked at, of lines with bytes beyond ASCII: more of them say nothing new."""
 
-LONGEST_END = 16
-"""The number of bytes by which the end of a sample is told to be that of the data."""
-
-RIVAL_BITS = 7.0
-"""The distance within which a candidate may be meant as well: its text is at most a hundred times less likely."""
-
-MAX_BITS_PER_BYTE = 8.5
-"""The limit above which the bytes are no text of any candidate."""
-
 ASCII_BITS = 5.0
 SYMBOL_BITS, RARE_SYMBOL_BITS, UNKNOWN_BITS, CONTROL_BITS = 7.0, 11.0, 14.0, 22.0
 UPPER_BITS = 3.0
@@ -180,7 +171,8 @@ def guess_encoding(data: bytes, *, final: bool) -> Guess | None:
     """
     sample = _sample(data)
     # only the end of what was read may be within a character
-    complete = final or not data.endswith(sample[-LONGEST_END:])
+    # the number of bytes by which the end of a sample is told to be that of the data
+    complete = final or not data.endswith(sample[-16:])
     high = len(sample) - len(sample.translate(None, bytes(range(0x80, 0x100))))
     scored: list[tuple[float, int, str, str]] = []
     for number, candidate in enumerate(CANDIDATES):
@@ -194,10 +186,12 @@ def guess_encoding(data: bytes, *, final: bool) -> Guess | None:
     while scored and not _decodes(data, scored[0][2], final=final):
         del scored[0]
     # what an ASCII character costs everywhere says nothing
-    if not scored or scored[0][0] - ASCII_BITS * (len(sample) - high) > MAX_BITS_PER_BYTE * high + 4:
+    # the limit above which the bytes are no text of any candidate
+    if not scored or scored[0][0] - ASCII_BITS * (len(sample) - high) > 8.5 * high + 4:
         return None
     bits, _, name, text = scored[0]
-    close = [(other, read) for more, _, other, read in scored[1:] if more - bits < RIVAL_BITS]
+    # the distance within which a candidate may be meant as well: its text is at most a hundred times less likely
+    close = [(other, read) for more, _, other, read in scored[1:] if more - bits < 7.0]
     rivals = tuple(other for other, read in close if read != text)
     return Guess(name, rivals, tuple(other for other, read in close if read == text))
 

@@ -99,12 +99,8 @@ IN_ASCII = lazy_pattern(
 )
 """Declarations that hold of a file in ASCII, too: the others may be code that is about another file."""
 
-DECLARED_WITHIN = 1_024
 LONGEST_CHARACTER = 8
 
-MIN_NULLS = 0.2
-MAX_NULLS = 20
-MIN_WITH_NULL = 16
 LOOKED_AT = 4_096
 
 PROBE = "\n <a=1>"
@@ -166,7 +162,7 @@ def detect_encoding(head: bytes, *, final: bool) -> Encoding:
 def _has_few_nulls(data: bytes, *, final: bool) -> bool:
     """Return whether it is UTF-8 in which a few null bytes stand: source code may have one in a string."""
     controls = len(data) - len(data.translate(None, CONTROLS))
-    if controls > max(1, min(len(data) * MAX_CONTROLS, MAX_NULLS)) or len(data) < MIN_WITH_NULL:
+    if controls > max(1, min(len(data) * MAX_CONTROLS, 20)) or len(data) < 16:
         return False
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data, final)
@@ -205,7 +201,7 @@ def _one_byte_encoding(data: bytes) -> Encoding:
 def _declared_encoding(head: bytes, *, final: bool) -> Encoding | None:
     """The encoding that the text says it has, as Python (PEP 263), XML and HTML do; None if that cannot be."""
     pattern = IN_ASCII if head.isascii() else DECLARATION
-    found = pattern.search(head[:DECLARED_WITHIN])
+    found = pattern.search(head[:1_024])
     if found is None:
         return None
     name = found[1].decode("ascii").lower()
@@ -226,7 +222,7 @@ def _unmarked_utf_16(head: bytes, *, final: bool) -> Encoding:
     """UTF-16 without a byte order mark, told by where its null bytes are: text is mostly of the first 256 characters."""
     even, odd = head[::2].count(0), head[1::2].count(0)
     encoding = UTF_16_LE if odd else UTF_16_BE
-    if min(even, odd) or max(even, odd) < len(head) * MIN_NULLS or (final and len(head) % 2):
+    if min(even, odd) or max(even, odd) < len(head) * 0.2 or (final and len(head) % 2):
         raise NotText
     try:
         text = codecs.getincrementaldecoder(encoding.name)().decode(head, final)

@@ -54,8 +54,6 @@ _KEYS: tuple[Callable[[str], str], ...] = (
     str.rstrip,
     str.strip,
 )
-MISFITS_NAMED = 10
-"""After so many hunks of a file that do not fit, the others are not looked for: each search goes through the file."""
 
 _WORDS = ("", "", "white space at line ends differs", "indentation differs")
 
@@ -91,7 +89,9 @@ def apply_hunks(text: str, hunks: Sequence[Hunk], *, exact: bool) -> AppliedPatc
         if isinstance(fit, str) or (exact and lines and not any(line.strip() for line in hunk.old)):
             why = fit if isinstance(fit, str) else "no line of it says what must be there. Read the file first"
             result.misfits.append(HunkMisfit(number, hunk, why, "".join(hunk.old)))
-            if len(result.misfits) == MISFITS_NAMED:
+            # after so many hunks of a file that do not fit, the others are not looked for: each search goes through
+            # the file
+            if len(result.misfits) == 10:
                 break
             continue
         start, level = fit

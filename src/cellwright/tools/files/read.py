@@ -71,9 +71,6 @@ BINARY_HINTS = (
     (b"ARROW1", "an Arrow file. Load it with Python (pandas.read_feather)"),
 )
 
-INLINE_BYTES = 256 * 1024
-"""A smaller file is read on the event loop: it takes less time than the way to a thread and back."""
-
 DESCRIPTION = """\
 Read a file. Text comes with line numbers (6 columns, a tab, then the line as it is in the file); images come as images, \
 PDFs as pages, notebooks (.ipynb) as cells with their ids, sources and outputs (of one that is open: as the user sees it).
@@ -208,7 +205,8 @@ def read_tool(
                 return await in_thread(lambda _: read_live(notebook, cells, display_path, request, state))
         with file_errors(display_path):
             try:
-                inline = is_small_text(path, display_path, INLINE_BYTES)
+                # a smaller file is read on the event loop: it takes less time than the way to a thread and back
+                inline = is_small_text(path, display_path, 256 * 1024)
             except FileNotFoundError:
                 raise not_found(path, display_path) from None
             if inline:

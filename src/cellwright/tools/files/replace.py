@@ -43,17 +43,9 @@ from cellwright.tools.files.text import main_line_end, numbered, open_regular, r
 from cellwright.tools.notebook.notebook_json import notebook_content, parse_notebook
 from cellwright.tools.notebook.notebook_source import NotANotebook
 
-SEARCH_SECONDS = 0.2
-"""Comparing goes line by line; a good hint is not worth more than this."""
-
 LINE_CHARS = 300
 LIKE_ENOUGH = 0.6
 """The part of a line that must be alike."""
-PLACES_WEIGHED = 5
-LINES_COMPARED = 10
-"""So many lines of each such place are weighed."""
-COMMON_LINE = 50
-"""A line that is there so often says nothing about the place."""
 
 EDITED_BYTES = 10 * 2**20
 TOO_LARGE = "Change it with Bash (sed) or Python."
@@ -99,7 +91,8 @@ def _by_equal_lines(lines: list[str], sought: list[str]) -> int | None:
     votes: Counter[int] = Counter()
     for offset, line in enumerate(sought):
         where = places.get(line.strip(), []) if line.strip() else []
-        if len(where) <= COMMON_LINE:
+        # a line that is there so often says nothing about the place
+        if len(where) <= 50:
             votes.update(number - offset for number in where if number >= offset)
     if not votes:
         return None
@@ -111,7 +104,8 @@ def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
     """The start that the longest line sought has by similarity, as far as the time allows."""
     offset, longest = max(enumerate(sought), key=lambda pair: len(pair[1].strip()))
     matcher = SequenceMatcher(None, "", longest.strip()[:LINE_CHARS], autojunk=False)
-    deadline = time.monotonic() + SEARCH_SECONDS
+    # comparing goes line by line; a good hint is not worth more than this
+    deadline = time.monotonic() + 0.2
     near: list[tuple[float, int]] = []
     for number, line in enumerate(lines):
         matcher.set_seq1(line.strip()[:LINE_CHARS])
@@ -125,11 +119,12 @@ def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
         return None
 
     def likeness(start: int) -> float:
-        there = lines[start : start + LINES_COMPARED]
+        # so many lines of each such place are weighed
+        there = lines[start : start + 10]
         return sum(_likeness(line, other) for line, other in zip(there, sought, strict=False))
 
     # of the lines that are alike, the one whose neighbours are alike too
-    return max((start for _, start in near[:PLACES_WEIGHED]), key=likeness)
+    return max((start for _, start in near[:5]), key=likeness)
 
 
 def _likeness(line: str, other: str) -> float:

@@ -21,9 +21,6 @@ from msgspec import Struct
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.encodings import Encoding, detect_encoding, guessed_encoding
 
-ALIGNED_LINES = 2_000
-"""Up to so many lines, old and new ones are aligned to keep mixed line ends; the comparison is quadratic."""
-
 BLOCK_BYTES = 1 << 20
 
 COUNTED_BYTES = 64 << 20
@@ -94,7 +91,8 @@ def with_line_ends(new: str, old: str, default: str) -> str:
 def _mixed_ends(lines: list[str], old_lines: list[str], default: str) -> list[str]:
     """The end of each of `lines`: that of the old line that is equal to it or stands in its place."""
     ends = [default] * (len(lines) - 1) + [""]
-    if max(len(lines), len(old_lines)) > ALIGNED_LINES:
+    # up to so many lines, old and new ones are aligned to keep mixed line ends; the comparison is quadratic
+    if max(len(lines), len(old_lines)) > 2_000:
         return ends
     old_ends = ["\r\n" if line.endswith("\r") else "\n" for line in old_lines[:-1]]
     matcher = difflib.SequenceMatcher(None, [line.removesuffix("\r") for line in old_lines], lines, autojunk=False)

@@ -58,19 +58,11 @@ TRIES = 5
 """Times that a connection that was lost, or could not be made to an address, is tried before it is given up."""
 
 FIRST_WAIT_SECONDS = 1.0
-MAX_WAIT_SECONDS = 30.0
-STEADY_SECONDS = 60.0
-"""A connection that held so long is tried as often again."""
 
 CLOSE_SECONDS = 5.0
 LIST_SECONDS = 30.0
 MAX_PAGES = 20
 MAX_TOOLS = 500
-MAX_URLS = 5
-"""Addresses that a user is asked to open for one call."""
-
-INSTRUCTION_CHARS = 2_000
-"""Of what a server says of itself, as in Claude Code."""
 
 Elicit = Callable[[ToolContext, str, Any], Awaitable[Any]]
 """Puts a server's question to the user, within a call: the context, the server's name, the SDK's parameters."""
@@ -208,7 +200,8 @@ class ServerConnection:
 
         listed = data.get("elicitations") if isinstance(data, dict) else None
         try:
-            asked = [ElicitRequestURLParams.model_validate(each) for each in (listed or ())[:MAX_URLS]]
+            # addresses that a user is asked to open for one call
+            asked = [ElicitRequestURLParams.model_validate(each) for each in (listed or ())[:5]]
         except (ValidationError, TypeError):
             asked = []
         for params in asked:
@@ -329,7 +322,8 @@ class ServerConnection:
             self._again.clear()
             began = time.monotonic()
             problem, had_connected = await self._connect_once()
-            tries = 0 if time.monotonic() - began > STEADY_SECONDS else tries + 1
+            # a connection that held so long is tried as often again
+            tries = 0 if time.monotonic() - began > 60.0 else tries + 1
             # a program that does not start will not start by itself either
             hopeless = not had_connected and self.entry.transport == "stdio"
             if self._again.is_set():
@@ -342,7 +336,7 @@ class ServerConnection:
                 tries = 0
             else:
                 self._set("lost" if had_connected else "failed", problem)
-                pause = min(FIRST_WAIT_SECONDS * 2 ** (tries - 1), MAX_WAIT_SECONDS) if tries else FIRST_WAIT_SECONDS
+                pause = min(FIRST_WAIT_SECONDS * 2 ** (tries - 1), 30.0) if tries else FIRST_WAIT_SECONDS
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._again.wait(), pause)
             self._set("connecting")
@@ -488,7 +482,8 @@ class ServerConnection:
 
     async def _list(self, client: Client) -> None:
         capabilities = client.server_capabilities
-        self.instructions = shown_text(client.instructions or "", INSTRUCTION_CHARS)
+        # of what a server says of itself, as in Claude Code
+        self.instructions = shown_text(client.instructions or "", 2_000)
         self.has_resources = capabilities.resources is not None
         found: list[ToolDefinition] = []
         cursor: str | None = None

@@ -28,19 +28,12 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 16_000_000
 """Of an answer, and of one event of a stream; more is an error of the call."""
 
-STREAM_BYTES_A_SECOND = 32_000_000
-"""More than this of a stream of events waits for the next second."""
-
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 300.0
 
 HEADERS_SECONDS = 10.0
 """The time the command may take, as in Claude Code."""
 
-MIN_SECONDS_BETWEEN = 10.0
-"""A server that refuses everything does not have it run all the time."""
-
-MAX_HEADERS_BYTES = 100_000
 _NEVER_SET = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 
 
@@ -101,7 +94,8 @@ class _BoundedEvents(_BoundedBody):
         second, count = time.monotonic(), 0
         async for chunk in self._stream:
             count += len(chunk)
-            if count > STREAM_BYTES_A_SECOND:
+            # more than this of a stream of events waits for the next second
+            if count > 32_000_000:
                 await asyncio.sleep(max(0.0, second + 1 - time.monotonic()))
                 second, count = time.monotonic(), 0
             elif time.monotonic() - second >= 1:
@@ -142,7 +136,8 @@ class HelperAuth(httpx2.Auth):
     async def _headers_after(self, refused: Mapping[str, str] | None) -> Mapping[str, str]:
         """The headers, made anew where there are none or `refused` are those; raises HelperFailed."""
         async with self._lock:
-            is_old = self._headers is refused and self._clock() - self._made > MIN_SECONDS_BETWEEN
+            # a server that refuses everything does not have it run all the time
+            is_old = self._headers is refused and self._clock() - self._made > 10.0
             if self._headers is None or is_old:
                 self._headers, self._made = (
                     await headers_of(self._entry, self._environ, self._confinement),
@@ -168,7 +163,7 @@ async def headers_of(
         environ={**environ, **about},
         confinement=confinement,
     )
-    output, errors = OutputHead(MAX_HEADERS_BYTES), OutputHead(2_000)
+    output, errors = OutputHead(100_000), OutputHead(2_000)
     try:
         program = RunningProgram(command, output=output.take, errors=errors.take)
     except (OSError, ValueError) as error:

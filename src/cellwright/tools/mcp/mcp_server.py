@@ -84,9 +84,6 @@ MAX_ARGUMENT_CHARS = 16 * 2**20
 MAX_CALLS = 16
 """Calls of one server that go on at once; more wait."""
 
-PROGRESS_SECONDS = 5.0
-"""The longest time without news of a call, for a client that wants them: some end a call of which nothing is heard."""
-
 QUESTION = "permission"
 
 INSTRUCTIONS = (
@@ -269,7 +266,9 @@ class _Progress:
         began = loop.time()
         while self._has_news or not self._has_ended:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PROGRESS_SECONDS):
+                # the longest time without news of a call, for a client that wants them: some end a call of which
+                # nothing is heard
+                async with asyncio.timeout(5.0):
                     await self._wakes.wait()
             self._wakes.clear()
             if self._has_news or not self._has_ended:

@@ -53,9 +53,6 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 PROTOCOL = "2025-11-25"
 """The version of the protocol by which requests of the sign-in are made."""
 
-EARLY_SECONDS = 30.0
-"""A token is refreshed so long before its end."""
-
 REDIRECT = "http://localhost:{port}/callback"
 
 # its records quote answers of authorization servers, and those hold tokens
@@ -162,7 +159,8 @@ class ServerAuth(OAuthClientProvider):
         context = self.context
         context.current_tokens = await self.records.get_tokens()
         context.client_info = await self.records.get_client_info()
-        context.token_expiry_time = None if record.expires_at is None else record.expires_at - EARLY_SECONDS
+        # a token is refreshed so long before its end
+        context.token_expiry_time = None if record.expires_at is None else record.expires_at - 30.0
         context.oauth_metadata = _model(OAuthMetadata, record.metadata)
         context.protected_resource_metadata = _model(ProtectedResourceMetadata, record.resource)
         self._initialized = True

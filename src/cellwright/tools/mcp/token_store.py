@@ -33,9 +33,6 @@ logger = logging.getLogger(__name__)
 SERVICE = "cellwright-mcp"
 """The name that entries have in the keyring."""
 
-KEYRING_SECONDS = 20.0
-"""A keyring that is locked asks its user; one that hangs is done without."""
-
 LOCK_SECONDS = 60.0
 """The time that another process may take to refresh."""
 
@@ -200,7 +197,8 @@ class TokenStore(Struct, frozen=True):
 
         thread = threading.Thread(target=work, name="cellwright-keyring", daemon=True)
         thread.start()
-        thread.join(KEYRING_SECONDS)
+        # a keyring that is locked asks its user; one that hangs is done without
+        thread.join(20.0)
         return results[0] if results else None
 
 

@@ -57,12 +57,6 @@ MAX_MESSAGE_BYTES = 16_000_000
 MAX_LISTED = 1_000
 """Tools of one page of a list."""
 
-MESSAGES_A_SECOND = 500
-"""More than these wait for the next second: a server that floods is slowed down, and nobody else is."""
-
-ERROR_LINES = 50
-"""The last lines of a program's standard error are kept, to be shown where it fails."""
-
 SILENCE_SECONDS = 0.5
 """A silence after which a line without its end is taken as it is, if it is a message."""
 
@@ -324,7 +318,8 @@ async def open_way(
     Raises OSError, ValueError, httpx2's errors.
     """
     lost: asyncio.Event = asyncio.Event()
-    errors: deque[str] = deque(maxlen=ERROR_LINES)
+    # the last lines of a program's standard error are kept, to be shown where it fails
+    errors: deque[str] = deque(maxlen=50)
     statuses: deque[int] = deque(maxlen=1)
     async with contextlib.AsyncExitStack() as stack:
         program = entry.transport == "stdio"
@@ -619,7 +614,8 @@ class _Incoming:
         if loop.time() - self._second >= 1:
             self._second, self._count = loop.time(), 0
         self._count += 1
-        if self._count > MESSAGES_A_SECOND:
+        # more than these wait for the next second: a server that floods is slowed down, and nobody else is
+        if self._count > 500:
             await asyncio.sleep(max(0.0, self._second + 1 - loop.time()))
         try:
             received: SessionMessage | Exception = await self._stream.receive()

@@ -20,7 +20,6 @@ from cellwright.text import lazy_pattern
 TEXT_SUFFIXES = frozenset({".py", ".md", ".rmd", ".qmd", ".r", ".jl", ".myst"})
 CONFIGURATIONS = ("jupytext.toml", ".jupytext.toml", "pyproject.toml")
 HEAD_BYTES = 4_096
-LONGEST_CONFIGURATION = 256 * 1024
 
 _FORMATS = lazy_pattern(rb"""["']?formats["']?\s*:\s*["']?([\w:,/\\. -]+)""")
 
@@ -93,7 +92,7 @@ def _configured(path: Path) -> str | Mapping[str, object] | None:
 @functools.lru_cache(maxsize=32)
 def _formats_in(file: str, _mtime_ns: int, size: int) -> str | Mapping[str, object] | None:
     try:
-        text = Path(file).read_text("utf-8") if size <= LONGEST_CONFIGURATION else ""
+        text = Path(file).read_text("utf-8") if size <= 256 * 1024 else ""
         # most pyproject.toml say nothing of it
         content: object = tomllib.loads(text) if "formats" in text else None
     except (OSError, ValueError):

@@ -40,7 +40,6 @@ from cellwright.tools.notebook.open_notebook import CellPosition, CellType, cell
 if TYPE_CHECKING:
     from fastjsonschema import JsonSchemaValueException
 
-OPENING_BYTES = 4_096
 OPENING = lazy_pattern(r'\s*\{(?:(\r?\n)([ \t]*)|\s*)"(?:[^"\\]|\\.)*"([ \t]*:[ \t]*)')
 # it begins with what is looked for: then 100 MB are passed in 0.1 s and not in 6
 MAYBE_ESCAPED = lazy_pattern(rb"\\u(?!00[0-7])")
@@ -357,7 +356,7 @@ def _ordered(value: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any
 
 
 def _style(data: bytes) -> Style:
-    opening = OPENING.match(data[:OPENING_BYTES].decode("latin-1").removeprefix("\xef\xbb\xbf"))
+    opening = OPENING.match(data[:4_096].decode("latin-1").removeprefix("\xef\xbb\xbf"))
     line_end, indent, colon = opening.groups() if opening else (None, None, ": ")
     return Style(indent, line_end or "\n", colon, data.isascii() and _escapes_characters(data))
 

@@ -63,9 +63,6 @@ CHECKED_BYTES = 4 << 20
 PARSED_BYTES = 8 << 20
 """A larger cell (without its outputs) or output is not parsed: it would take several times as much memory."""
 
-MAX_KNOWN_CELLS = 20_000
-"""The spans of larger notebooks are not kept: they take some memory themselves."""
-
 BROKEN = "broken"
 """The type of a cell that does not say what it is."""
 
@@ -400,7 +397,8 @@ class _KnownSpans:
                 return known
         file.seek(0)
         found = notebook_spans(file, stopped)
-        if sum(len(each.cells) for each in (*found.lists, *found.sheets)) <= MAX_KNOWN_CELLS:
+        # the spans of larger notebooks are not kept: they take some memory themselves
+        if sum(len(each.cells) for each in (*found.lists, *found.sheets)) <= 20_000:
             with self._lock:
                 self._spans[found.sha256] = found
                 while len(self._spans) > 4:

@@ -242,10 +242,6 @@ class NothingOpen:
         return [DrawnOutput(problem="no page shows it")] * len(keys)
 
 
-FIRST_LINE_CHARS = 40
-"""Of the line that names a cell that has not run."""
-
-
 def cell_name(position: int | None, execution_count: object, source: str) -> str:
     """The cell as its user sees it: `cell [3]` by the number beside it; by its first line if it has none.
 
@@ -258,7 +254,8 @@ def cell_name(position: int | None, execution_count: object, source: str) -> str
     """
     if execution_count:
         return f"cell [{execution_count}]"
-    first = visible_line(source.strip().partition("\n")[0], FIRST_LINE_CHARS)
+    # of the line that names a cell that has not run
+    first = visible_line(source.strip().partition("\n")[0], 40)
     if first:
         return f"cell “{first}”"
     return "a cell" if position is None else f"cell {position + 1}"

@@ -60,8 +60,6 @@ KILL = 9
 """SIGKILL, which has no name on Windows."""
 
 MARK_NAME = "CELLWRIGHT_CHILD"
-_LIMIT_MARKS = 900
-"""As many children have different limits; a mark is in whole KiB, and its first digits are those of all."""
 
 # $1 is the mark, and $2 begins the limits that are marks, too (sandbox/confined_process.py); groups come as lines
 # `+ GROUP` and `- GROUP`, the folder to remove at the end as `f FOLDER`, and a command to run then as `c COMMAND`;
@@ -338,7 +336,8 @@ class ChildProcesses:
         with self._lock:
             self._count += 1
             mark = f"{self._mark}.{self._count}"
-            limit_mark = self._limit_mark + self._count % _LIMIT_MARKS * 1024
+            # as many children have different limits; a mark is in whole KiB, and its first digits are those of all
+            limit_mark = self._limit_mark + self._count % 900 * 1024
         self.watch()
         # a session of its own has a share of its own of a busy processor, and may wait for it longer than a search takes;
         # but what is confined must not have the user's terminal

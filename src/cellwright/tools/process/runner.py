@@ -23,9 +23,6 @@ from cellwright.redaction.redaction import is_secret
 from cellwright.text import lazy_pattern
 from cellwright.tools.process.child_processes import KILL, Child, ChildProcesses, Command, child_processes
 
-DRAIN_SECONDS = 0.05
-"""The time for which output is still awaited from what a program left in the background."""
-
 THREAD_DRAIN_SECONDS = 2.0
 """The same where threads read: on a busy machine one may not have run yet since the program wrote its last words."""
 
@@ -323,7 +320,8 @@ class _Output:
     @property
     def drain_seconds(self) -> float:
         """The time that it may need to hand on what is there. A loop reads all of that before it looks at its clock."""
-        return DRAIN_SECONDS if self._thread is None else THREAD_DRAIN_SECONDS
+        # the time for which output is still awaited from what a program left in the background
+        return 0.05 if self._thread is None else THREAD_DRAIN_SECONDS
 
     def start(self) -> None:
         """Leave the writing end to the child, and listen."""

@@ -32,7 +32,6 @@ from cellwright.tools.search.ripgrep import (
 TREE_SECONDS = 20.0
 TREE_DEPTH = 3
 MAX_DEPTH = 20
-TREE_CHARS = 24_000
 FILES_OF_A_FOLDER = 60
 """More files of one folder are counted, not named."""
 
@@ -223,7 +222,7 @@ def _plain(name: str) -> str:
 def tree_page(lines: list[str], offset: int) -> tuple[str, int | None]:
     """The lines from `offset` that fit into one result, and where to go on; None: that was all."""
     chars, end = 0, offset
-    while end < len(lines) and (end == offset or chars + len(lines[end]) < TREE_CHARS):
+    while end < len(lines) and (end == offset or chars + len(lines[end]) < 24_000):
         chars += len(lines[end]) + 1
         end += 1
     return "\n".join(lines[offset:end]), end if end < len(lines) else None

@@ -19,7 +19,6 @@ from msgspec import Struct
 from cellwright.text import lazy_pattern
 
 NAMES_LOOKED_AT = 20_000
-MOST_READINGS = 16
 
 _WILD = lazy_pattern(r"[*?\[{\\]")
 _BRACKETS = lazy_pattern(r"(?<!\\)([\[\]])")
@@ -233,7 +232,7 @@ def _existing(part: str, folder: Path) -> str:
 def _products(parts: Sequence[str], start: str) -> Iterator[str]:
     # what was decided by the disk has one form: it is escaped already
     choices = [_forms(part) for part in parts]
-    for chosen in itertools.islice(itertools.product(*choices), MOST_READINGS - 1):
+    for chosen in itertools.islice(itertools.product(*choices), 15):
         yield f"{start}{'/'.join(chosen)}"
     yield f"{start}{'/'.join(forms[-1] for forms in choices)}"
 

@@ -58,15 +58,9 @@ GREP_SECONDS = 20.0
 """The time rg may take unless the call says otherwise; what it found until then is the result."""
 
 HEAD_LIMIT = 250
-COLLECTED_LINES = 1_000
-"""Up to so many matching lines, or as many as are asked for, all are collected (in parallel) and sorted; past it they are
-searched for in order, up to what is asked for."""
 
 MAX_LINES = RESULT_CHARS // 16
 """The number of lines that fit into one result, where all lines are asked for."""
-
-READING_RECORDS = 100
-"""So many files tell which reading of a glob is meant; what an ignore file takes in may be among them."""
 
 HEAD_BYTES = 64 * 1024
 
@@ -235,7 +229,9 @@ class Grep(Struct, frozen=True):
                     cwd=self.root.folder,
                     separator=b"\0",
                     seconds=max(deadline - time.monotonic(), 0.1),
-                    max_records=READING_RECORDS,
+                    # so many files tell which reading of a glob is meant; what an ignore file takes in may be among
+                    # them
+                    max_records=100,
                 )
             if any(map(keep, output.records)):
                 return tuple(f"{negated}{each}" for each in globs)
@@ -245,7 +241,9 @@ class Grep(Struct, frozen=True):
         self, run: Callable[..., Awaitable[Output]], read: Callable[[Output], Output], needed: int
     ) -> tuple[GrepResult, Output]:
         if self.input.output_mode == "content":
-            output = await run(max_records=max(COLLECTED_LINES, needed))
+            # up to so many matching lines, or as many as are asked for, all are collected (in parallel) and sorted;
+            # past it they are searched for in order, up to what is asked for
+            output = await run(max_records=max(1_000, needed))
             if not output.whole and not output.timed_out:
                 output = await run("--sort=path", max_records=needed)
             output = read(output)

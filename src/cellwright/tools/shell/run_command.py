@@ -43,9 +43,6 @@ LIVE_CHARS = 8_000
 LIVE_SECONDS = 0.033
 """Between two pieces of live output."""
 
-LOOP_SECONDS = 120.0
-"""The time for which a thread waits until the loop has looked at an output: only one that is closed takes as long."""
-
 VARIABLE = "CLAUDE_CODE_GIT_BASH_PATH"
 _INSTALLED = (("PROGRAMFILES", ("Git",)), ("PROGRAMFILES(X86)", ("Git",)), ("LOCALAPPDATA", ("Programs", "Git")))
 
@@ -408,7 +405,9 @@ class ShellRun:
             return bool(self._withheld)
 
         try:
-            return not asyncio.run_coroutine_threadsafe(is_refused(), self._loop).result(LOOP_SECONDS)
+            # the time for which a thread waits until the loop has looked at an output: only one that is closed takes
+            # as long
+            return not asyncio.run_coroutine_threadsafe(is_refused(), self._loop).result(120.0)
         except (RuntimeError, TimeoutError, concurrent.futures.CancelledError):  # the loop is closed, or will be
             return False
 

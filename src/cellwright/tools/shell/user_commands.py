@@ -21,8 +21,6 @@ from cellwright.tools.process.runner import child_environment
 from cellwright.tools.shell.run_command import SHOWN_CHARS, ShellCommand, ShellRun, exit_code, meaning
 
 TITLE_CHARS = 80
-MAX_TOLD = 20
-"""Of more commands than this between two prompts Claude is told the last."""
 
 _COMMAND = lazy_pattern(r"\s*!(?P<command>.*)", re.DOTALL)
 _OWN_TAGS = lazy_pattern(r"<(?=/?(?:user-command|bash-(?:input|stdout|stderr)))")
@@ -114,7 +112,8 @@ class UserCommands:
         result = UserCommandResult(
             run.command, code, output.text(), output.stdout.kept.text(), output.stderr.kept.text()
         )
-        self._untold = [*self._untold, result][-MAX_TOLD:]
+        # of more commands than this between two prompts Claude is told the last
+        self._untold = [*self._untold, result][-20:]
         return result
 
     def forget(self) -> None:

@@ -48,11 +48,6 @@ PDF = "application/pdf"
 MEMORY_MB = 2_000
 """A page of 9 MB takes 1.1 GB."""
 
-MOST_OUTPUT_BYTES = 100 << 20
-
-ARTICLE_SHARE = 0.6
-"""Of the time that is left; the rest is for reading the page without looking for its article."""
-
 _SILENT = frozenset(("script", "style", "noscript", "template", "svg", "math", "select", "button", "iframe"))
 _BLOCKS = frozenset(
     re.findall(
@@ -74,10 +69,6 @@ MAX_CHARS = 1_000_000
 
 CHUNK_CHARS = 16_384
 """A tag that has not ended within these when the page has is not read: Python's parser would look at it again and again."""
-
-
-MAX_FILLED_CELLS = 20_000
-"""The most empty cells of one page that stand for parts of others: it says how many it wants in a few letters."""
 
 
 MAX_COLUMNS = 1_000
@@ -249,7 +240,8 @@ async def read_page(
     if kind == PDF:
         answer = await _read_in_child(fetched, seconds, environ, memory_mb, whole=True)
     else:
-        answer = await _read_in_child(fetched, seconds * ARTICLE_SHARE, environ, memory_mb, whole=False)
+        # of the time that is left; the rest is for reading the page without looking for its article
+        answer = await _read_in_child(fetched, seconds * 0.6, environ, memory_mb, whole=False)
         if answer is None:
             answer = await _read_in_child(fetched, deadline - time.monotonic(), environ, memory_mb, whole=True)
     if answer is None:
@@ -272,7 +264,7 @@ async def _read_in_child(
         memory_mb=memory_mb,
         read_only=True,
     )
-    output, errors = OutputHead(MOST_OUTPUT_BYTES), OutputHead(4_096)
+    output, errors = OutputHead(100 << 20), OutputHead(4_096)
     program = RunningProgram(command, output=output.take, errors=errors.take, source=msgspec.msgpack.encode(request))
     if not await program.finish(max(seconds, 0)) or program.exit_code or output.cut:
         return None
@@ -356,7 +348,8 @@ class HtmlText(HTMLParser):
         self._parts: list[str] = []
         self._silent: list[str] = []
         self._links: list[str] = []
-        self._room = iter(range(MAX_FILLED_CELLS))
+        # the most empty cells of one page that stand for parts of others: it says how many it wants in a few letters
+        self._room = iter(range(20_000))
         self._tables = [_Table(self._room)]
         self._in_title = False
         self._preformatted = 0

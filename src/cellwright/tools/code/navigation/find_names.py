@@ -38,9 +38,6 @@ Symbol = Annotated[str, Meta(min_length=1, pattern=r"^[^\s\x00]+$", description=
 QualifiedName = Annotated[str, Meta(min_length=1, description="`name` or `Class.method`.")]
 Within = Annotated[str, Meta(min_length=1, description="Only in this file or folder.")]
 
-MAX_NAMED_FILES = 4_000
-"""More files than this are not named to rg one by one: it looks through all there are."""
-
 REFERENCES_DESCRIPTION = """\
 Find where a name is used, by name alone: calls, imports, writes and reads, each with its line; comments and strings are \
 left out. Methods of the same name are not distinguished."""
@@ -172,7 +169,8 @@ def _of_kind(kind: Kind) -> str:
 async def files_using(code: ProjectCode, name: str, under: str) -> list[str]:
     """The files that hold the name as a word: programs first, then documents."""
     candidates = await code.ask(lambda reader: reader.files_with_word(name, under) if reader.is_complete() else None)
-    if candidates is None or len(candidates) > MAX_NAMED_FILES:
+    # more files than this are not named to rg one by one: it looks through all there are
+    if candidates is None or len(candidates) > 4_000:
         found = await code.files_with(name, under)
     else:
         found = await _holding(code, name, [file.path for file in candidates])

@@ -57,9 +57,6 @@ WAIT_SECONDS = 2.0
 PARSED_FILES = 300
 """So many files are read at most for an answer that the index does not have."""
 
-MAX_SAME_NAME = 3
-"""More definitions of one name than this say nothing of which one a call means."""
-
 SEMANTIC_HITS = 200
 
 LISTING = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", ".")
@@ -293,7 +290,8 @@ class ProjectCode:
         for symbol in self.readable(found, context, lambda symbol: symbol.file.path):
             if not symbol.declared and symbol.kind != "heading" and symbol.name in by_name:
                 by_name[symbol.name].append(symbol)
-        return [each[0] for each in by_name.values() if 0 < len(each) <= MAX_SAME_NAME]
+        # more definitions of one name than this say nothing of which one a call means
+        return [each[0] for each in by_name.values() if 0 < len(each) <= 3]
 
     async def calls_of(
         self, name: str, under: str, context: ToolContext

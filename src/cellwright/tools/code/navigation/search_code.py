@@ -33,7 +33,6 @@ from cellwright.tools.code.navigation.project_code import (
 from cellwright.tools.inputs import HERE, MAX_GLOBS, SYMBOL_NAMES, Globs
 from cellwright.tools.search.ripgrep import checked_globs
 
-SIMILAR_CANDIDATES = 300
 SHINGLE = 4
 """Tokens that are compared together."""
 
@@ -109,7 +108,7 @@ def similar_code_tool(code: ProjectCode) -> Tool:
         else:
             await code.refresh()
         query = " ".join(list(dict.fromkeys(re.findall(r"[^\W\d]\w{2,}", text)))[:60])
-        hits = await code.ask(lambda reader: reader.lexical(query, under, (), SIMILAR_CANDIDATES)) or []
+        hits = await code.ask(lambda reader: reader.lexical(query, under, (), 300)) or []
         hits = code.readable(hits, context, lambda hit: hit.file.path)
         hits = [hit for hit in hits if (hit.file.path, hit.line) != own and hit.qualified and hit.kind != "heading"]
         scored = await asyncio.to_thread(_scored, code, hits, text)
