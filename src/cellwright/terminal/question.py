@@ -230,7 +230,7 @@ class Asker(Struct, frozen=True):
         """The rows that the answers take with their hint and the empty row above them."""
         columns = 80 if self.card is None else self.card.columns
         texts = [text for each in answers for text in (each.label, each.about) if text]
-        return 1 + sum(rows_of(f"     {text}", columns) for text in texts) + rows_of(" " * 60, columns)
+        return 1 + sum(rows_of(f"     {text}", columns) for text in texts) + rows_of(" " * 72, columns)
 
     def _typed(
         self, use: ToolUse, offered: Mapping[str, Choice], *, can_edit: bool, can_allow_all: bool, is_cut: bool
