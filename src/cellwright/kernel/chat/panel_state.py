@@ -298,6 +298,7 @@ class ChatState:
         session = conversation.sessions.current
         model = self.choices.model
         window = limits(session.last_model or model)
+        notices = [*self.choices.problems, *self._notebook.conversation.in_force.settings.notices]
         return {
             "type": "state",
             "session": {
@@ -319,13 +320,9 @@ class ChatState:
             "current": there[0] if there else None,
             "waiting": there[1:],
             "asking": notebook.questions.ids,
-            "notices": self._notices(),
+            "notices": [*notices, LOSES_OUTPUT] if loses_output() else notices,
             "scripted": is_scripted(conversation.in_force.environment),
         }
-
-    def _notices(self) -> list[str]:
-        notices = [*self.choices.problems, *self._notebook.conversation.in_force.settings.notices]
-        return [*notices, LOSES_OUTPUT] if loses_output() else notices
 
     @property
     def _is_busy(self) -> bool:
