@@ -15,7 +15,7 @@ from notebook_kernel import Cell, NotebookKernel, Page
 from notebook_page import NotebookPage
 
 from cellwright.kernel.pages.comm import knows_secret, secret_in
-from cellwright.kernel.pages.comm_targets import TARGET as DOCUMENTS
+from cellwright.kernel.pages.comm_targets import DOCUMENTS_TARGET as DOCUMENTS
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 from row_tables import for_each_row
 

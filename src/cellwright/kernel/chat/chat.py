@@ -1,7 +1,7 @@
 """The conversation of this kernel as panels take part in it: who is connected, what they ask for, what they are told.
 
 `requests.py` lists what they can ask for. A prompt of the panel is a run like a cell's, but no cell waits for it: code that
-it runs in the user's namespace begins when the kernel is idle (`run/kernel_requests.py`), and its questions wait until
+it runs in the user's namespace begins when the kernel is idle (`run/ipykernel_api.py`), and its questions wait until
 somebody answers, in whatever place.
 """
 

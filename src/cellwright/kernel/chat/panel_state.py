@@ -23,7 +23,7 @@ from cellwright.errors import CellwrightError
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import LoggedRun
 from cellwright.kernel.pages.comm import PageError, optional
-from cellwright.kernel.run.kernel_requests import loses_output
+from cellwright.kernel.run.ipykernel_api import loses_output
 from cellwright.model.credentials import is_scripted
 from cellwright.model.models import EFFORTS, limits, model_name
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, mode_name

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
 from cellwright.errors import CellwrightError, log_fault
-from cellwright.kernel.pages.kernel_comms import comm_manager, isolate_from_shell
+from cellwright.kernel.run.ipykernel_api import comm_manager, isolate_from_shell
 
 logger = logging.getLogger(__name__)
 
