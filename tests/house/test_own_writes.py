@@ -62,7 +62,7 @@ READING = "tools/files/text.py"
 """It opens with flags to read."""
 
 THE_NULL_DEVICE = """
-kernel/branches/resets.py kernel/cells/fresh_kernel_main.py terminal/main.py tools/mcp/transports.py
+kernel/cells/fresh_kernel_main.py terminal/main.py tools/mcp/transports.py
 """
 
 THE_SYSTEMS = "kernel/branches/resets.py"

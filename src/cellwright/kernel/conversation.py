@@ -54,7 +54,7 @@ from cellwright.kernel.run.cell_run import (
     runs_in_background,
     until_end,
 )
-from cellwright.kernel.run.kernel_requests import work_between_cells
+from cellwright.kernel.run.ipykernel_api import work_between_cells
 from cellwright.kernel.run.notebook import NotebookSessions, NotebookTrust, front_end_of, this_notebook
 from cellwright.kernel.run.questions import OpenQuestions, mirror_everywhere
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun

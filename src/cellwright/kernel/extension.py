@@ -21,8 +21,7 @@ from cellwright.kernel.magic.magics import ClaudeMagic, ToldError, ToldInterrupt
 from cellwright.kernel.magic.options import Claude
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.pages.comm_targets import ChatTarget, NotebookTarget, OpenDocuments
-from cellwright.kernel.pages.kernel_comms import reply_by_stream
-from cellwright.kernel.run.kernel_requests import ExecutionCountMender
+from cellwright.kernel.run.ipykernel_api import ExecutionCountMender, reply_by_stream
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from cellwright.agent.context_usage import NAMES, ContextContents, context_parts
 from cellwright.agent.prompt import Prompt, SteeringText
 from cellwright.agent.structured_output import AnswerType
 from cellwright.checkpoints.undo import What
-from cellwright.commands.command import CommandCall, CommandPage, SlashCommand, command_name
+from cellwright.commands.command import CommandCall, CommandPage, command_name
 from cellwright.commands.registry import COMMANDS, answer_of, command_of, is_command
 from cellwright.commands.undo import rewind_turns
 from cellwright.config.settings.layers import SCOPES, Layer
@@ -381,10 +381,7 @@ class Agent:
                 ErrorCode.INVALID_PARAMETERS, f"Command {line!r:.200} was not found. Available: {known}."
             )
         command, text = command_of(line.strip())
-        return self._on_thread(self._answer(command, text))
-
-    async def _answer(self, command: SlashCommand, text: str) -> CommandPage:
-        return await answer_of(command, CommandCall(self._conversation, RunOptions(), text))
+        return self._on_thread(answer_of(command, CommandCall(self._conversation, RunOptions(), text)))
 
     def _on_thread(self, work: Coroutine[Any, Any, T]) -> T:
         if self._conversation.thread.is_current():

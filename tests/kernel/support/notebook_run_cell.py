@@ -17,7 +17,7 @@ from cellwright.errors import ToolError
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.magic.input_rewrite import Rewriting
 from cellwright.kernel.namespace.cell_log import CellLog
-from cellwright.kernel.run.kernel_requests import ExecutionCountMender
+from cellwright.kernel.run.ipykernel_api import ExecutionCountMender
 from cellwright.kernel.run.notebook import front_end_of
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook

@@ -13,7 +13,7 @@ import ctypes
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -103,7 +103,8 @@ class PagesSince:
         count = (address + buffer.nbytes - 1) // PAGE - first + 1
         shared = _shared(first, count)
         for remembered in self._remembered:
-            shared = _both_shared(shared, _remembered_of(remembered, first, count))
+            begin = max((each for each in remembered if each <= first), default=None)
+            shared = _both_shared(shared, b"" if begin is None else remembered[begin][first - begin :][:count])
         if len(shared) != count:
             return ((0, count),)
         told = bytearray(shared)
@@ -146,11 +147,6 @@ def _shared_of_large_maps() -> dict[int, bytes]:
             # a buffer may reach from one into the next
             found[-1:] = [(found[-1][0], end)] if found and found[-1][1] == start else [*found[-1:], (start, end)]
     return {start: _shared(start, end - start) for start, end in found}
-
-
-def _remembered_of(remembered: Mapping[int, bytes], first: int, count: int) -> bytes:
-    begin = max((each for each in remembered if each <= first), default=None)
-    return b"" if begin is None else remembered[begin][first - begin :][:count]
 
 
 def _both_shared(one: bytes, other: bytes) -> bytes:

@@ -142,7 +142,7 @@ def make_maps_private() -> None:
     for each, source in opened.items():
         if source is not None:
             try:
-                _place(each, source)
+                _check(_libc.mmap(each.begin, each.size, each.protection, _PRIVATE | _FIXED, source, each.offset))
             finally:
                 os.close(source)
         elif _is_memory(each):
@@ -182,12 +182,6 @@ def _source(shared: _Map) -> int | None:
 def _is_memory(shared: _Map) -> bool:
     """Return whether a map without a file to map anew can be copied: memory, or a file that is gone or not ours to open."""
     return shared.path.startswith(_MEMORY_FILES) or not shared.path.startswith(("/dev/", "anon_inode:", "["))
-
-
-def _place(shared: _Map, source: int) -> None:
-    _check(
-        _libc.mmap(shared.begin, shared.size, shared.protection, _PRIVATE | _FIXED, source, shared.offset),
-    )
 
 
 def _copy(shared: _Map) -> None:
@@ -318,7 +312,8 @@ def renew_files(namespace: dict[str, Any]) -> None:
     Another thread may have held the lock of a BufferedWriter in C (only `logging` renews its own): 6 to 10 % of children
     hung in `flush` without this. What is in the buffer is the kernel's to write.
     """
-    for handler in _handlers():
+    loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
+    for handler in [each for logger in loggers for each in getattr(logger, "handlers", ())]:
         stream = getattr(handler, "stream", None)
         if isinstance(stream, io.TextIOWrapper):
             _empty(stream)
@@ -336,12 +331,6 @@ def _empty(file: Any) -> None:
     buffer = getattr(file, "buffer", file)
     with contextlib.suppress(ValueError, AttributeError, OSError):  # closed, or made of something else
         buffer.__init__(buffer.raw)
-
-
-def _handlers() -> Iterator[logging.Handler]:
-    loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
-    for logger in loggers:
-        yield from getattr(logger, "handlers", ())
 
 
 class BranchDisplayHook(DisplayHook):

@@ -131,7 +131,10 @@ class Verification(Struct, frozen=True):
         yes = f"yes{nothing if len(self.uncompared) == len(self.cells) else ''}"
         yield f"Reproduces from clean: {yes if self.reproduces else 'no'}. {ran} {took}."
         if self.differences:
-            yield from _first(self.differences[0])
+            first = self.differences[0]
+            yield f"First difference: cell {_named(first.cell)}: {first.difference.what}."
+            yield f"--- in the notebook\n{bounded(first.difference.was) or '(nothing)'}"
+            yield f"--- from clean\n{bounded(first.difference.now) or '(nothing)'}\n---"
         if self.result.stopped is not None and not self.result.begun:
             yield f"The fresh kernel did not start in {self.result.seconds:.0f} s."
         elif self.result.stopped is not None:
@@ -187,9 +190,12 @@ def verified(
             continue
         if cell.execution_count is None and not cell.outputs:
             uncompared.append(cell)
-            found = _new_error(result, index)
+            # an error of a cell that the notebook says nothing about is a difference all the same
+            found = difference((), result.outputs[index] or ()) if index in result.failed else None
+        elif (now := result.outputs[index]) is None:
+            found = Difference("the outputs are too large to be compared", "", "")
         else:
-            found = _compared(cell, result.outputs[index])
+            found = difference(cell.outputs, now)
         if found is not None:
             differences.append(CellDifference(cell, found))
     ended = max((index for index in result.outputs), default=-1)
@@ -217,23 +223,6 @@ def _wanted(withheld: Sequence[str], cells: Sequence[Cell], result: FreshResult)
     errors = [json.dumps(result.outputs[index], default=str) for index in result.failed]
     words = set(_WORD.findall("\n".join([*(cell.source for cell in cells), *errors])))
     return sorted(words.intersection(withheld))
-
-
-def _compared(cell: Cell, now: Sequence[Mapping[str, Any]] | None) -> Difference | None:
-    if now is None:
-        return Difference("the outputs are too large to be compared", "", "")
-    return difference(cell.outputs, now)
-
-
-def _new_error(result: FreshResult, index: int) -> Difference | None:
-    """An error of a cell that the notebook says nothing about is a difference all the same."""
-    return difference((), result.outputs[index] or ()) if index in result.failed else None
-
-
-def _first(first: CellDifference) -> Iterator[str]:
-    yield f"First difference: cell {_named(first.cell)}: {first.difference.what}."
-    yield f"--- in the notebook\n{bounded(first.difference.was) or '(nothing)'}"
-    yield f"--- from clean\n{bounded(first.difference.now) or '(nothing)'}\n---"
 
 
 def _named(cell: Cell) -> str:
@@ -347,7 +336,8 @@ class Verifier(Struct):
             raise ToolError("The notebook was changed after it was asked whether it may run. Call again.")
         hidden = await self._hidden(plan)
         kernel = await in_thread(lambda _: named_kernel(plan.notebook.path))
-        runs = {cell.id: source for cell in plan.code if (source := self._source(plan, cell)) is not None}
+        sources = {cell.id: self.in_place_of(cell) if cell.id in plan.prompts else cell.source for cell in plan.code}
+        runs = {cell_id: source for cell_id, source in sources.items() if source is not None}
         cells = [cell for cell in plan.code if cell.id in runs]
 
         def begins(index: int) -> None:
@@ -372,9 +362,6 @@ class Verifier(Struct):
         numbers = await in_thread(lambda _: notebook_numbers(plan.cells, folder=folder, fresh=verification.fresh))
         verification = replace(verification, numbers=numbers)
         return ToolResult(verification.text(), structured=verification.output())
-
-    def _source(self, plan: _Plan, cell: Cell) -> str | None:
-        return self.in_place_of(cell) if cell.id in plan.prompts else cell.source
 
     async def _plan(self, input: NotebookVerifyInput) -> _Plan:
         await self.notebooks.settled()
@@ -436,7 +423,7 @@ async def run_and_compare(
     """
     source_of = {cell.id: cell.source for cell in cells} if sources is None else sources
     result = await run_fresh(
-        [FreshCell(source_of[cell.id], _may_fail(cell)) for cell in cells],
+        [FreshCell(source_of[cell.id], "raises-exception" in (cell.metadata.get("tags") or ())) for cell in cells],
         kernel=kernel,
         cwd=cwd,
         environ=environ,
@@ -494,8 +481,3 @@ def named_kernel(path: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         return DEFAULT_KERNEL
     return name if isinstance(name, str) and name else DEFAULT_KERNEL
-
-
-def _may_fail(cell: Cell) -> bool:
-    tags: Sequence[Any] = cell.metadata.get("tags") or ()
-    return "raises-exception" in tags

@@ -1,7 +1,7 @@
 """The conversation of this kernel as panels take part in it: who is connected, what they ask for, what they are told.
 
 `requests.py` lists what they can ask for. A prompt of the panel is a run like a cell's, but no cell waits for it: code that
-it runs in the user's namespace begins when the kernel is idle (`run/kernel_requests.py`), and its questions wait until
+it runs in the user's namespace begins when the kernel is idle (`run/ipykernel_api.py`), and its questions wait until
 somebody answers, in whatever place.
 """
 
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from cellwright.agent.prompt import SteeringText
 from cellwright.agent.thread import AgentTask
 from cellwright.commands.command import OWN_COMMAND, CommandCall, command_name
-from cellwright.conversation.runs.kinds import CellAction, RunRequest
+from cellwright.conversation.runs.kinds import RunRequest
 from cellwright.conversation.runs.run import RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
@@ -109,13 +109,15 @@ class PanelRuns:
             budget_usd=prompt.options.budget_usd or config.budget,
         )
         questions = self.questions()
+        # the cell that an action is about, as runs name their places; "" if it has no number
+        number = None if prompt.action is None else _NUMBERED.fullmatch(prompt.action.label)
         request = RunRequest(
             prompt=prompt.text,
             options=options,
             context=context_providers(
                 prompt, notebook.kernel_context, notebook.notebooks.served, conversation.jobs, notebook.cells
             ),
-            origin=_place_of(prompt.action) or origin,
+            origin=("" if number is None else number[1]) or origin,
             background=True,
             cell_action=prompt.action,
         )
@@ -192,12 +194,6 @@ class PanelRuns:
         self._commands.pop(run.id, None)
         self._notebook.log.end(run, error, answer)
         self._notebook.file_news.notify()
-
-
-def _place_of(action: CellAction | None) -> str:
-    """The cell that an action is about, as runs name their places; "" if it has no number."""
-    number = None if action is None else _NUMBERED.fullmatch(action.label)
-    return "" if number is None else number[1]
 
 
 class Chat:

@@ -137,7 +137,8 @@ class Completions(Struct, frozen=True):
         of_files = files[: MAX_ITEMS - len(of_cells) - len(agents)]
         if not text:
             return [*of_cells, *of_files, *agents]
-        if _means_cell(text):
+        # `text` is a number, which is a cell's; every other word may be a path
+        if re.fullmatch(r"\[?\d+\]?", text) is not None:
             return [*of_cells, *of_files, *agents]
         return [*agents, *of_files, *of_cells] if means_agents(text) else [*of_files, *agents, *of_cells]
 
@@ -150,11 +151,6 @@ class Completions(Struct, frozen=True):
                 return await own.cells(outputs=False)
         except (ToolError, TimeoutError):
             return ()
-
-
-def _means_cell(text: str) -> bool:
-    """Return whether `text` is a number, which is a cell's; every other word may be a path."""
-    return re.fullmatch(r"\[?\d+\]?", text) is not None
 
 
 def completions(

@@ -23,7 +23,7 @@ from cellwright.errors import CellwrightError
 from cellwright.features.conversation import Conversation
 from cellwright.kernel.chat.conversation_log import LoggedRun
 from cellwright.kernel.pages.comm import PageError, optional
-from cellwright.kernel.run.kernel_requests import loses_output
+from cellwright.kernel.run.ipykernel_api import loses_output
 from cellwright.model.credentials import is_scripted
 from cellwright.model.models import EFFORTS, limits, model_name
 from cellwright.permissions.modes import LISTED_MODES, MODE_LABELS, mode_name
@@ -298,6 +298,7 @@ class ChatState:
         session = conversation.sessions.current
         model = self.choices.model
         window = limits(session.last_model or model)
+        notices = [*self.choices.problems, *self._notebook.conversation.in_force.settings.notices]
         return {
             "type": "state",
             "session": {
@@ -319,13 +320,9 @@ class ChatState:
             "current": there[0] if there else None,
             "waiting": there[1:],
             "asking": notebook.questions.ids,
-            "notices": self._notices(),
+            "notices": [*notices, LOSES_OUTPUT] if loses_output() else notices,
             "scripted": is_scripted(conversation.in_force.environment),
         }
-
-    def _notices(self) -> list[str]:
-        notices = [*self.choices.problems, *self._notebook.conversation.in_force.settings.notices]
-        return [*notices, LOSES_OUTPUT] if loses_output() else notices
 
     @property
     def _is_busy(self) -> bool:

@@ -267,11 +267,12 @@ def _past_run(
     words, attached = split_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
     asked_at = float(first.meta["at"])
     end = _end(asked_at, rest, ended)
+    no_changes = {"op": "changes", "files": [], "cells": [], "effects": [], "not_kept": []}
     ops = [
         *_ops(session_id, asked_at, lines, agents, attached, str(ended.get("mode", ""))),
         *([{"op": "todos", "todos": [dict(todo) for todo in todos]}] if todos else []),
         *map(_notice, ended.get("notices", ())),
-        *([_changes(ended["changes"])] if "changes" in ended else []),
+        *([{**no_changes, **ended["changes"]}] if "changes" in ended else []),
         end,
     ]
     return past_run(session_id, turn, "\n".join(words).strip("\n"), asked_at, ops, _state(end))
@@ -295,10 +296,6 @@ def _state(end: Op) -> State:
 
 def _notice(notice: Json) -> Op:
     return {"op": "notice", "level": notice["level"], "text": notice["text"]}
-
-
-def _changes(changes: Json) -> Op:
-    return {"op": "changes", "files": [], "cells": [], "effects": [], "not_kept": [], **changes}
 
 
 def _ops(

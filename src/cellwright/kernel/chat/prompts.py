@@ -263,7 +263,9 @@ async def _attachment(raw: object) -> ContextItem:
                 raise _invalid(
                     f"{message} Save it in the project and mention it with @: Claude then reads what it needs."
                 )
-            return text_context(name[:NAME_CHARS], "file", _tagged(name[:NAME_CHARS], text))
+            closing = text.replace("</attached", "<\\/attached")
+            tagged = f'<attached file="{_in_quotes(name[:NAME_CHARS])}">\n{closing}\n</attached>'
+            return text_context(name[:NAME_CHARS], "file", tagged)
         case {"kind": "marked", "name": str(name), **fields}:
             return await asyncio.to_thread(_marked, name[:NAME_CHARS], fields)
     raise _invalid(
@@ -322,11 +324,6 @@ def _picture(name: str, data: str) -> ModelImage:
         return image_from_bytes(content)
     except UnusableImage as unusable:
         raise _invalid(f"{name} cannot be attached: {unusable}.") from None
-
-
-def _tagged(name: str, text: str) -> str:
-    closing = text.replace("</attached", "<\\/attached")
-    return f'<attached file="{_in_quotes(name)}">\n{closing}\n</attached>'
 
 
 def _in_quotes(name: str) -> str:

@@ -34,7 +34,7 @@ from cellwright.kernel.chat.conversation_log import LineLog, LoggedRun
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.pages.comm import PageError, optional, required
 from cellwright.kernel.pages.open_notebooks import CalledFor, CallersNotebooks
-from cellwright.kernel.run.kernel_requests import work_between_cells
+from cellwright.kernel.run.ipykernel_api import work_between_cells
 from cellwright.tools.mcp.kernel_tools import (
     KERNEL_TOOLS,
     MAX_QUESTION_CHARS,

@@ -335,7 +335,8 @@ class CapturedOutput:
             if isinstance(piece, str):
                 text.append(piece)
                 continue
-            if isinstance(piece, Display) and _is_plain(piece):
+            # of what is text and nothing else a view needs no more than that
+            if isinstance(piece, Display) and not piece.display_id and set(piece.bundle) <= {"text/plain"}:
                 text.append(f"{piece.text}\n")
                 continue
             self._tell(text)
@@ -553,11 +554,6 @@ def content_of(pieces: list[str | Display]) -> Content:
     if any(block["type"] != "text" for block in blocks):
         return blocks
     return str(blocks[0]["text"]) if blocks else ""
-
-
-def _is_plain(display: Display) -> bool:
-    """Return whether it is text and nothing else, of which a view needs no more than that."""
-    return not display.display_id and set(display.bundle) <= {"text/plain"}
 
 
 def _overwritten_removed(text: str) -> str:

@@ -460,7 +460,7 @@ def describe(name: str, value: object, budget: int = CHARS_EACH) -> str:
     found = described(value)
     lines = [_head(name, value, found)]
     room = budget - len(lines[0])
-    for each in _own_words(value) if _has_own_words(value) else found.more():
+    for each in _own_words(value) if static(value, OWN_WORDS) is not MISSING else found.more():
         if len(each) > room:
             return "\n".join([*lines, f"  {each[: max(room, 0)]} …"])
         lines.append(f"  {each}")
@@ -509,10 +509,6 @@ def _head(name: str, value: object, found: Description) -> str:
     about = f"{found.type} ({', '.join(parts)})" if parts else found.type
     summary = f"[secret removed: {name}]" if is_secret(name, value) else found.summary
     return f"{name}: {about}{f' = {summary}' if summary else ''}"
-
-
-def _has_own_words(value: object) -> bool:
-    return static(value, OWN_WORDS) is not MISSING
 
 
 def _own_words(value: Any) -> Iterable[str]:

@@ -204,7 +204,13 @@ def describe_polars(value: Any) -> Description | None:
     if is_of(value, "polars", "Series"):
         words = f"{value.name}: {value.dtype}" if value.name else str(value.dtype)
         size = int(value.estimated_size())
-        return Description("polars.Series", f"{len(value):,}", words, size, lambda: _polars_series_lines(value))
+        return Description(
+            "polars.Series",
+            f"{len(value):,}",
+            words,
+            size,
+            lambda: column_lines([_polars_column(value)], 1, len(value)),
+        )
     if is_of(value, "polars", "LazyFrame"):
         return Description("polars.LazyFrame", summary="not collected: it has no rows before .collect()")
     return None
@@ -213,10 +219,6 @@ def describe_polars(value: Any) -> Description | None:
 def _polars_frame_lines(frame: Any) -> Iterator[str]:
     shown = (_polars_column(frame[name]) for name in itertools.islice(frame.columns, MAX_COLUMNS))
     yield from column_lines(shown, frame.width, frame.height)
-
-
-def _polars_series_lines(series: Any) -> Iterator[str]:
-    yield from column_lines([_polars_column(series)], 1, len(series))
 
 
 def _polars_column(series: Any) -> Column:

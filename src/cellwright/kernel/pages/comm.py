@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
 from cellwright.errors import CellwrightError, log_fault
-from cellwright.kernel.pages.kernel_comms import comm_manager, isolate_from_shell
+from cellwright.kernel.run.ipykernel_api import comm_manager, isolate_from_shell
 
 logger = logging.getLogger(__name__)
 
@@ -125,17 +125,14 @@ def required(params: Mapping[str, Any], name: str, kind: type[T]) -> T:
     """The param `name`. Raises PageError `invalid` where it is missing or of another type."""
     value = params.get(name)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise _invalid(name, kind, value)
+        wanted = _WORDS.get(kind, kind.__name__)
+        raise PageError("invalid", f"The param {name!r} has to be {wanted}, not {value!r:.100}.")
     return value
 
 
 def optional(params: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
     """The param `name`, None where it is left out or null. Raises PageError `invalid` where it is of another type."""
     return None if params.get(name) is None else required(params, name, kind)
-
-
-def _invalid(name: str, kind: type[Any], value: object) -> PageError:
-    return PageError("invalid", f"The param {name!r} has to be {_WORDS.get(kind, kind.__name__)}, not {value!r:.100}.")
 
 
 _WORDS: Mapping[type[Any], str] = {str: "a text", int: "a whole number", dict: "an object", list: "a list"}

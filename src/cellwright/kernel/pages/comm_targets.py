@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.errors import CellwrightError
-from cellwright.kernel.pages.kernel_comms import comm_manager, create_comm, isolate_from_shell
+from cellwright.kernel.run.ipykernel_api import comm_manager, create_comm, isolate_from_shell
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:

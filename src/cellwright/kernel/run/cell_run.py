@@ -35,7 +35,7 @@ from cellwright.kernel.output.cell_output import CellOutput, RenewedOutput, Save
 from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.output.run_pages import RunPages
 from cellwright.kernel.run.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts, needs_pump, pump
-from cellwright.kernel.run.kernel_requests import loses_output
+from cellwright.kernel.run.ipykernel_api import loses_output
 from cellwright.kernel.run.notebook import FrontEnd
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, QuestionMirror, Questions
 from cellwright.kernel.widgets.bundle import why_no_widget

@@ -19,7 +19,7 @@ import comm
 import ipywidgets  # type: ignore[import-untyped]
 import traitlets
 
-from cellwright.kernel.pages.kernel_comms import isolate_from_shell
+from cellwright.kernel.run.ipykernel_api import isolate_from_shell
 from cellwright.kernel.widgets.bundle import LOADER, RENDERER, is_built
 
 logger = logging.getLogger(__name__)
