@@ -21,7 +21,7 @@ WRITES = re.compile(r"O_(CREAT|WRONLY|RDWR|APPEND)|_NEW\b|_INTO\b|\bflags\b|'[wa
 
 BELOW_A_PROJECT = """
 agent/recording/recorder.py commands/sessions/export.py config/settings/edit.py config/settings/settings.py
-features/agents/worktree.py telemetry/tool_log.py tools/planning/plan_mode.py agent/recording/recorder.py
+features/agents/worktree.py telemetry/tool_log.py tools/planning/plan_mode.py
 config/mcp/written_servers.py python_api/map_result.py commands/extensions/manage_changes.py
 """
 """Each goes through `sessions/project_writes.py`."""
