@@ -18,7 +18,8 @@ from cellwright.agent.compaction import (
     request_of_session,
     user_message,
 )
-from cellwright.agent.hooks.protocol import HookRun, as_hooks
+from cellwright.agent.hooks.make_hooks import as_hooks
+from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.run_errors import is_of_model
 from cellwright.agent.spending import Spending
