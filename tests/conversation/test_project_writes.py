@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cellwright.agent.calls.approval import Allow, keep_rules
-from cellwright.agent.recording.recorder import Recorder
-from cellwright.agent.recording.recordings import apply_edit, edits_of
+from cellwright.agent.recording.recorder import Recorder, apply_edit
+from cellwright.agent.recording.recordings import edits_of
 from cellwright.errors import CellwrightError, ToolError
 from cellwright.features.agents.worktree import make_worktree
 from cellwright.features.memory import memory_folder, read_notes

@@ -319,4 +319,4 @@ def test_nothing_is_imported_before_the_first_search() -> None:
         "print(*(name for name in sys.modules if name.startswith('cellwright.redaction.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert sorted(done.stdout.split()) == ["cellwright.redaction.redaction", "cellwright.redaction.named_secrets"]
+    assert sorted(done.stdout.split()) == ["cellwright.redaction.redaction", "cellwright.redaction.secret_names"]

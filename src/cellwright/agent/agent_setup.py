@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.file_blocks import EndProposals
-from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
+from cellwright.agent.hooks.make_hooks import as_hooks
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.prompt import ContextItem
 from cellwright.agent.spending import USUAL_LIMITS, RunLimits
 from cellwright.agent.structured_output import AnswerType

@@ -24,7 +24,8 @@ from cellwright.agent.calls.tool_calls import FAILED, INTERRUPTED, ToolCalls
 from cellwright.agent.calls.tool_names import meant_tool
 from cellwright.agent.calls.tool_results import ResultRedaction
 from cellwright.agent.compaction import Compaction
-from cellwright.agent.hooks.protocol import HookRun, as_hooks
+from cellwright.agent.hooks.make_hooks import as_hooks
+from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.hooks.run_hooks import RunHooks, SubagentHooks
 from cellwright.agent.prompt import FullPrompt, Prompt, ReadySteering, Steering, Submit, full_prompt
 from cellwright.agent.run_model import RunModel

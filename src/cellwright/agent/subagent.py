@@ -1,4 +1,4 @@
-"""What works within a run besides its own conversation: agents for one of its calls, and single requests of a tool.
+"""Work within a run besides its own conversation: agents for one of its calls, and single requests of a tool.
 
 An agent has its own session and tools, and shares rights, budget, hooks and record. By a request a tool asks a small model
 about a text. What either costs is counted with the run.

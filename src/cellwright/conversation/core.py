@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from cellwright.agent.agent_setup import AgentFeatures, AgentSetup, FinalAnswer
 from cellwright.agent.calls.approval import CanUseTool, Confinement
-from cellwright.agent.hooks.protocol import as_hooks, together
+from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.prompt import ContextItem, ContextProvider
 from cellwright.agent.spending import USUAL_LIMITS, RunLimits
 from cellwright.agent.thread import AgentThread, CallerJobs

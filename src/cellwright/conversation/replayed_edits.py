@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from cellwright.agent.recording.recordings import Edit, apply_edit
+from cellwright.agent.recording.recorder import apply_edit
+from cellwright.agent.recording.recordings import Edit
 from cellwright.conversation.tools.toolset import KeptChanges
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.file_state import FileState, UpcomingChange

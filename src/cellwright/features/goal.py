@@ -10,7 +10,8 @@ from msgspec.structs import replace as variant
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.compaction import shortened
-from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, AwaitedHooks, HookResult, HookRun, as_hooks, together
+from cellwright.agent.hooks.make_hooks import as_hooks, together
+from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, AwaitedHooks, HookResult, HookRun
 from cellwright.agent.subagent import small_model
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.feature import Feature

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.hooks.protocol import as_hooks
+from cellwright.agent.hooks.make_hooks import as_hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, text_context
 from cellwright.config.agents import AgentMemory

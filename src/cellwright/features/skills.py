@@ -19,7 +19,8 @@ from msgspec.structs import replace
 
 from cellwright.agent.agent_setup import AgentSetup
 from cellwright.agent.hooks.hook_answers import HooksTogether
-from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks, together
+from cellwright.agent.hooks.make_hooks import as_hooks, together
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.prompt import ContextItem, ContextItems, ContextProvider, PromptContext, found_by, text_context
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.config.hooks.hooks_in_force import HooksInForce

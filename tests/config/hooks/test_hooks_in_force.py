@@ -7,7 +7,7 @@ import pytest
 from hook_scenes import command, group, hooks_of, saying
 
 from cellwright.agent.agent_setup import AgentSetup
-from cellwright.agent.hooks.protocol import as_hooks, together
+from cellwright.agent.hooks.make_hooks import as_hooks, together
 from cellwright.agent.loop import run_agent
 from cellwright.agent.tool import tool
 from cellwright.conversation.system_prompt import system_blocks

@@ -2,7 +2,7 @@
 
 The events, their fields and the possible answers are Claude Code's; `docs/hooks.md` lists them. Python callables
 become hooks in `callbacks.py`, those of settings files in `config/hooks/hooks.py`; `run_hooks.py` tells them of a
-run's events. Most runs have no hooks, so the modules that make them are imported only when there are some.
+run's events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from cellwright.events import Emit
 
 if TYPE_CHECKING:
     from cellwright.agent.agent_setup import AgentSetup
-    from cellwright.agent.hooks.callbacks import HookCallbacks
 
 
 EVENTS = (
@@ -136,24 +135,3 @@ class NoHooks(AwaitedHooks):
 
 
 NO_HOOKS: Hooks = NoHooks()
-
-
-def as_hooks(given: Hooks | HookCallbacks) -> Hooks:
-    """Hooks from what an `AgentSetup` was given. Raises `CellwrightError` CONFIG_INVALID for an event that there is not."""
-    if not isinstance(given, Mapping):
-        return given
-    if not given:
-        return NO_HOOKS
-    from cellwright.agent.hooks.callbacks import callback_hooks
-
-    return callback_hooks(given)
-
-
-def together(*hooks: Hooks) -> Hooks:
-    """All of `hooks` as one."""
-    parts = tuple(part for part in hooks if part is not NO_HOOKS)
-    if len(parts) > 1:
-        from cellwright.agent.hooks.hook_answers import HooksTogether
-
-        return HooksTogether(parts)
-    return parts[0] if parts else NO_HOOKS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field, to_builtins
 
 from cellwright.agent.recording.recordings import (
+    Edit,
     FileState,
     RecordedCall,
     RecordedMessage,
@@ -33,7 +35,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, ContextAttached, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd, UserPrompt
 from cellwright.redaction.redaction import JsonRedaction, redaction_of, replaced_in_words
 from cellwright.sessions.project_writes import check_way, write_file
-from cellwright.sessions.state_dir import PRIVATE_FILE
+from cellwright.sessions.state_dir import PRIVATE_FILE, write_atomic
 from cellwright.version import VERSION
 
 
@@ -262,3 +264,12 @@ def _notices(path: Path, found: Mapping[str, int]) -> list[str]:
         return []
     counts = f"{replaced_in_words(found)} in {path.name}."
     return [f"{counts} Look through it before you share it. Code that needs them will not replay as it ran."]
+
+
+def apply_edit(edit: Edit, content: bytes) -> None:
+    """Give the file its recorded content; mode and missing folders as an editor would have them. OSError otherwise."""
+    if edit.link is not None:
+        raise OSError(edit.link)
+    edit.path.parent.mkdir(parents=True, exist_ok=True)
+    mode = stat.S_IMODE(edit.path.stat().st_mode) if edit.path.exists() else 0o644
+    write_atomic(edit.path, content, mode)

@@ -25,7 +25,6 @@ import hmac
 import json
 import os
 import re
-import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,7 +40,6 @@ from cellwright.sessions.state_dir import (
     read_key,
     signing_key,
     state_folder,
-    write_atomic,
 )
 from cellwright.sessions.transcripts.transcript_file import encode_json
 from cellwright.text import lazy_pattern, map_strings
@@ -300,12 +298,3 @@ def content_bytes(kept: str) -> bytes:
     """The content that `kept_content` kept."""
     kind, _, content = kept.partition(":")
     return base64.b64decode(content) if kind == "base64" else content.encode()
-
-
-def apply_edit(edit: Edit, content: bytes) -> None:
-    """Give the file its recorded content; mode and missing folders as an editor would have them. OSError otherwise."""
-    if edit.link is not None:
-        raise OSError(edit.link)
-    edit.path.parent.mkdir(parents=True, exist_ok=True)
-    mode = stat.S_IMODE(edit.path.stat().st_mode) if edit.path.exists() else 0o644
-    write_atomic(edit.path, content, mode)

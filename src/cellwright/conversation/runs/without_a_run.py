@@ -19,7 +19,8 @@ from msgspec.structs import replace as replaced
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.compaction import Compaction, NextModel, count_answers, request_of_session, user_message
-from cellwright.agent.hooks.protocol import HookRun, as_hooks
+from cellwright.agent.hooks.make_hooks import as_hooks
+from cellwright.agent.hooks.protocol import HookRun
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.loop import AgentRun
 from cellwright.agent.prompt import Steering

@@ -22,7 +22,8 @@ from msgspec.structs import replace as variant
 
 from cellwright.agent.agent_setup import TEXT_ANSWER, AgentFeatures, AgentSetup, OtherTools
 from cellwright.agent.calls.approval import Decision, Policy, PolicyAround
-from cellwright.agent.hooks.protocol import Hooks, as_hooks, together
+from cellwright.agent.hooks.make_hooks import as_hooks, together
+from cellwright.agent.hooks.protocol import Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
 from cellwright.agent.prompt import (
     ContextItem,

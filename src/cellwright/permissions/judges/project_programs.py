@@ -4,9 +4,7 @@ Of Git it is where it may look, and what it would print of files that may not be
 """
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH118, PTH120
-# Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH112, PTH118
+# ruff: noqa: PTH112, PTH118, PTH120
 from __future__ import annotations
 
 import os
