@@ -67,6 +67,7 @@ HELD: frozenset[str] = frozenset(
         "lines of Conversation.__init__",
         "parameters of Conversation.__init__",
         "tests for None that mean a kind of run, in conversation/",
+        "modules",
         "circles of modules at run time",
         "circles of modules, types counted",
         "Agent's fields and attributes",

@@ -164,7 +164,7 @@ class PanelComposer {
     this.area.readOnly = this.isSending;
     this.node.classList.toggle("cellwright-mod-sending", this.isSending);
     this.node.classList.toggle("cellwright-mod-running", run !== null);
-    this.node.classList.toggle("cellwright-mod-asking", Boolean(this.chat.state?.asking.length) && this.area.value === "" && !attached);
+    this.node.classList.toggle("cellwright-mod-asking", this.isAskedOnly && !attached);
     this.node.classList.toggle("cellwright-mod-steers", steers);
     this.node.dataset.mode = this.chat.state?.mode ?? "";
     this.showRun(run !== null, steers);
@@ -173,6 +173,11 @@ class PanelComposer {
     this.pickers.update();
     this.menu.update({ ...this.pickers.names, set: Object.keys(this.options.values).length });
     this.waiting.update();
+  }
+
+  /** Claude asks, and nothing is written: the card needs the room. */
+  private get isAskedOnly(): boolean {
+    return Boolean(this.chat.state?.asking.length) && this.area.value === "";
   }
 
   private showRun(isRunning: boolean, steers: boolean): void {
