@@ -35,7 +35,9 @@ from cellwright.server.notebooks import NotebookRefusal, ServedNotebooks, differ
 from cellwright.server.relay import KernelRelay
 from cellwright.server.server_page import ServerPage
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
-from cellwright.tools.notebook.open_notebook import CellPosition, Insert, OpenNotebook, Replace
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import CellConflict, CellPosition, Delete, Insert, OpenNotebook, Replace
+from row_tables import for_each_row
 
 pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version, pytest.mark.timeout(300)]
 
@@ -382,6 +384,34 @@ def test_a_notebook_whose_cells_have_no_ids_gets_none(tmp_path: Path) -> None:
     saved = json.loads((tmp_path / NAME).read_text("utf-8"))
     assert saved["nbformat_minor"] == 4
     assert [cell.get("id") for cell in saved["cells"]] == [None, None]
+
+
+@for_each_row("is_served", [True, False])
+def test_cells_without_ids_are_named_by_their_positions_after_each_change(tmp_path: Path, is_served: bool) -> None:
+    old = nbformat.v4.new_notebook(nbformat_minor=4, cells=[])
+    old.cells = [{"cell_type": "markdown", "metadata": {}, "source": source} for source in "ABC"]
+    (tmp_path / NAME).write_text(json.dumps(old), "utf-8")
+    notebook = opened(contents(tmp_path), tmp_path) if is_served else FileNotebook(tmp_path / NAME)
+
+    def sources() -> list[str]:
+        return ["".join(cell["source"]) for cell in json.loads((tmp_path / NAME).read_text("utf-8"))["cells"]]
+
+    async def run() -> None:
+        a, b, c = [cell.sha256 for cell in await notebook.cells()]
+        with pytest.raises(CellConflict):  # B is cell-0 when A has gone
+            await notebook.change([Delete(cell_id="cell-0", expect=a), Delete(cell_id="cell-1", expect=b)])
+        assert sources() == ["A", "B", "C"]
+        first = Insert(place=CellPosition("start"), cell_type="markdown", source="NEW")
+        with pytest.raises(CellConflict):
+            await notebook.change([first, Delete(cell_id="cell-0", expect=a)])
+        assert sources() == ["A", "B", "C"]
+        last = Insert(place=CellPosition("end"), cell_type="markdown", source="LAST")
+        await notebook.change(
+            [last, first, Delete(cell_id="cell-1", expect=a), Replace(cell_id="cell-2", expect=c, source="c")]
+        )
+        assert sources() == ["NEW", "B", "c", "LAST"]
+
+    asyncio.run(run())
 
 
 def test_what_somebody_else_saved_meanwhile_is_not_overwritten(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from jupyter_server.utils import ensure_async
@@ -35,8 +35,11 @@ class NotebookRefusal(Exception):
 class Cells(Protocol):
     """The cells of one notebook, each with a name of its own. What is changed is kept together, by whoever made this."""
 
+    has_ids: bool
+    """False for a notebook of a format without ids: a cell is named by its position, and a change renames those behind."""
+
     def names(self) -> list[str]:
-        """The cells' ids, in order; `cell-N` for one in a notebook whose cells have none."""
+        """The cells' ids, in order; `cell-N` for one that has none."""
 
     def get(self, position: int) -> Mapping[str, Any]:
         """A cell as nbformat 4 has it."""
@@ -97,7 +100,10 @@ def all_cells(cells: Cells, *, outputs: bool) -> list[Json]:
 
 
 def change_cells(cells: Cells, changes: Sequence[Mapping[str, Any]]) -> list[Json]:
-    """Make all changes, or none: raises Refused. What was made still has to be kept, and is read back by `read_back`."""
+    """Make all changes, or none: raises NotebookRefusal. Names are meant as the changes before have left them.
+
+    What was made still has to be kept, and is read back by `read_back`.
+    """
     _check(cells, changes)
     return [_step(cells, change).to_json() for change in changes]
 
@@ -105,18 +111,43 @@ def change_cells(cells: Cells, changes: Sequence[Mapping[str, Any]]) -> list[Jso
 def read_back(cells: Cells, changed: list[Json]) -> list[Json]:
     """`changed` with what the notebook holds now, of the last change of each cell."""
     names = cells.names()
-    last = {each["id"]: each for each in changed}
-    for cell_id, each in last.items():
-        if cell_id not in names:
+    if cells.has_ids:
+        last = {each["id"]: each for each in changed}
+        places = [(each, names.index(name) if name in names else None) for name, each in last.items()]
+    else:
+        places = [(each, place) for each, place, is_last in _places_now(changed) if is_last]
+    for each, position in places:
+        if position is None:
             each["after"] = None
         elif each["after"] is not None:
-            position = names.index(cell_id)
-            each.update(position=position, after=cell_json(cells, position))
+            each.update(id=names[position], position=position, after=cell_json(cells, position))
     return changed
 
 
+def _places_now(changed: Sequence[Json]) -> Iterator[tuple[Json, int | None, bool]]:
+    """Follow the cell of each change through the changes after it: its position now, and whether none of them was of it.
+
+    >>> inserted = {"position": 0, "was": 0, "before": None, "after": {}}
+    >>> [(place, is_last) for _, place, is_last in _places_now([inserted, inserted])]
+    [(1, True), (0, True)]
+    """
+    for number, each in enumerate(changed):
+        place, is_last = each["position"] if each["after"] is not None else None, True
+        for later in changed[number + 1 :]:
+            was, now = later["was"], later["position"]
+            if place is None:
+                break
+            is_inserted, is_gone = later["before"] is None, later["after"] is None
+            if not is_inserted and place == was:
+                place, is_last = None if is_gone else now, False
+                continue
+            place -= not is_inserted and was < place
+            place += not is_gone and now <= place
+        yield each, place, is_last
+
+
 def put_outputs(cells: Cells, put: Mapping[str, Any]) -> None:
-    """Outputs that a kernel has for a cell which it ran itself. Raises Refused."""
+    """Outputs that a kernel has for a cell which it ran itself. Raises NotebookRefusal."""
     name = str(put.get("id"))
     position = cells.names().index(name) if name in cells.names() else None
     if position is None:
@@ -132,7 +163,7 @@ def put_outputs(cells: Cells, put: Mapping[str, Any]) -> None:
 
 
 class _Sketch(Struct):
-    """A cell, as far as a check needs it."""
+    """A cell, as far as a check needs it; `name` is empty where it is named by its position."""
 
     name: str
     source: str
@@ -142,27 +173,28 @@ class _Sketch(Struct):
 def _check(cells: Cells, changes: Sequence[Mapping[str, Any]]) -> None:
     """Go through all changes without making them: what is shared with others cannot be taken back half done."""
     there = [
-        _Sketch(name, joined(cells.get(position)["source"]), cells.is_running(position))
+        _Sketch(name if cells.has_ids else "", joined(cells.get(position)["source"]), cells.is_running(position))
         for position, name in enumerate(cells.names())
     ]
     conflicts: list[Json] = []
     for change in changes:
-        names = [sketch.name for sketch in there]
+        names = [sketch.name or f"cell-{position}" for position, sketch in enumerate(there)]
         if change["type"] == "insert":
-            name = "" if change["id"] in names else change["id"]
-            there.insert(_place(names, change), _Sketch(name, change["source"]))
+            # one whose id is taken gets another, which no change can know
+            name = "a new one" if change["id"] in names else change["id"]
+            there.insert(_place(names, change), _Sketch(name if cells.has_ids else "", change["source"]))
             continue
         at = _index(names, change["id"])
         sketch = there[at]
         if sketch.running:
-            message = f"Cell {sketch.name} is running, or waits to be run: it can be changed when it has ended."
+            message = f"Cell {names[at]} is running, or waits to be run: it can be changed when it has ended."
             raise NotebookRefusal("running", message)
         if change["type"] == "move":
             to = _place(names, change)
             there.insert(to - (to > at), there.pop(at))
             continue
         if sketch.source != change["expect"]:
-            conflicts.append({"id": sketch.name, "now": sketch.source})
+            conflicts.append({"id": names[at], "now": sketch.source})
         if change["type"] == "delete":
             del there[at]
         elif change["source"] is not None:
@@ -258,6 +290,8 @@ def _of_other_type(cell: Mapping[str, Any], change: Mapping[str, Any], kind: str
 class SharedCells:
     """`Cells` of a `jupyter_ydoc.YNotebook`: the document itself, not a copy. Used inside of one of its transactions."""
 
+    has_ids = True
+
     def __init__(self, document: Any) -> None:
         self._document = document
 
@@ -335,10 +369,10 @@ class PlainCells:
 
     def __init__(self, content: Json) -> None:
         self._cells: list[Json] = content["cells"]
-        self._has_ids = content.get("nbformat_minor", 0) >= 5
+        self.has_ids = content.get("nbformat_minor", 0) >= 5
 
     def names(self) -> list[str]:
-        names = [str(cell.get("id", "")) if self._has_ids else "" for cell in self._cells]
+        names = [str(cell.get("id", "")) if self.has_ids else "" for cell in self._cells]
         return [name or f"cell-{position}" for position, name in enumerate(names)]
 
     def get(self, position: int) -> Mapping[str, Any]:
@@ -349,7 +383,7 @@ class PlainCells:
 
     def insert(self, position: int, cell: Json) -> None:
         made = copy.deepcopy(cell)
-        if not self._has_ids:
+        if not self.has_ids:
             made.pop("id", None)
         self._cells.insert(position, made)
 
@@ -450,4 +484,5 @@ class ServedNotebooks:
 
 
 def _error_text(error: HTTPError) -> str:
-    return str(error.log_message or error.reason or error)
+    message = error.log_message or error.reason or str(error)
+    return message % error.args if error.log_message and error.args else message

@@ -98,7 +98,7 @@ class FileNotebook:
             changed.append(step)
             notebook = parse_notebook(after)
         self._write(data, notebook.data, encoding, status, stopped)
-        self._verify(changed)
+        self._verify(changed, notebook)
         return changed
 
     def _step(self, notebook: Notebook, change: CellChange) -> tuple[bytes, ChangedCell]:
@@ -133,14 +133,20 @@ class FileNotebook:
         if cell.sha256 != expect:
             raise CellConflict(self._path.name, [Conflict(cell.id, expect, cell.source)])
 
-    def _verify(self, changed: Sequence[ChangedCell]) -> None:
-        """Raise ToolError where the file does not hold what was written to it."""
-        last = {each.id: each for each in changed}
-        notebook = self._read()[0]
-        ids = notebook.ids()
-        for cell_id, each in last.items():
-            there = cell_id in ids and notebook.text(ids.index(cell_id))
-            if each.after is not None and there != each.after.source:
+    def _verify(self, changed: Sequence[ChangedCell], written: Notebook) -> None:
+        """Raise ToolError where the file does not hold what was written to it.
+
+        Cells without ids are named by their positions, so one that was changed early may have another name now: what
+        counts is what was written under a name, not which change wrote it.
+        """
+        there = self._read()[0]
+        positions = [{name: position for position, name in enumerate(each.ids())} for each in (there, written)]
+        for cell_id in dict.fromkeys(each.id for each in changed):
+            now, wanted = (
+                each.text(at[cell_id]) if cell_id in at else None
+                for each, at in zip((there, written), positions, strict=True)
+            )
+            if now != wanted:
                 raise ToolError(
                     f"{self._path.name} was changed by someone else at the same time: cell {cell_id} does not hold the "
                     "written text. Read it again.",
