@@ -43,9 +43,9 @@ def model_page(call: CommandCall) -> CommandPage:
     before = _model(call)
     _refuse_administrators(conversation, "model")
     if name.lower() == RESET:
-        choose(conversation, model=None)
         # what the command line said no longer counts, either
         now = model_of(RunOptions(), conversation.in_force.settings, conversation.in_force.environment)
+        choose(conversation, model=None)
     else:
         now = _named_model(conversation, name)
         choose(conversation, model=name)
@@ -183,7 +183,8 @@ def effort_page(call: CommandCall) -> CommandPage:
         message = f"Unknown effort {call.text!r}. Choose one of {', '.join((RESET, *EFFORTS))}."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     _refuse_administrators(conversation, "effortLevel")
-    model = _model(call)
+    in_force = conversation.in_force
+    model = _model(call) if level == RESET else model_of(call.options, in_force.settings, in_force.environment)
     if level != RESET and not limits(model).efforts:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{model} does not take an effort.")
     choose(conversation, effort=None if level == RESET else level)

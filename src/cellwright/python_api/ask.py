@@ -198,7 +198,6 @@ def ask_in(here: ProcessConversation, prompt: Prompt, options: Mapping[str, Any]
     request, typed, can_use_tool = request_of(here, prompt, options)
     events: list[Event] = []
     jobs = here.conversation.jobs
-    request = replace(request, origin=here.origin)
     with here.surface() as surface:
 
         def emit(event: Event) -> None:
@@ -250,5 +249,6 @@ def request_of(
         session=session if isinstance(session, Session) else None,
         resume=session if isinstance(session, str) else None,
         trust_checks=here.trust_checks,
+        origin=here.origin,
     )
     return request, typed, callback_of(options)

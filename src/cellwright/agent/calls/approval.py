@@ -55,7 +55,9 @@ class Decision(Struct, frozen=True):
 
     def because(self, reason: str, **changed: Any) -> Decision:
         """Return the decision with another `reason`, which may hold this one's, and with what else has changed."""
-        shown = None if self.for_people is None else reason.replace(self.reason, self.for_people).strip()
+        shown = self.for_people
+        if shown is not None and self.reason:
+            shown = reason.replace(self.reason, shown).strip()
         return replace(self, reason=reason, for_people=shown, **changed)
 
 

@@ -104,6 +104,7 @@ def start_template(
         environ |= mark
         ours, theirs = socket.socketpair()
         stack.callback(theirs.close)
+        stack.callback(ours.close)
         process = submit(lambda: _started(theirs, environ, cwd)).result()
         template = Template(process, ours, modules, folder)
         stack.pop_all()
@@ -236,6 +237,7 @@ class ValueBranch(Branch):
         finally:
             if begun.acquire(blocking=False):
                 os.close(own)
+                done.set()  # the thread that comes too late waits for nothing
         if not isinstance(read := found[0], Exception):
             return read
         if isinstance(read, (CannotGive, OSError)):

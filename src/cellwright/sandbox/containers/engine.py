@@ -151,7 +151,10 @@ def podman_has(engine: Engine) -> tuple[bool, bool]:
     limits of who is not root, and succeeds.
     """
     fields = "{{.Host.Security.Rootless}} {{len .Host.IDMappings.UIDMap}} {{.Host.CgroupsVersion}}"
-    rootless, ranges, cgroups = engine.ask("info", "--format", fields).split()
+    said = engine.ask("info", "--format", fields).split()
+    if len(said) != 3:
+        return False, False  # an answer that is not understood promises nothing
+    rootless, ranges, cgroups = said
     return rootless != "true" or int(ranges) > 1, rootless != "true" or cgroups != "v1"
 
 

@@ -79,10 +79,10 @@ def _bounded(paths: Sequence[str]) -> Iterator[str]:
 def without_drive(path: str) -> str:
     """The path of a document as the files have it.
 
-    >>> without_drive("RTC:plots/a.ipynb"), without_drive("plots/a:b.ipynb")
-    ('plots/a.ipynb', 'plots/a:b.ipynb')
+    >>> without_drive("RTC:plots/a.ipynb"), without_drive("RTC:/plots/a.ipynb"), without_drive("plots/a:b.ipynb")
+    ('plots/a.ipynb', 'plots/a.ipynb', 'plots/a:b.ipynb')
     """
-    return path.partition(":")[2] if ":" in path.partition("/")[0] else path.lstrip("/")
+    return (path.partition(":")[2] if ":" in path.partition("/")[0] else path).lstrip("/")
 
 
 class _NotReachedError(RouteError):
@@ -214,6 +214,8 @@ class CallsInKernels:
 
     def _front_ends(self, kernel_id: str, ours: int = 0) -> int:
         """The connections to a kernel through this server, less `ours`."""
+        if kernel_id not in self._access.kernels:  # it ended since it was found
+            return 0
         model = self._access.kernels.kernel_model(kernel_id)
         return int(model.get("connections") or 0) - ours
 
