@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args
 from msgspec import Struct, field
 from traitlets import Bool, Enum, Float, HasTraits, Integer, List, TraitError, Unicode, validate
 
-from cellwright.agent.calls.tool_names import written_tools
 from cellwright.config.settings.layers import VARIABLE
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import KEY_VARIABLES, key_in, source_of_credential
@@ -32,6 +31,8 @@ _WITH_TOOLS = ("bash", "python", "web_tools", "mcp")
 
 
 def _tools_of(feature: str) -> tuple[str, ...]:
+    from cellwright.agent.calls.tool_names import written_tools  # few servers force a feature off
+
     if feature == "mcp":
         return ("mcp__*",)
     tools = written_tools().items()

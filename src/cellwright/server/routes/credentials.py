@@ -14,7 +14,6 @@ from typing import Any
 
 from tornado.web import authenticated
 
-from cellwright.config.credentials.entered_key import place_words, try_and_keep
 from cellwright.config.credentials.stored_key import forget
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import RouteError
@@ -95,6 +94,8 @@ class KeyRoute(CredentialRoute):
     @authenticated
     @may_write
     async def put(self) -> None:
+        from cellwright.config.credentials.entered_key import place_words, try_and_keep  # few enter one
+
         text = self.body("Key")["key"]
         self.refuse_if_proxied()
         settings, environ = await asyncio.to_thread(self.in_force)
