@@ -30,7 +30,6 @@ LATER = (
     "cellwright.kernel.execute.code_run",
     "cellwright.kernel.namespace.tables",
     "cellwright.sessions.claude_code",
-    "cellwright.tools.files.text",
     "cellwright.tools.mcp.connection",
     "cellwright.tools.mcp.tools",
     "cellwright.tools.planning.tasks",
