@@ -105,13 +105,12 @@ def checked_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
 def _are_tools(value: Any) -> bool:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         return False
-    return all(isinstance(each, Tool | str) or _is_sdk_tool(each) for each in value)
-
-
-def _is_sdk_tool(value: Any) -> bool:
+    others = [each for each in value if not isinstance(each, Tool | str)]
+    if not others:
+        return True
     from cellwright.config.user_tools import is_sdk_tool  # few programs have such tools
 
-    return is_sdk_tool(value)
+    return all(map(is_sdk_tool, others))
 
 
 def own_tools(tools: Sequence[Any]) -> tuple[Tool, ...]:

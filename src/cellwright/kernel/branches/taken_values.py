@@ -417,7 +417,8 @@ def _as_pandas(table: Any, offered: Offered, data: mmap.mmap | bytearray) -> Any
         frame = pd.DataFrame(index=index)
     frame.index = index
     labels = [_named(each) for each in offered.columns]
-    frame.columns = pd.MultiIndex.from_tuples(labels) if labels and all(map(_is_tuple, labels)) else pd.Index(labels)
+    in_levels = bool(labels) and all(type(label) is tuple for label in labels)
+    frame.columns = pd.MultiIndex.from_tuples(labels) if in_levels else pd.Index(labels)
     frame.attrs = offered.attrs
     return frame if offered.kind == "pandas" else frame.iloc[:, 0]
 
@@ -437,10 +438,6 @@ def _numbers_in(data: mmap.mmap | bytearray, column: Any) -> Any:
     dtype = np.dtype(column.type.to_pandas_dtype())
     start = chunk.buffers()[1].address - np.frombuffer(data, np.uint8).ctypes.data + chunk.offset * dtype.itemsize
     return np.frombuffer(data, dtype, len(chunk), start)
-
-
-def _is_tuple(label: object) -> bool:
-    return type(label) is tuple
 
 
 def _named(label: Label) -> Any:

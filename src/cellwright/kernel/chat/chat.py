@@ -213,14 +213,15 @@ class Chat:
         self.log = notebook.log
         self.connections = notebook.panels
         self.state = ChatState(notebook, config, self.on_loop)
-        self._past = PastTurns(self.conversation, self.log, self._is_shown)
+        self._past = PastTurns(
+            self.conversation,
+            self.log,
+            is_needed=lambda: any(connection.view != "overview" for connection in self.connections.all),
+        )
         self._handlers: dict[str, Handler] = {"ping": _pong}
         self._serving: set[asyncio.Task[None]] = set()  # asyncio keeps no task alive
         self.log.watch(self)
         self.runs = PanelRuns(notebook, config)
-
-    def _is_shown(self) -> bool:
-        return any(connection.view != "overview" for connection in self.connections.all)
 
     def serve(self, method: str, handler: Handler) -> None:
         """Have `handler` answer the panels' requests of this method."""

@@ -295,6 +295,7 @@ class ChatState:
         """The state as it is now."""
         notebook, conversation = self._notebook, self._notebook.conversation
         there = self._run_ids()
+        is_busy = any(not run.is_prompt for run in notebook.cells.running())
         session = conversation.sessions.current
         model = self.choices.model
         window = limits(session.last_model or model)
@@ -310,7 +311,7 @@ class ChatState:
                 "turns": notebook.log.turns,
             },
             "cwd": str(conversation.cwd),
-            "kernel": {"executable": sys.executable, "python": platform.python_version(), "busy": self._is_busy},
+            "kernel": {"executable": sys.executable, "python": platform.python_version(), "busy": is_busy},
             "model": model,
             "models": self.choices.models,
             "mode": self.choices.mode,
@@ -323,12 +324,6 @@ class ChatState:
             "notices": [*notices, LOSES_OUTPUT] if loses_output() else notices,
             "scripted": is_scripted(conversation.in_force.environment),
         }
-
-    @property
-    def _is_busy(self) -> bool:
-        """True when a cell that is no prompt is running."""
-        running = self._notebook.cells.running()
-        return any(not run.is_prompt for run in running)
 
     def _cell(self, _info: object) -> None:
         self._on_loop(self.changed)

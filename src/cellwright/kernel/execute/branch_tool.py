@@ -314,25 +314,20 @@ def take_output(output: CapturedOutput, prefix: str, given: Mapping[str, Any]) -
 
 async def ran_with(outputs: Sequence[Mapping[str, Any]], problem: str = "") -> Ran:
     """Return the run that gave `outputs` (nbformat). `problem`: why it was stopped; without one, the error that ended it."""
-    return Ran(await _text_of(outputs), problem or _error_in(outputs))
+    text = await _text_of(outputs)
+    errors = [output for output in outputs if output.get("output_type") == "error"]
+    if not problem and errors:
+        problem = f"{errors[-1].get('ename')}: {errors[-1].get('evalue')}"[:200].split("\n")[0]
+    return Ran(text, problem)
 
 
 async def _text_of(outputs: Sequence[Mapping[str, Any]]) -> str:
     """Return the text of outputs (nbformat) as Claude gets it."""
-    captured = CapturedOutput(asyncio.get_running_loop(), _unseen)
+    # nobody looks on: thousands of outputs come
+    captured = CapturedOutput(asyncio.get_running_loop(), lambda *_, **__: None)
     for output in outputs:
         take_output(captured, "stability-", output)
     content = await captured.content()
     if isinstance(content, str):
         return content
     return "\n".join(str(block.get("text", "")) for block in content)
-
-
-def _error_in(outputs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the error that ended the code, on one line; "" if there is none."""
-    errors = [output for output in outputs if output.get("output_type") == "error"]
-    return f"{errors[-1].get('ename')}: {errors[-1].get('evalue')}"[:200].split("\n")[0] if errors else ""
-
-
-def _unseen(*_: object, **__: object) -> None:
-    """Nobody looks on: thousands of outputs come."""

@@ -57,20 +57,16 @@ def short_traceback(error: BaseException, name_of: NameOf) -> str:
         part.stack[:] = frames
         if isinstance(getattr(part, "filename", None), str):  # only a SyntaxError has one
             part.filename = name_of(part.filename) or part.filename
-    return _bounded("".join(shown.format()))
+    text = "".join(shown.format())
+    # messages of errors can hold whole data sets; the end says what happened, the beginning where
+    if (left_out := len(text) - HEAD_CHARS - TAIL_CHARS) <= 0:
+        return text
+    return f"{text[:HEAD_CHARS]}\n[… {left_out:,} characters left out …]\n{text[-TAIL_CHARS:]}"
 
 
 def _function(name: str) -> str:
     # IPython 7.34 to 8.6 calls what runs in a cell by its line
     return "<module>" if name.startswith("<cell line: ") else name
-
-
-def _bounded(text: str) -> str:
-    """Messages of errors can hold whole data sets; the end says what happened, the beginning where."""
-    if len(text) <= HEAD_CHARS + TAIL_CHARS:
-        return text
-    left_out = len(text) - HEAD_CHARS - TAIL_CHARS
-    return f"{text[:HEAD_CHARS]}\n[… {left_out:,} characters left out …]\n{text[-TAIL_CHARS:]}"
 
 
 def _parts(shown: traceback.TracebackException) -> Iterator[traceback.TracebackException]:

@@ -56,18 +56,16 @@ def fix_request(prompt: str, log: CellLog) -> FixRequest:
     """Read what a line that begins with `fix` asks to be fixed. A first word may be the id of a cell."""
     rest = prompt.strip().removeprefix("fix").strip()
     if (named := _CELL.match(rest)) is not None:
-        cell_id = named["cell"] or _with_count(int(named["count"]), log)
+        cell_id = named["cell"]
+        if not cell_id:
+            count = int(named["count"])
+            ran = (run.cell_id for run in reversed(log.runs()) if run.execution_count == count and run.cell_id)
+            cell_id = next(ran, f"[{count}]")  # where its id is not known, what mentions it in a notebook
         return FixRequest(cell_id, rest[named.end() :])
     word = _WORD.match(rest)
     if word is not None and log.last_run(word["cell"]) is not None:
         return FixRequest(word["cell"], rest[word.end() :])
     return FixRequest("", rest)
-
-
-def _with_count(count: int, log: CellLog) -> str:
-    """The id of the cell that is `In [count]`; where it is not known, what mentions it in a notebook."""
-    run = next((run for run in reversed(log.runs()) if run.execution_count == count and run.cell_id), None)
-    return f"[{count}]" if run is None else str(run.cell_id)
 
 
 class Fix(Struct, frozen=True):

@@ -133,14 +133,9 @@ def _step(rows: int, columns: int) -> int:
 
 
 def _column(series: Any, name: object, step: int) -> Column:
-    return Column(name, dtype_words(series.dtype), _nulls(series, step), series.iloc[:SAMPLE_ROWS].tolist())
-
-
-def _nulls(series: Any, step: int) -> str:
     count = int(series.iloc[::step].isna().sum())
-    if step == 1:
-        return f"{count:,}"
-    return f"~{count / max(1, len(range(0, len(series), step))):.1%}"
+    nulls = f"{count:,}" if step == 1 else f"~{count / max(1, len(range(0, len(series), step))):.1%}"
+    return Column(name, dtype_words(series.dtype), nulls, series.iloc[:SAMPLE_ROWS].tolist())
 
 
 def dtype_words(dtype: Any) -> str:
@@ -265,7 +260,12 @@ def describe_database(value: Any) -> Description | None:
     if any(short_name(cls) == "DuckDBPyRelation" for cls in classes(value)):
         columns, kinds = value.columns, value.types
         words = f"not executed; {names_of(columns, len(columns))}"
-        return Description("duckdb.Relation", f"{len(columns):,} columns", words, more=lambda: _typed(columns, kinds))
+
+        def lines() -> Iterator[str]:
+            for name, kind in list(zip(columns, kinds, strict=True))[:MAX_COLUMNS]:
+                yield f"{name}: {str(kind)[:60]}"
+
+        return Description("duckdb.Relation", f"{len(columns):,} columns", words, more=lines)
     if any(short_name(cls) == "DuckDBPyConnection" for cls in classes(value)):
         return Description("duckdb.Connection")
     if is_of(value, "sqlalchemy.engine", "Engine"):
@@ -282,11 +282,6 @@ def describe_database(value: Any) -> Description | None:
         fields = dict(zip(value._fields, tuple(value), strict=True))
         return Description("sqlalchemy.Row", f"len {len(fields)}", more=lambda: attribute_lines(fields))
     return None
-
-
-def _typed(columns: list[str], kinds: list[Any]) -> Iterator[str]:
-    for name, kind in list(zip(columns, kinds, strict=True))[:MAX_COLUMNS]:
-        yield f"{name}: {str(kind)[:60]}"
 
 
 def _result(value: Any) -> Description:
