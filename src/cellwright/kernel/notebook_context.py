@@ -345,9 +345,11 @@ class NotebookContext:
             return None
         if how == "code":  # the project's code is found elsewhere, for the terminal as well
             how = "auto"
+        # the order that this prompt's news reach to: a cell that still runs, with this prompt in it, is told later
+        running = (run.order for run in self._log.runs() if run.success is None and run.order > 0 and not run.is_prompt)
         now = _Now(
             cell_id or "",
-            self._context_limit(),
+            min((order - 1 for order in running), default=self._log.order),
             self._log.runs(BEFORE_ALL),
             self._news.look(LINES[how], remember=not dry),
         )
@@ -380,7 +382,9 @@ class NotebookContext:
         """Collect what the log and the namespace have that is new since `mark`."""
         if how == "cells":
             return ContextFacts()
-        runs = [run for run in reversed(now.runs) if mark.at < run.order and run.by == "user" and _is_news(run)]
+        # prompts Claude knows, and the cell that asks is not over
+        cells = (run for run in reversed(now.runs) if mark.at < run.order and run.by == "user" and not run.is_prompt)
+        runs = [run for run in cells if run.success is not None or run.order <= 0]
         variables = now.look.news(mark.at, runs)
         return ContextFacts(
             first=mark.at == BEFORE_ALL,
@@ -390,11 +394,6 @@ class NotebookContext:
             names=variables.names,
             deleted=variables.deleted,
         )
-
-    def _context_limit(self) -> int:
-        """The order that this prompt's news reach to: a cell that still runs, with this prompt in it, is told later."""
-        running = (run.order for run in self._log.runs() if run.success is None and run.order > 0 and not run.is_prompt)
-        return min((order - 1 for order in running), default=self._log.order)
 
     def _unmended(self, runs: Iterable[RanCell]) -> RanCell | None:
         """The latest failure, unless its cell has run well since."""
@@ -478,11 +477,6 @@ def _cell_text(cell: Cell) -> str:
     source = middle_cut(cell.source, 4_000)
     fence = code_fence(source)
     return f"{cell.position + 1}. {cell.id}, {cell.cell_type}{count}\n{fence}\n{source}\n{fence}{shown}"
-
-
-def _is_news(run: RanCell) -> bool:
-    """Return whether Claude does not know of it: prompts it does, and the cell that asks is not over."""
-    return not run.is_prompt and (run.success is not None or run.order <= 0)
 
 
 def _digest(text: str) -> str:

@@ -265,7 +265,14 @@ class Chat:
 
     def close(self) -> None:
         """End all connections; from any thread, while the loop is there."""
-        self.conversation.thread.call(self._close)
+
+        def close() -> None:
+            self.state.close()
+            for connection in list(self.connections.all):
+                connection.link.close()
+                self.connections.remove(connection)
+
+        self.conversation.thread.call(close)
 
     def _connected(self, connection: PanelConnection) -> None:
         self.connections.add(connection)
@@ -333,12 +340,6 @@ class Chat:
         """Show the panels the conversation as it stands now."""
         self._past.refresh()
         self.state.changed()
-
-    def _close(self) -> None:
-        self.state.close()
-        for connection in list(self.connections.all):
-            connection.link.close()
-            self.connections.remove(connection)
 
 
 async def _pong(_panel: PanelConnection, _params: Mapping[str, Any]) -> None:

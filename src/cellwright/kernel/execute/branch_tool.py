@@ -254,7 +254,10 @@ def branch_tool(branches: Branches, unconfined: Callable[[], str | None], second
             raise ToolError(f"{error.reason} {WAY_ON}", code=ErrorCode.EXECUTION_ERROR) from None
         ran = time.perf_counter() - started
         if (outputs := _outputs_here.get()) is not None:
-            outputs += [_passive(each) for each in result.outputs]
+            outputs += [
+                {**each, "data": passive_bundle(each["data"]), "metadata": {}} if "data" in each else each
+                for each in result.outputs
+            ]
         if result.text:
             output.write(f"\n[{result.text}]\n")
         content = await output.content()
@@ -284,12 +287,6 @@ async def _run(branch: Branch, code: str, seconds: float, take: Callable[[Mappin
     if cancelled:
         raise asyncio.CancelledError
     return running.result()
-
-
-def _passive(output: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "data" in output:
-        return {**output, "data": passive_bundle(output["data"]), "metadata": {}}
-    return output
 
 
 def take_output(output: CapturedOutput, prefix: str, given: Mapping[str, Any]) -> None:

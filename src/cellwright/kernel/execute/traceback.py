@@ -50,8 +50,10 @@ def short_traceback(error: BaseException, name_of: NameOf) -> str:
     shown = traceback.TracebackException.from_exception(error)
     for part in _parts(shown):
         frames = [frame for frame in part.stack if name_of(frame.filename) or not in_library(frame.filename)]
-        if part.stack and part.stack[-1] not in frames and not _is_machinery(part.stack[-1].filename):
-            frames.append(part.stack[-1])
+        if part.stack and part.stack[-1] not in frames:
+            # what happens in a file of ours or IPython's says nothing about the user's code
+            last = part.stack[-1].filename
+            frames += [] if last.startswith(OUR_FOLDER) or "IPython" in Path(last).parts else part.stack[-1:]
         for frame in frames:
             frame.filename, frame.name = name_of(frame.filename) or frame.filename, _function(frame.name)
         part.stack[:] = frames
@@ -84,11 +86,6 @@ def in_library(filename: str) -> bool:
     return filename.startswith((*LIBRARY_FOLDERS, OUR_FOLDER, "<frozen")) or any(
         folder in Path(filename).parts for folder in folders
     )
-
-
-def _is_machinery(filename: str) -> bool:
-    """Return whether the file is ours or IPython's: what happens there says nothing about the user's code."""
-    return filename.startswith(OUR_FOLDER) or "IPython" in Path(filename).parts
 
 
 LINE_CHARS = 200
@@ -233,7 +230,8 @@ def _frames(traceback: TracebackType | None, shell: InteractiveShell, source: st
         frame = Frame(code.co_filename, traceback.tb_lineno, _function(code.co_name))
         traceback, last = traceback.tb_next, frame
         if cell is not None:
-            text = _line_of(source, frame.line) if frame.function == "<module>" else ""
+            lines = source.splitlines() if frame.function == "<module>" else []
+            text = lines[frame.line - 1].strip()[:LINE_CHARS] if 0 < frame.line <= len(lines) else ""
             yield Frame(" ".join(cell), frame.line, frame.function, text)
             last = None
         elif not in_library(frame.file):
@@ -241,11 +239,6 @@ def _frames(traceback: TracebackType | None, shell: InteractiveShell, source: st
             last = None
     if last is not None:
         yield last
-
-
-def _line_of(source: str, number: int) -> str:
-    lines = source.splitlines()
-    return lines[number - 1].strip()[:LINE_CHARS] if 0 < number <= len(lines) else ""
 
 
 def _in_words(frame: Frame) -> str:

@@ -459,21 +459,15 @@ def _describe_plain(value: object) -> Description | None:
     if static(value, "__dataclass_fields__") is not MISSING or (text := plain(value)) is None:
         return None
     length = length_of(value)
+    # a large text or container without its items; the `__sizeof__` of another class is its own code
+    is_measured = length is not None and length >= 1_000 and module_name(type(value)) == "builtins"
     return Description(
         type_name(type(value)),
         "" if length is None else f"len {length:,}",
         text,
-        memory=_shallow_size(value, length),
+        memory=sys.getsizeof(value) if is_measured else None,
         more=lambda: _whole(value, length),
     )
-
-
-def _shallow_size(value: object, length: int | None) -> int | None:
-    """Measure a large text or container without its items; the `__sizeof__` of another class is its own code."""
-    # characters or items
-    if length is None or length < 1_000 or module_name(type(value)) != "builtins":
-        return None
-    return sys.getsizeof(value)
 
 
 def _whole(value: Any, length: int | None) -> Iterator[str]:

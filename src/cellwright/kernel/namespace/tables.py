@@ -90,9 +90,14 @@ def describe_pandas(value: Any) -> Description | None:
     if is_of(value, "pandas", "Series"):
         return _series(value)
     if is_of(value, "pandas", "Index"):
-        return _index(value)
+        is_own = module_name(type(value)).partition(".")[0] == "pandas"
+        index = value if is_own else library_class("pandas", "Index")(value)
+        memory = int(index.memory_usage(deep=False))
+        return Description(type_name(type(value)), f"{len(index):,}", _index_words(index), memory=memory)
     if any(short_name(cls) in ("DataFrameGroupBy", "SeriesGroupBy") for cls in classes(value)):
-        return _groups(value)
+        shape = " × ".join(f"{length:,}" for length in value.obj.shape)
+        words = f"of {shape}, by {brief(value.keys, 80)}; groups are not computed"
+        return Description(type_name(type(value)), summary=words)
     return None
 
 
@@ -164,12 +169,6 @@ def _series_lines(series: Any) -> Iterator[str]:
     yield from column_lines([column], 1, len(series))
 
 
-def _index(value: Any) -> Description:
-    index = value if module_name(type(value)).partition(".")[0] == "pandas" else library_class("pandas", "Index")(value)
-    words = _index_words(index)
-    return Description(type_name(type(value)), f"{len(index):,}", words, memory=int(index.memory_usage(deep=False)))
-
-
 def _index_words(index: Any) -> str:
     names = [name for name in index.names if name is not None]
     named = f" ({', '.join(map(brief_name, names))})" if names else ""
@@ -178,13 +177,6 @@ def _index_words(index: Any) -> str:
     values = index[:SAMPLE_ROWS].tolist()
     last = f" … {brief(index[-1], 40)}" if len(index) > SAMPLE_ROWS else ""
     return f"{kind}{dtype}{named}: {', '.join(brief(each, 40) for each in values)}{last}"
-
-
-def _groups(value: Any) -> Description:
-    keys = value.keys
-    shape = " × ".join(f"{length:,}" for length in value.obj.shape)
-    words = f"of {shape}, by {brief(keys, 80)}; groups are not computed"
-    return Description(type_name(type(value)), summary=words)
 
 
 def describe_polars(value: Any) -> Description | None:

@@ -80,17 +80,6 @@ def cell_publisher(shell: InteractiveShell) -> Any:
     return own
 
 
-def _publisher_of(shell: InteractiveShell) -> Any:
-    """The publisher of the running cell's output.
-
-    Where a process has one parent for all, a page's message is that parent while it is handled: what the agent's thread
-    publishes then would get lost, so the cell has a publisher of its own. One that captures output stays.
-    """
-    shared, kernel = shell.display_pub, getattr(shell, "kernel", None)
-    has_one_parent = kernel is not None and needs_pump(kernel) and hasattr(shared, "pub_socket")
-    return cell_publisher(shell) if has_one_parent else shared
-
-
 logger = logging.getLogger(__name__)
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -159,7 +148,11 @@ class SavedOutput:
     """
 
     def __init__(self, shell: InteractiveShell, clean_each: CleanEach, *, quiet: bool) -> None:
-        self._publisher: Any = _publisher_of(shell)
+        # where a process has one parent for all, a page's message is that parent while it is handled: what the agent's
+        # thread publishes then would get lost, so the cell has a publisher of its own; one that captures output stays
+        shared, kernel = shell.display_pub, getattr(shell, "kernel", None)
+        has_one_parent = kernel is not None and needs_pump(kernel) and hasattr(shared, "pub_socket")
+        self._publisher: Any = cell_publisher(shell) if has_one_parent else shared
         self._clean_each = clean_each
         self._quiet = quiet
         self._saved = SavedTranscript(quiet=quiet)
