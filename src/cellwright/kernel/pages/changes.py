@@ -180,7 +180,7 @@ class UndoRequests:
         if params.get("session") != self._conversation.sessions.current.id or not isinstance(turn, int):
             raise PageError("failed", "This answer is from another session. Resume that session, then use /undo.")
         try:
-            return await _undo().undo_turn(
+            undone: dict[str, Any] = await _undo().undo_turn(
                 self._conversation, turn, preview=preview, force=params.get("force") is True and not preview
             )
         except CellwrightError as error:
@@ -188,3 +188,4 @@ class UndoRequests:
         finally:
             if not preview:
                 self._file_news.notify()
+        return undone
