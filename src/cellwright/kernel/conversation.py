@@ -106,6 +106,10 @@ class NotebookConversation:
         self.notebooks = KernelNotebooks(pages, functools.partial(kernel_remarks, shell, cells), self._provenance)
         self._jobs = CallerJobs(work_between_cells(self._kernel) if self._in_kernel else None)
         self._snapshots: KernelBranches | None = None
+        kernel_parts = None
+        if self._in_kernel:
+            fork = self._forked_once if sys.platform == "linux" else None
+            kernel_parts = KernelParts(self._reruns, fork, self._undone_variables, self._preview_kernel)
         self.conversation = Conversation(
             Host(
                 cwd=start_folder(os.environ),
@@ -118,7 +122,7 @@ class NotebookConversation:
                 has_name=has_name(shell),
                 checks=self._checks,
                 notebook=self._notebook,
-                kernel=self._parts() if self._in_kernel else None,
+                kernel=kernel_parts,
             ),
             jobs=self._jobs,
         )
@@ -166,11 +170,14 @@ class NotebookConversation:
 
     def _work_of(self, prompt: str, options: MagicOptions, fix: Fix | PagePrompt | None) -> CellWork[Any] | None:
         """Build what the cell waits for, a slash command or a run; None for a run that goes on without its cell."""
-        if fix is None and _COMMAND.match(prompt) and self._is_answered_here(prompt):
-            from cellwright.kernel.magic.slash_command import cell_command  # most cells are prompts
+        if fix is None and _COMMAND.match(prompt):
+            from cellwright.commands.registry import is_answered_here  # most cells are prompts
 
-            command = cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.notify)
-            return CellWork(command.output, command.start, command.show)
+            if is_answered_here(prompt, self.conversation.features.skills):
+                from cellwright.kernel.magic.slash_command import cell_command
+
+                command = cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.notify)
+                return CellWork(command.output, command.start, command.show)
         prepared = self._prepared(prompt, options, fix)
         if prepared.request.background:
             self._start_in_background(prepared)
@@ -184,11 +191,6 @@ class NotebookConversation:
         output.open()
         # in a copy of this cell's context: what is published belongs to this cell, whatever the kernel does then
         self.conversation.thread.submit(until_end(run, output, prepared.finish))
-
-    def _is_answered_here(self, prompt: str) -> bool:
-        from cellwright.commands.registry import is_answered_here
-
-        return is_answered_here(prompt, self.conversation.features.skills)
 
     def fix(self, line: str) -> Fix | None:
         """Build what the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
@@ -300,10 +302,6 @@ class NotebookConversation:
 
         return kernel_checks(self._kernel, self.pages)
 
-    def _parts(self) -> KernelParts:
-        fork = self._forked_once if sys.platform == "linux" else None
-        return KernelParts(self._reruns, fork, self._undone_variables, self._preview_kernel)
-
     def _reruns(self) -> KernelCode:
         from cellwright.kernel.branches.reruns import KernelReruns  # few answers are tested
 
@@ -385,7 +383,7 @@ class NotebookConversation:
             conversation,
             options,
             self.mirror,
-            self._is_watched,
+            lambda: self.panels.is_watched,
             self.log.log_of,
             self.pages,
         )
@@ -397,9 +395,6 @@ class NotebookConversation:
             return None
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         return {"asked": visible_line(run.text, 200), "at": at, "session": session.id}
-
-    def _is_watched(self) -> bool:
-        return self.panels.is_watched
 
     def _prepared(self, prompt: str, options: MagicOptions, fix: Fix | PagePrompt | None) -> PreparedRun:
         self._has_prompted = True
@@ -507,10 +502,6 @@ def keep_log(conversation: Conversation) -> Callable[[], None]:
     """Log to the file from now on; gives how to stop that."""
     redaction = Redaction(lambda: secret_values(conversation.in_force.environment))
     stop = log_to_file(lambda text: redaction.clean(text).text)
-    conversation.observers.add(RunLog(_while_it_waits))
-    return stop
-
-
-def _while_it_waits(log: Callable[[], None]) -> None:
     # on the agent's thread: after so long a run's first request has left, and it waits for the answer
-    asyncio.get_running_loop().call_later(0.05, log)
+    conversation.observers.add(RunLog(lambda log: asyncio.get_running_loop().call_later(0.05, log)))
+    return stop

@@ -5,7 +5,6 @@ Loading registers names and leaves the work to a thread in the background: it ma
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import sys
@@ -88,7 +87,7 @@ class Extension:
         self._documents = OpenDocuments()
         self._reply_count = ExecutionCountMender(shell)
         self._first_load = FirstLoad(shell)
-        self._notebooks = NotebookTarget(self._agent_loop)
+        self._notebooks = NotebookTarget(lambda: self.conversation().conversation.thread.loop)
         self._chat = ChatTarget(self._make_chat)
         self.cells = CellLog(shell)
         self._making = threading.Lock()
@@ -180,9 +179,6 @@ class Extension:
         content = request.get("content", {})
         if content.get("silent") and content.get("code") == PAGE_LOADS:
             self._notebooks.expect(request["header"]["session"])
-
-    def _agent_loop(self) -> asyncio.AbstractEventLoop:
-        return self.conversation().conversation.thread.loop
 
     def _make_chat(self) -> Chat:
         # for those who have a panel

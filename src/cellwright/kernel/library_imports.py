@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
@@ -50,10 +50,13 @@ class LibraryFinder(MetaPathFinder):
         """The installed libraries in whose place the user's code has imported a file of the same name, and that file."""
         folders = self._user_folders()
         kept = [entry for entry in sys.path if not _is_in_place(entry, folders)]
+        files = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
         return [
             (name, file)
-            for name, file in _top_modules()
-            if any(os.path.dirname(file) in (folder, os.path.join(folder, name)) for folder in folders)
+            for name, file in files
+            if "." not in name
+            and isinstance(file, str)
+            and any(os.path.dirname(file) in (folder, os.path.join(folder, name)) for folder in folders)
             and PathFinder.find_spec(name, kept) is not None
         ]
 
@@ -71,13 +74,6 @@ class LibraryFinder(MetaPathFinder):
                 return False
             frame = frame.f_back
         return False
-
-
-def _top_modules() -> Iterator[tuple[str, str]]:
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if "." not in name and isinstance(file, str):
-            yield name, file
 
 
 def _working_directory() -> str:

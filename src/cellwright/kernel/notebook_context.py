@@ -101,7 +101,13 @@ async def attached_cell(
     if isinstance(content, AttachedMention):
         return content
     if (redaction := prompt_context.agent.redaction) is not None:
-        content = _each_text(content, lambda text: redaction.clean_outputs(text).text)
+        if isinstance(content, str):
+            content = redaction.clean_outputs(content).text
+        else:
+            content = [
+                {**block, "text": redaction.clean_outputs(block["text"]).text} if block["type"] == "text" else block
+                for block in content
+            ]
     title = f"{cell_name(cell.position, cell.execution_count, '')}, id {cell.id}"
     return AttachedMention(attachment(mention, title, "cell", content))
 
@@ -138,12 +144,6 @@ def mentioned_variables(words: str, namespace: Mapping[str, Any], describe: Desc
         return together(attached)
 
     return provide
-
-
-def _each_text(content: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(content, str):
-        return change(content)
-    return [{**block, "text": change(block["text"])} if block["type"] == "text" else block for block in content]
 
 
 class ContextFacts(Struct, frozen=True):
@@ -205,7 +205,8 @@ class Budget:
 
 def context_text(facts: ContextFacts, budget: Budget) -> str:
     """The text; never longer than the budget, but for the sentence about what was left out."""
-    parts = [budget.take(_position_text(facts))]
+    position = f", number {facts.position} of {facts.total}" if facts.position else ""
+    parts = [budget.take(f"This prompt is in the cell {facts.cell_id}{position}." if facts.cell_id else "")]
     if facts.failure is not None:
         parts.append(budget.take(f"The cell {_named(facts.failure)} failed:\n{facts.failure.error}", ERROR_SHARE))
     if facts.hidden:
@@ -222,13 +223,6 @@ def context_text(facts: ContextFacts, budget: Budget) -> str:
     if left:
         parts.append(f"[Left out: {' and '.join(left)}; NotebookRead and Variables or Python show them.]")
     return "\n\n".join(part for part in parts if part)
-
-
-def _position_text(facts: ContextFacts) -> str:
-    if not facts.cell_id:
-        return ""
-    where = f", number {facts.position} of {facts.total}" if facts.position else ""
-    return f"This prompt is in the cell {facts.cell_id}{where}."
 
 
 def _variables(facts: ContextFacts, budget: Budget) -> tuple[str, int]:
@@ -351,9 +345,11 @@ class NotebookContext:
             return None
         if how == "code":  # the project's code is found elsewhere, for the terminal as well
             how = "auto"
+        # the order that this prompt's news reach to: a cell that still runs, with this prompt in it, is told later
+        running = (run.order for run in self._log.runs() if run.success is None and run.order > 0 and not run.is_prompt)
         now = _Now(
             cell_id or "",
-            self._context_limit(),
+            min((order - 1 for order in running), default=self._log.order),
             self._log.runs(BEFORE_ALL),
             self._news.look(LINES[how], remember=not dry),
         )
@@ -386,7 +382,9 @@ class NotebookContext:
         """Collect what the log and the namespace have that is new since `mark`."""
         if how == "cells":
             return ContextFacts()
-        runs = [run for run in reversed(now.runs) if mark.at < run.order and run.by == "user" and _is_news(run)]
+        # prompts Claude knows, and the cell that asks is not over
+        cells = (run for run in reversed(now.runs) if mark.at < run.order and run.by == "user" and not run.is_prompt)
+        runs = [run for run in cells if run.success is not None or run.order <= 0]
         variables = now.look.news(mark.at, runs)
         return ContextFacts(
             first=mark.at == BEFORE_ALL,
@@ -396,11 +394,6 @@ class NotebookContext:
             names=variables.names,
             deleted=variables.deleted,
         )
-
-    def _context_limit(self) -> int:
-        """The order that this prompt's news reach to: a cell that still runs, with this prompt in it, is told later."""
-        running = (run.order for run in self._log.runs() if run.success is None and run.order > 0 and not run.is_prompt)
-        return min((order - 1 for order in running), default=self._log.order)
 
     def _unmended(self, runs: Iterable[RanCell]) -> RanCell | None:
         """The latest failure, unless its cell has run well since."""
@@ -439,7 +432,8 @@ class NotebookContext:
         text, notices = await without_secrets(text, prompt_context, "what it is told of the notebook")
         first = "The notebook so far" if cells or now.cell_id else "Your cells so far"
         title = first if how == "auto" and facts.first else TITLES[how]
-        return text_context(title, "context", f"{new_mark.opening(self._id)}\n{_harmless(text)}\n</{TAG}>"), notices
+        text = text.replace(f"</{TAG}", f"<\\/{TAG}")  # it cannot end the block it stands in
+        return text_context(title, "context", f"{new_mark.opening(self._id)}\n{text}\n</{TAG}>"), notices
 
     async def _cells(self, how: How) -> list[Cell]:
         """The notebook as it stands; none where it cannot be seen, or not soon."""
@@ -485,18 +479,8 @@ def _cell_text(cell: Cell) -> str:
     return f"{cell.position + 1}. {cell.id}, {cell.cell_type}{count}\n{fence}\n{source}\n{fence}{shown}"
 
 
-def _is_news(run: RanCell) -> bool:
-    """Return whether Claude does not know of it: prompts it does, and the cell that asks is not over."""
-    return not run.is_prompt and (run.success is not None or run.order <= 0)
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8] if text else ""
-
-
-def _harmless(text: str) -> str:
-    """`text` that cannot end the block it stands in."""
-    return text.replace(f"</{TAG}", f"<\\/{TAG}")
 
 
 class KernelContext(Struct, frozen=True):

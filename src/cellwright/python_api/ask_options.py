@@ -20,6 +20,8 @@ from cellwright.features.mcp.discovery import bad_servers, named_servers, server
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from cellwright.agent.calls.approval import CanUseTool
     from cellwright.agent.hooks.callbacks import HookCallbacks
 
@@ -105,13 +107,13 @@ def checked_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
 def _are_tools(value: Any) -> bool:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         return False
-    return all(isinstance(each, Tool | str) or _is_sdk_tool(each) for each in value)
+    return all(isinstance(each, Tool | str) or _user_tools().is_sdk_tool(each) for each in value)
 
 
-def _is_sdk_tool(value: Any) -> bool:
-    from cellwright.config.user_tools import is_sdk_tool  # few programs have such tools
+def _user_tools() -> ModuleType:
+    from cellwright.config import user_tools  # few programs have tools or servers of claude-agent-sdk
 
-    return is_sdk_tool(value)
+    return user_tools
 
 
 def own_tools(tools: Sequence[Any]) -> tuple[Tool, ...]:
@@ -119,9 +121,7 @@ def own_tools(tools: Sequence[Any]) -> tuple[Tool, ...]:
     given = [each for each in tools if not isinstance(each, str)]
     if all(isinstance(each, Tool) for each in given):
         return tuple(given)
-    from cellwright.config.user_tools import as_tool
-
-    return tuple(map(as_tool, given))
+    return tuple(map(_user_tools().as_tool, given))
 
 
 def _apart(given: Mapping[str, Any] | str | Path) -> tuple[Mapping[str, Any] | str | Path, list[Tool]]:
@@ -131,8 +131,7 @@ def _apart(given: Mapping[str, Any] | str | Path) -> tuple[Mapping[str, Any] | s
     entries = given.get("mcpServers", given)
     if not isinstance(entries, Mapping) or not any(map(_is_in_process, entries.values())):
         return given, []
-    from cellwright.config.user_tools import server_tools  # few programs have such servers
-
+    server_tools = _user_tools().server_tools
     tools = [tool for name, each in entries.items() if _is_in_process(each) for tool in server_tools(name, each)]
     return {name: each for name, each in entries.items() if not _is_in_process(each)}, tools
 

@@ -127,7 +127,7 @@ def ask_in_worker(options: MapOptions, key: str, prompt: str, budget_usd: float 
     agent = map_agent(conversation, options)
     agent = dataclasses.replace(agent, limits=dataclasses.replace(agent.limits, budget_usd=budget_usd))
     asking = ask_one(
-        agent, conversation.cwd, key, prompt, on_refused=_ignore, on_event=conversation.features.tool_log.add
+        agent, conversation.cwd, key, prompt, on_refused=lambda: None, on_event=conversation.features.tool_log.add
     )
     return conversation.thread.submit(asking).future.result()
 
@@ -143,10 +143,6 @@ def _worker_conversation() -> Conversation:
             Host(cwd=start_folder(os.environ), interface="a worker of `cellwright.map`")
         )
     return _of_process[os.getpid()]
-
-
-def _ignore() -> None:
-    pass
 
 
 async def ask_in_batches(

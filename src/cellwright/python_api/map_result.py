@@ -152,16 +152,14 @@ class MapResult(Sequence[MapRow]):
         return f"<MapResult: {self.summary()}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(_table_row(row) for row in self[:SHOWN_ROWS])
+        rows = ""
+        for row in self[:SHOWN_ROWS]:
+            texts = (row.prompt, row.text if row.error is None else f"⚠ {row.error.message}")
+            cells = "".join(f'<td style="text-align: left">{html.escape(_short(text))}</td>' for text in texts)
+            rows += f"<tr><th>{html.escape(_short(str(row.index)))}</th>{cells}</tr>"
         more = f"<p>… and {len(self) - SHOWN_ROWS:,} more</p>" if len(self) > SHOWN_ROWS else ""
         head = "<tr><th></th><th>prompt</th><th>answer</th></tr>"
         return f"<p>{html.escape(self.summary())}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table>{more}"
-
-
-def _table_row(row: MapRow) -> str:
-    answer = row.text if row.error is None else f"⚠ {row.error.message}"
-    cells = "".join(f'<td style="text-align: left">{html.escape(_short(text))}</td>' for text in (row.prompt, answer))
-    return f"<tr><th>{html.escape(_short(str(row.index)))}</th>{cells}</tr>"
 
 
 def _short(text: str) -> str:

@@ -27,6 +27,9 @@ from cellwright.sandbox.profile import confined_environment
 from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError, bounds_of
 from cellwright.tools.process.runner import child_environment
 
+if sys.platform != "win32":
+    import resource
+
 
 class BranchBounds(Struct, frozen=True):
     """The bounds of one branch as they came out on this disk: made in the kernel, entered in the branch.
@@ -132,8 +135,6 @@ def _has_ended(pid: int) -> bool:
 
 
 def _carry(mark: int) -> None:
-    import resource  # not on Windows
-
     before = resource.getrlimit(resource.RLIMIT_RTTIME)
     if before[1] != resource.RLIM_INFINITY:
         message = "the kernel has a limit of real-time computing, by which the processes of a branch would be found"

@@ -73,7 +73,10 @@ class BranchOutputs:
                 self._put_display(event)
             case Failed(ename, evalue, traceback):
                 self._text += sum(map(len, traceback)) + len(evalue)
-                self._put({"output_type": "error", "ename": ename, "evalue": evalue, "traceback": traceback})
+                error: Output = {"output_type": "error", "ename": ename, "evalue": evalue, "traceback": traceback}
+                self._before_next()
+                self._keep(error)
+                self._report(error)
             case Cleared(wait):
                 self._clear_before_next = wait
                 if not wait:
@@ -111,11 +114,6 @@ class BranchOutputs:
             if display_id == shown.display_id:
                 self._outputs[index] = output
         self._report({**told, "output_type": "update_display_data"})
-
-    def _put(self, output: Output) -> None:
-        self._before_next()
-        self._keep(output)
-        self._report(output)
 
     def _keep(self, output: Output, display_id: str = "") -> None:
         self._outputs.append(output)

@@ -48,6 +48,9 @@ from cellwright.kernel.branches.snapshot import end_child
 from cellwright.sandbox.paths import below
 from cellwright.sandbox.resolved_bounds import Bounds
 
+if sys.platform != "win32":
+    import resource
+
 MOST_FILE_BYTES = 2 << 30
 """No file that a branch writes gets larger, what its programs print included."""
 
@@ -115,8 +118,6 @@ def _may_read(bounds: Bounds, path: str) -> bool:
 
 
 def _limit(memory: int) -> None:
-    import resource  # not on Windows
-
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     present = pages * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -104,7 +104,11 @@ class PagesSince:
         shared = _shared(first, count)
         for remembered in self._remembered:
             begin = max((each for each in remembered if each <= first), default=None)
-            shared = _both_shared(shared, b"" if begin is None else remembered[begin][first - begin :][:count])
+            then = b"" if begin is None else remembered[begin][first - begin :][:count]
+            if len(then) == len(shared):
+                shared = (int.from_bytes(shared) & int.from_bytes(then)).to_bytes(len(shared))
+            else:
+                shared = b""
         if len(shared) != count:
             return ((0, count),)
         told = bytearray(shared)
@@ -147,12 +151,6 @@ def _shared_of_large_maps() -> dict[int, bytes]:
             # a buffer may reach from one into the next
             found[-1:] = [(found[-1][0], end)] if found and found[-1][1] == start else [*found[-1:], (start, end)]
     return {start: _shared(start, end - start) for start, end in found}
-
-
-def _both_shared(one: bytes, other: bytes) -> bytes:
-    if len(one) != len(other):
-        return b""
-    return (int.from_bytes(one) & int.from_bytes(other)).to_bytes(len(one))
 
 
 def _that_begin_with_zeros(buffer: memoryview, address: int) -> Iterator[int]:
@@ -238,7 +236,8 @@ def memory() -> Memory:
             most = (folder / "memory.max").read_text("ascii").strip()
             if most != "max":
                 used = int((folder / "memory.current").read_text("ascii"))
-                cache = _field(folder / "memory.stat", "inactive_file")
+                statistics = (folder / "memory.stat").read_text("ascii").splitlines()
+                cache = next((int(line.split()[1]) for line in statistics if line.startswith("inactive_file ")), 0)
                 total, left = min(total, int(most)), min(left, int(most) - used + cache)
     return Memory(total, max(left, 0))
 
@@ -251,11 +250,6 @@ def _own_groups() -> Iterator[Path]:
         for line in Path("/proc/self/cgroup").read_text("ascii").splitlines():
             if line.startswith("0::/") and line != "0::/":
                 yield top / line.removeprefix("0::/")
-
-
-def _field(path: Path, name: str) -> int:
-    lines = path.read_text("ascii").splitlines()
-    return next((int(line.split()[1]) for line in lines if line.startswith(f"{name} ")), 0)
 
 
 class Standstill(Struct, frozen=True):

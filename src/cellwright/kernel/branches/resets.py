@@ -389,13 +389,11 @@ def renew_shell(shell: InteractiveShell, outlet: Outlet) -> None:
         callbacks[:] = [callback for callback in callbacks if getattr(callback, "__name__", "") == "flush_figures"]
     kernel: Any = getattr(shell, "kernel", None)
     if kernel is not None:
-        kernel.session.send = kernel.iopub_thread.send_multipart = kernel.iopub_thread.schedule = _nothing
+        kernel.session.send = kernel.iopub_thread.send_multipart = kernel.iopub_thread.schedule = (
+            lambda *_arguments, **_named: None
+        )
         kernel.raw_input = kernel.getpass = _refuse_input
     builtins.input = getpass.getpass = _refuse_input
-
-
-def _nothing(*_arguments: object, **_named: object) -> None:
-    return None
 
 
 def _refuse_input(*_arguments: object, **_named: object) -> str:

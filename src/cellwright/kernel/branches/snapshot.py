@@ -178,20 +178,17 @@ class Attempt:
             self._parked.set()
             # the main thread never stands still for longer, whatever becomes of the fork
             self._release.wait(1.0)
-            self._end()
+            # held while it forks: nobody goes on in the middle of that
+            held = self._lock.acquire(timeout=FORK_SECONDS)
+            self._over = True
+            if held:
+                self._lock.release()
         finally:
             self.parked_seconds = time.perf_counter() - began
             if callable(before):
                 signal.signal(signal.SIGINT, before)
         if interrupts and callable(before):
             before(signal.SIGINT, interrupts[0])
-
-    def _end(self) -> None:
-        # held while it forks: nobody goes on in the middle of that
-        held = self._lock.acquire(timeout=FORK_SECONDS)
-        self._over = True
-        if held:
-            self._lock.release()
 
     def give_up(self) -> None:
         """Nobody waits for this attempt any more."""

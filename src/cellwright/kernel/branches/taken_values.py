@@ -28,6 +28,9 @@ from cellwright.kernel.namespace.arrays import shape_words
 from cellwright.kernel.namespace.description import is_exactly, is_of, short_name
 from cellwright.text import counted, lazy_pattern, visible_line
 
+if sys.platform != "win32":
+    import fcntl
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -125,7 +128,7 @@ def written(value: Any, file: IO[bytes]) -> Offered:
         return _write_table(value, "arrow", file)
     is_array = is_exactly(value, "numpy", "ndarray")
     if is_array or (is_of(value, "numpy", "generic") and type(value).__module__ == "numpy"):
-        import numpy as np
+        np = _library("numpy")
 
         if value.dtype.hasobject:
             message = f"an array of {value.dtype} holds Python's objects, which are no data"
@@ -201,7 +204,7 @@ def _no_data(column: object, kind: object) -> str:
 
 
 def _write_pandas(frame: Any, kind: Literal["pandas", "pandas series"], file: IO[bytes]) -> Offered:
-    import pandas as pd
+    pd = _library("pandas")
 
     if not _is_plain(frame.attrs):
         message = "its attrs hold more than plain values; drop them first"
@@ -294,8 +297,6 @@ def _sealable_file() -> Iterator[int]:
 
 def _seal(file: int) -> None:
     """From now on nobody can change `file`."""
-    import fcntl  # only Linux has branches
-
     fcntl.fcntl(
         file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
     )
@@ -323,7 +324,7 @@ def read(offered: Offered, file: int) -> Any:
         case "arrow":
             return table
         case "polars" | "polars series":
-            import polars as pl
+            pl = _library("polars")
 
             frame = pl.from_arrow(table)
             return frame if offered.kind == "polars" or isinstance(frame, pl.Series) else frame.to_series()
@@ -331,7 +332,7 @@ def read(offered: Offered, file: int) -> Any:
 
 
 def _read_array(data: mmap.mmap) -> Any:
-    import numpy as np
+    np = _library("numpy")
 
     head = io.BytesIO(data[: 1 << 16])
     version = np.lib.format.read_magic(head)
@@ -389,7 +390,7 @@ def _field(message: bytes, table: int, number: int) -> int | None:
 
 
 def _as_pandas(table: Any, offered: Offered, data: mmap.mmap | bytearray) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     if len(offered.columns) > table.num_columns or len(offered.dtypes) != table.num_columns:
         message = "its columns are not what it says"
@@ -417,14 +418,15 @@ def _as_pandas(table: Any, offered: Offered, data: mmap.mmap | bytearray) -> Any
         frame = pd.DataFrame(index=index)
     frame.index = index
     labels = [_named(each) for each in offered.columns]
-    frame.columns = pd.MultiIndex.from_tuples(labels) if labels and all(map(_is_tuple, labels)) else pd.Index(labels)
+    in_levels = bool(labels) and all(type(label) is tuple for label in labels)
+    frame.columns = pd.MultiIndex.from_tuples(labels) if in_levels else pd.Index(labels)
     frame.attrs = offered.attrs
     return frame if offered.kind == "pandas" else frame.iloc[:, 0]
 
 
 def _numbers_in(data: mmap.mmap | bytearray, column: Any) -> Any:
     """The array that a column of plain numbers is in `data`; None for other columns, and those with gaps."""
-    import numpy as np
+    np = _library("numpy")
 
     types = _arrow().types
     if (
@@ -439,10 +441,6 @@ def _numbers_in(data: mmap.mmap | bytearray, column: Any) -> Any:
     return np.frombuffer(data, dtype, len(chunk), start)
 
 
-def _is_tuple(label: object) -> bool:
-    return type(label) is tuple
-
-
 def _named(label: Label) -> Any:
     return tuple(label) if isinstance(label, list) else label
 
@@ -450,9 +448,14 @@ def _named(label: Label) -> Any:
 # ---------------------------------------------------------------- on both sides
 
 
+def _library(name: str) -> Any:
+    """A library that is heavy, and may not be there: it is loaded with the first value of its kind."""
+    return importlib.import_module(name)
+
+
 def _arrow() -> Any:
     try:
-        arrow: Any = importlib.import_module("pyarrow")
+        arrow = _library("pyarrow")
     except ImportError:
         message = "a frame is taken by pyarrow, which is not installed"
         raise CannotTake(message) from None

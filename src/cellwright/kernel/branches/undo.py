@@ -298,7 +298,9 @@ class UndoneInKernel:
         by_user = [cell_names(run.source or "") for run in runs]
         return ComparedNames(
             bound=frozenset[str]().union(*(each.bound for each in self._sources)),
-            named=frozenset[str]().union(*map(_every, self._sources)),
+            named=frozenset[str]().union(
+                *(each.bound | each.changed | each.deleted | each.used for each in self._sources)
+            ),
             by_user=frozenset[str]().union(*(each.bound | each.changed | each.deleted for each in by_user)),
         )
 
@@ -335,10 +337,6 @@ def compare(
     in_place = {name: before[name].address for name in back if name in now and _stays(before[name], now[name])}
     wanted = Wanted(tuple(back), in_place, kept)
     return _Plan(tuple(changes), "", wanted, tuple(removed), sum(each.read for each in now.values()))
-
-
-def _every(names: CellNames) -> Set[str]:
-    return names.bound | names.changed | names.deleted | names.used
 
 
 def _is_unchanged(was: Value | None, is_now: Value | None) -> bool:

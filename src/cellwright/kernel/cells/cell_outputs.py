@@ -215,7 +215,8 @@ class CellOutputs:
             unsent_changes = OutputChanges(tuple(self._added()), clear=False)
         self._stale = False
         self._sent = len(self._kept)
-        self._sent_chars = _stream_chars(self._kept[-1]) if self._kept else 0
+        last = self._kept[-1].output if self._kept else {}
+        self._sent_chars = len(last["text"]) if last.get("output_type") == "stream" else 0
         return unsent_changes
 
     def send_again(self) -> None:
@@ -329,18 +330,16 @@ class CellOutputs:
             last = _Kept({"output_type": "stream", "name": stream, "text": ""})
             self._kept.append(last)
         before = str(last.output["text"])
-        after = _overwritten(before, text) if "\r" in text or before.endswith("\r") else before + text
+        after = before + text
+        if "\r" in text or before.endswith("\r"):
+            # of a line that was overwritten only its last state: a progress bar writes thousands
+            start = before.rfind("\n") + 1
+            after = before[:start] + OVERWRITTEN.sub("", after[start:].replace("\r\n", "\n"))
         after = _shortened(last, after)
         if not after.startswith(before):
             self._stale = True
         self._bytes += len(after) - len(before)
         last.output = {**last.output, "text": after}
-
-
-def _overwritten(before: str, text: str) -> str:
-    """`before` and `text`, of a line that was overwritten only its last state: a progress bar writes thousands."""
-    start = before.rfind("\n") + 1
-    return before[:start] + OVERWRITTEN.sub("", (before[start:] + text).replace("\r\n", "\n"))
 
 
 def _shortened(kept: _Kept, text: str) -> str:
@@ -358,10 +357,6 @@ def _shortened(kept: _Kept, text: str) -> str:
 
 def _gap(dropped: int) -> str:
     return f"\n[… {dropped:,} characters left out …]\n"
-
-
-def _stream_chars(kept: _Kept) -> int:
-    return len(kept.output["text"]) if kept.output["output_type"] == "stream" else 0
 
 
 def _json(bundle: Mapping[str, Any]) -> dict[str, Any]:
@@ -479,7 +474,12 @@ def _of_bundle(kind: str, data: Mapping[str, Any]) -> _Part:
         raw = base64.b64decode(joined(data[image]))
     except (binascii.Error, ValueError):
         raw = joined(data[image]).encode()
-    return _Part(f"{what} (a picture)", _image_key(raw), f"[{image}, {len(raw):,} bytes] {shown}", raw)
+    decoded = _decoded(raw)
+    if decoded is None:
+        key = hashlib.sha256(raw).hexdigest()
+    else:  # two files of the same pixels are the same picture
+        key = f"{decoded.size} {hashlib.sha256(decoded.tobytes()).hexdigest()}"
+    return _Part(f"{what} (a picture)", key, f"[{image}, {len(raw):,} bytes] {shown}", raw)
 
 
 def _text(value: Any) -> str:
@@ -493,14 +493,6 @@ def normalised(text: str, *, svg: bool = False) -> str:
     for pattern, stand_in in (*VOLATILE, *(_SVG_IDS if svg else ())):
         text = pattern.sub(stand_in, text)
     return "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
-
-
-def _image_key(raw: bytes) -> str:
-    """A hash of the pixels; of the bytes where they cannot be decoded."""
-    image = _decoded(raw)
-    if image is None:
-        return hashlib.sha256(raw).hexdigest()
-    return f"{image.size} {hashlib.sha256(image.tobytes()).hexdigest()}"
 
 
 def _pixels(was: bytes, now: bytes) -> str:

@@ -40,8 +40,7 @@ async def _run(request: dict[str, Any], stream: BinaryIO) -> None:
     sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
     with importing:
-        from nbclient import NotebookClient
-        from nbclient.exceptions import CellTimeoutError, DeadKernelError
+        from nbclient import NotebookClient, exceptions
     from nbformat.v4 import new_code_cell, new_notebook
 
     cells = [new_code_cell(cell["source"]) for cell in request["cells"]]
@@ -60,10 +59,10 @@ async def _run(request: dict[str, Any], stream: BinaryIO) -> None:
             started = time.perf_counter()
             try:
                 await client.async_execute_cell(cell, index)
-            except CellTimeoutError:
+            except exceptions.CellTimeoutError:
                 _emit(stream, stopped=index, why="timeout")
                 break
-            except DeadKernelError:
+            except exceptions.DeadKernelError:
                 _emit(stream, stopped=index, why="died")
                 break
             failed = any(output["output_type"] == "error" for output in cell.outputs)

@@ -21,7 +21,7 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.features.numbers.in_notebook import Finding, NotebookNumbers, finding_line, notebook_numbers
+from cellwright.features.numbers.in_notebook import NotebookNumbers, finding_line, notebook_numbers
 from cellwright.kernel.cells.cell_outputs import Difference, bounded, difference
 from cellwright.kernel.cells.fresh_kernel import FreshCell, FreshResult, run_fresh
 from cellwright.kernel.magic.input_rewrite import asks_claude
@@ -112,13 +112,17 @@ class Verification(Struct, frozen=True):
     def output(self) -> NotebookVerifyOutput:
         """The answer for programs."""
         first = self.differences[0] if self.differences else None
+        findings = () if self.numbers is None else self.numbers.findings
         return NotebookVerifyOutput(
             notebook=self.display_path,
             reproduces=self.reproduces,
             ran=len(self.result.outputs),
             seconds=round(self.result.seconds, 3),
             first_difference=None if first is None else {"id": first.cell.id, "what": first.difference.what},
-            numbers=() if self.numbers is None else tuple(map(_listed_number, self.numbers.findings)),
+            numbers=tuple(
+                {"kind": each.kind, "cell": each.cell, "line": each.line, "text": each.text, "because": each.because}
+                for each in findings
+            ),
         )
 
     def _lines(self) -> Iterator[str]:
@@ -165,10 +169,6 @@ class Verification(Struct, frozen=True):
         yield from (f"- {finding_line(each)} (id {each.cell})" for each in found[:NUMBERS_LISTED])
         if len(found) > NUMBERS_LISTED:
             yield f"… and {len(found) - NUMBERS_LISTED} more"
-
-
-def _listed_number(found: Finding) -> dict[str, Any]:
-    return {"kind": found.kind, "cell": found.cell, "line": found.line, "text": found.text, "because": found.because}
 
 
 def verified(
@@ -290,11 +290,6 @@ class _Plan(Struct, frozen=True):
         return [cell for cell in self.cells if cell.cell_type == "code" and cell.source.strip()]
 
 
-def _left_out(_cell: Cell) -> str | None:
-    """A cell that asks Claude is not run."""
-    return None
-
-
 class Verifier(Struct):
     """The state shared by one kernel's calls. `in_place_of(cell)` runs for a cell that asks Claude; None: skip it."""
 
@@ -304,7 +299,7 @@ class Verifier(Struct):
     log: CellLog
     cwd: Path
     environ: Mapping[str, str]
-    in_place_of: Callable[[Cell], str | None] = _left_out
+    in_place_of: Callable[[Cell], str | None] = lambda _cell: None  # a cell that asks Claude is not run
     _plans: OrderedDict[tuple[Any, ...], _Plan] = field(default_factory=OrderedDict)
 
     async def prepare(self, input: NotebookVerifyInput) -> None:

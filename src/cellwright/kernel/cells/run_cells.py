@@ -87,15 +87,12 @@ class CellWriter:
         while not self._finished.is_set():
             await self._changed.wait()
             self._changed.clear()
+            # news are collected, longer where nobody looks on; large outputs as long as it takes to send them again
+            pause = (0.1 if self.notebook.live else 2.0) + self.outputs.size / 2_000_000
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._finished.wait(), self._pause)
+                await asyncio.wait_for(self._finished.wait(), pause)
             if unsent_changes := self.outputs.unsent_changes():
                 await self._tried(self._put(unsent_changes, running=True))
-
-    @property
-    def _pause(self) -> float:
-        # news are collected, longer where nobody looks on; large outputs as long as it takes to send them again
-        return (0.1 if self.notebook.live else 2.0) + self.outputs.size / 2_000_000
 
     async def _put(
         self, unsent_changes: OutputChanges, execution_count: int | None = None, *, running: bool = False

@@ -7,7 +7,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from cellwright.kernel.cells.notebook_verify import CELL_SECONDS, SECONDS, Verif
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.text import lazy_pattern
 from cellwright.tools.notebook.file_notebook import FileNotebook
-from cellwright.tools.notebook.open_notebook import Cell
 from cellwright.tools.paths import nearest_names, real_path
 
 _ASKS_CLAUDE = lazy_pattern(
@@ -89,7 +88,12 @@ def verify(argv: Sequence[str]) -> int:
             )
             continue
         codes.add(ExitCode.FAILED if found.fails else ExitCode.OK)
-        print(json.dumps(_as_json(found)) if options.json else _as_text(found))
+        if options.json:
+            print(json.dumps(_as_json(found)))
+            continue
+        run = [] if found.run is None else [found.run.text()]
+        findings = (f"- {finding_line(each)}" for each in found.numbers.findings)
+        print("\n".join([f"{found.path}: {found.numbers.summary}", *run, *findings]))
     return max(codes)
 
 
@@ -113,6 +117,12 @@ async def _verified(path: Path, options: argparse.Namespace) -> _Verified:
         return _Verified(path, notebook_numbers(cells, folder=real.parent))
     code = [cell for cell in cells if cell.cell_type == "code" and cell.source.strip()]
     confinement = _confinement(real)
+    in_terminal = sys.stderr.isatty()
+
+    def begins(index: int) -> None:
+        if in_terminal:
+            print(f"cell {index + 1} of {len(code)}", file=sys.stderr)
+
     run = await run_and_compare(
         str(path),
         [cell for cell in code if not _ASKS_CLAUDE.search(cell.source)],
@@ -122,7 +132,7 @@ async def _verified(path: Path, options: argparse.Namespace) -> _Verified:
         environ=os.environ,
         cell_seconds=options.cell_timeout,
         seconds=options.timeout,
-        begins=_progress(code) if sys.stderr.isatty() else lambda _: None,
+        begins=begins,
         confinement=confinement,
     )
     return _Verified(path, notebook_numbers(cells, folder=real.parent, fresh=run.fresh), run)
@@ -139,17 +149,6 @@ def _confinement(notebook: Path) -> Confinement | None:
         text = f"You have not trusted what {in_force.cwd} brings along yet, so its settings (a container, too) are not used."
         print(text, file=sys.stderr)
     return own_confinement(in_force, lambda: look_for_sandbox().abilities)
-
-
-def _progress(cells: Sequence[Cell]) -> Callable[[int], object]:
-    return lambda index: print(f"cell {index + 1} of {len(cells)}", file=sys.stderr)
-
-
-def _as_text(found: _Verified) -> str:
-    lines = [f"{found.path}: {found.numbers.summary}"]
-    if found.run is not None:
-        lines.append(found.run.text())
-    return "\n".join([*lines, *(f"- {finding_line(each)}" for each in found.numbers.findings)])
 
 
 def _as_json(found: _Verified) -> dict[str, Any]:

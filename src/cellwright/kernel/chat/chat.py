@@ -213,14 +213,15 @@ class Chat:
         self.log = notebook.log
         self.connections = notebook.panels
         self.state = ChatState(notebook, config, self.on_loop)
-        self._past = PastTurns(self.conversation, self.log, self._is_shown)
+        self._past = PastTurns(
+            self.conversation,
+            self.log,
+            is_needed=lambda: any(connection.view != "overview" for connection in self.connections.all),
+        )
         self._handlers: dict[str, Handler] = {"ping": _pong}
         self._serving: set[asyncio.Task[None]] = set()  # asyncio keeps no task alive
         self.log.watch(self)
         self.runs = PanelRuns(notebook, config)
-
-    def _is_shown(self) -> bool:
-        return any(connection.view != "overview" for connection in self.connections.all)
 
     def serve(self, method: str, handler: Handler) -> None:
         """Have `handler` answer the panels' requests of this method."""
@@ -264,7 +265,14 @@ class Chat:
 
     def close(self) -> None:
         """End all connections; from any thread, while the loop is there."""
-        self.conversation.thread.call(self._close)
+
+        def close() -> None:
+            self.state.close()
+            for connection in list(self.connections.all):
+                connection.link.close()
+                self.connections.remove(connection)
+
+        self.conversation.thread.call(close)
 
     def _connected(self, connection: PanelConnection) -> None:
         self.connections.add(connection)
@@ -332,12 +340,6 @@ class Chat:
         """Show the panels the conversation as it stands now."""
         self._past.refresh()
         self.state.changed()
-
-    def _close(self) -> None:
-        self.state.close()
-        for connection in list(self.connections.all):
-            connection.link.close()
-            self.connections.remove(connection)
 
 
 async def _pong(_panel: PanelConnection, _params: Mapping[str, Any]) -> None:

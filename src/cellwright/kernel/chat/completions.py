@@ -210,7 +210,12 @@ def cell_items(cells: Iterable[Cell], text: str, most: int) -> list[Completion]:
         exact = [each for each in shown if text.strip("[]") in _names_of(each[0])]
         found = [*exact, *(each for each in best(text, shown, lambda each: each[1], most) if each not in exact)][:most]
     return [
-        Completion(insert=f"@{CELL}{cell.id}", label=_label(cell), about=first_line(cell.source), kind="cell")
+        Completion(
+            insert=f"@{CELL}{cell.id}",
+            label=f"{CELL}[{cell.execution_count}]" if cell.execution_count else f"{CELL}{cell.position + 1}",
+            about=first_line(cell.source),
+            kind="cell",
+        )
         for cell, _ in found
         if re.fullmatch(r"[\w.-]*\w", cell.id)
     ]
@@ -221,10 +226,6 @@ def _names_of(cell: Cell) -> Iterator[str]:
     yield str(cell.execution_count or cell.position + 1)
     yield cell.id
     yield first_line(cell.source)
-
-
-def _label(cell: Cell) -> str:
-    return f"{CELL}[{cell.execution_count}]" if cell.execution_count else f"{CELL}{cell.position + 1}"
 
 
 def first_line(source: str) -> str:

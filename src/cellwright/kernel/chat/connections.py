@@ -60,7 +60,8 @@ class PanelConnection:
         self.link = link
         self.page = str(hello.get("page", ""))[:200]
         self.client = str(hello.get("client", ""))[:100]
-        self.view: View = _read_view(hello.get("view"))
+        view = hello.get("view")
+        self.view: View = view if view in ("lines", "overview") else "ops"
         self.closed = False
         self._log = log
         self._clock = clock
@@ -268,10 +269,6 @@ class Connections:
     def is_watched(self) -> bool:
         """True when a panel is there that shows the questions of all runs. From any thread."""
         return any(connection.view == "ops" and not connection.is_silent for connection in tuple(self.all))
-
-
-def _read_view(view: object) -> View:
-    return view if view in ("lines", "overview") else "ops"
 
 
 def _read_positions(hello: Message) -> dict[str, int]:

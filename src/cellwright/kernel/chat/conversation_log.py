@@ -306,10 +306,6 @@ class ConversationLog:
         for watcher in self._watchers:
             watcher.runs_removed(ids)
 
-    def _moved(self) -> None:
-        for watcher in self._watchers:
-            watcher.moved()
-
     def run_added(self, run: Run) -> None:
         self._on_loop(self._add, run)
 
@@ -330,7 +326,11 @@ class ConversationLog:
         self._on_loop(self._end, run)
 
     def session_changed(self, _session: Session) -> None:
-        self._on_loop(self._moved)
+        def moved() -> None:
+            for watcher in self._watchers:
+                watcher.moved()
+
+        self._on_loop(moved)
 
     def begin(self, logged: LoggedRun) -> None:
         """Take in a run that is none of the conversation's own: a slash command."""

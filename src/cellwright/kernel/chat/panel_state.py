@@ -93,10 +93,9 @@ class Overview:
         """Have the end of `task` shown: it may come when no run is active."""
         if task not in self._followed:
             self._followed.add(task)
-            task.get_loop().call_soon_threadsafe(task.add_done_callback, self._ended)
-
-    def _ended(self, task: asyncio.Future[Any]) -> None:
-        self._on_loop(self._forget, task)
+            task.get_loop().call_soon_threadsafe(
+                task.add_done_callback, lambda ended: self._on_loop(self._forget, ended)
+            )
 
     def _forget(self, task: asyncio.Future[Any]) -> None:
         self._followed.discard(task)
@@ -160,7 +159,7 @@ class Choices:
         settings, environ = self._conversation.in_force.settings, self._conversation.in_force.environment
         named = (full_name(name, environ) for name in (*MODELS, *named_models(settings)) if name)
         offered = dict.fromkeys([*filter(None, [self.model]), *(name for name in named if "claude-" in name)])
-        return [{"id": model, "name": model_name(model)} for model in offered if self._is_allowed(model)]
+        return [{"id": model, "name": model_name(model)} for model in offered if _is_possible(self._model, model)]
 
     @property
     def mode(self) -> str:
@@ -174,7 +173,7 @@ class Choices:
     def modes(self) -> list[dict[str, str]]:
         settings = self._conversation.in_force.settings
         if self._offered is None or self._offered[0] is not settings:  # the machine is looked at, which takes files
-            self._offered = settings, [mode for mode in LISTED_MODES if self._is_offered(mode)]
+            self._offered = settings, [mode for mode in LISTED_MODES if _is_possible(self._mode, mode)]
         return [{"id": mode, "name": MODE_LABELS[mode][0], "about": MODE_LABELS[mode][1]} for mode in self._offered[1]]
 
     @property
@@ -224,17 +223,13 @@ class Choices:
         in_force = self._conversation.in_force
         return mode_of(RunOptions(mode=asked), in_force.settings, in_force.environment)
 
-    def _is_allowed(self, model: str) -> bool:
-        try:
-            return self._model(model) == model
-        except CellwrightError:
-            return False
 
-    def _is_offered(self, mode: str) -> bool:
-        try:
-            return self._mode(mode) == mode
-        except CellwrightError:
-            return False
+def _is_possible(choose: Callable[[str], str], value: str) -> bool:
+    """Whether the settings leave the choice of `value`."""
+    try:
+        return choose(value) == value
+    except CellwrightError:
+        return False
 
 
 def _problem(value: Callable[[], object]) -> str:
@@ -295,6 +290,7 @@ class ChatState:
         """The state as it is now."""
         notebook, conversation = self._notebook, self._notebook.conversation
         there = self._run_ids()
+        is_busy = any(not run.is_prompt for run in notebook.cells.running())
         session = conversation.sessions.current
         model = self.choices.model
         window = limits(session.last_model or model)
@@ -310,7 +306,7 @@ class ChatState:
                 "turns": notebook.log.turns,
             },
             "cwd": str(conversation.cwd),
-            "kernel": {"executable": sys.executable, "python": platform.python_version(), "busy": self._is_busy},
+            "kernel": {"executable": sys.executable, "python": platform.python_version(), "busy": is_busy},
             "model": model,
             "models": self.choices.models,
             "mode": self.choices.mode,
@@ -323,12 +319,6 @@ class ChatState:
             "notices": [*notices, LOSES_OUTPUT] if loses_output() else notices,
             "scripted": is_scripted(conversation.in_force.environment),
         }
-
-    @property
-    def _is_busy(self) -> bool:
-        """True when a cell that is no prompt is running."""
-        running = self._notebook.cells.running()
-        return any(not run.is_prompt for run in running)
 
     def _cell(self, _info: object) -> None:
         self._on_loop(self.changed)

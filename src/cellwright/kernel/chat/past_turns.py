@@ -240,7 +240,9 @@ def past_runs(
     runs: list[LoggedRun] = []
     for turn, (start, end) in enumerate(zip(starts, ends, strict=False), 1):
         try:
-            has_tasks = _go_on_with(tasks, lines[start:end])
+            has_tasks = any(_CHANGES_TASKS.search(line.message) for line in lines[start:end])
+            if has_tasks:
+                add_calls(tasks, [json.loads(line.message) for line in lines[start:end]])
             if turn not in requested:
                 continue
             ended = (turn_ends or {}).get(lines[start].meta["seq"], {})
@@ -249,14 +251,6 @@ def past_runs(
         except NO_MESSAGES:
             log_fault(logger, "turn %d of the session %s cannot be drawn", turn, session_id, level=logging.WARNING)
     return runs
-
-
-def _go_on_with(tasks: Tasks, lines: Sequence[Line]) -> bool:
-    """Take the calls of these lines into the task list; gives whether there were any that changed it."""
-    if not any(_CHANGES_TASKS.search(line.message) for line in lines):
-        return False
-    add_calls(tasks, [json.loads(line.message) for line in lines])
-    return True
 
 
 def _past_run(
@@ -275,7 +269,10 @@ def _past_run(
         *([{**no_changes, **ended["changes"]}] if "changes" in ended else []),
         end,
     ]
-    return past_run(session_id, turn, "\n".join(words).strip("\n"), asked_at, ops, _state(end))
+    state: State = "done" if end["error"] is None else "failed"
+    if end["stop_reason"] == "interrupted":
+        state = "interrupted"
+    return past_run(session_id, turn, "\n".join(words).strip("\n"), asked_at, ops, state)
 
 
 def _end(asked_at: float, lines: Sequence[Line], ended: Json) -> Op:
@@ -288,10 +285,6 @@ def _end(asked_at: float, lines: Sequence[Line], ended: Json) -> Op:
         "ms": ended.get("ms", (float(lines[-1].meta["at"]) - asked_at) * 1000 if lines else 0.0),
         "error": ended.get("error"),
     }
-
-
-def _state(end: Op) -> State:
-    return "interrupted" if end["stop_reason"] == "interrupted" else "done" if end["error"] is None else "failed"
 
 
 def _notice(notice: Json) -> Op:

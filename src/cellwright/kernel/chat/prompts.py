@@ -370,19 +370,14 @@ def _attachments_provider(attached: Sequence[ContextItem]) -> ContextProvider:
     async def provide(prompt_context: PromptContext) -> ContextItems:
         parts, notices = [], []
         for part in attached:
-            cleaned, removed = await _cleaned(part, prompt_context)
-            parts.append(cleaned)
+            first, *others = part.blocks
+            text, removed = await without_secrets(str(first["text"]), prompt_context, part.title)
+            parts.append(ContextItem(part.title, part.kind, ({**first, "text": text}, *others)))
             notices += removed
         # before the words: a model makes more of a picture that it sees before it reads what is asked
         return ContextItems(before=tuple(parts), notices=tuple(notices))
 
     return provide
-
-
-async def _cleaned(part: ContextItem, prompt_context: PromptContext) -> tuple[ContextItem, list[str]]:
-    first, *others = part.blocks
-    text, notices = await without_secrets(str(first["text"]), prompt_context, part.title)
-    return ContextItem(part.title, part.kind, ({**first, "text": text}, *others)), notices
 
 
 def _attached_cell_provider(cell: AttachedCell, served: Served, notebooks: OpenNotebooks) -> ContextProvider:

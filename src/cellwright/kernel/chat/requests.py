@@ -49,6 +49,7 @@ from cellwright.telemetry.log_file import last_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from cellwright.conversation.runs.run import Run
     from cellwright.kernel.chat.chat import Chat
@@ -348,26 +349,28 @@ def serve_manage(chat: Chat) -> None:
     """
     one_at_a_time = asyncio.Lock()
 
+    def changes() -> ModuleType:
+        from cellwright.commands.extensions import manage_changes  # few panels ask for it
+
+        return manage_changes
+
     async def report(panel: PanelConnection, _params: Mapping[str, Any]) -> dict[str, Any]:
-        from cellwright.commands.extensions.manage_report import manage_report  # few panels ask for it
+        from cellwright.commands.extensions.manage_report import manage_report  # as above
 
         _check_person(panel)
         chat.conversation.in_force.refresh(session_has_begun=chat.conversation.sessions.current.has_begun)
         return await asyncio.to_thread(manage_report, chat.conversation)
 
     async def read(panel: PanelConnection, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        from cellwright.commands.extensions.manage_changes import READS  # as above
-
         _check_person(panel)
-        found: Mapping[str, Any] = await _named(READS, params)(chat.conversation, params)
+        found: Mapping[str, Any] = await _named(changes().READS, params)(chat.conversation, params)
         return found
 
     async def change(panel: PanelConnection, params: Mapping[str, Any]) -> dict[str, Any]:
-        from cellwright.commands.extensions.manage_changes import ACTS, WRITES  # as above
-
         _check_person(panel)
-        do = _named({**WRITES, **ACTS}, params)
-        if params["what"] in ACTS:
+        acts = changes().ACTS
+        do = _named({**changes().WRITES, **acts}, params)
+        if params["what"] in acts:
             done = await do(chat.conversation, params)
         else:
             async with one_at_a_time:

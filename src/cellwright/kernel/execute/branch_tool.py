@@ -254,7 +254,10 @@ def branch_tool(branches: Branches, unconfined: Callable[[], str | None], second
             raise ToolError(f"{error.reason} {WAY_ON}", code=ErrorCode.EXECUTION_ERROR) from None
         ran = time.perf_counter() - started
         if (outputs := _outputs_here.get()) is not None:
-            outputs += [_passive(each) for each in result.outputs]
+            outputs += [
+                {**each, "data": passive_bundle(each["data"]), "metadata": {}} if "data" in each else each
+                for each in result.outputs
+            ]
         if result.text:
             output.write(f"\n[{result.text}]\n")
         content = await output.content()
@@ -286,12 +289,6 @@ async def _run(branch: Branch, code: str, seconds: float, take: Callable[[Mappin
     return running.result()
 
 
-def _passive(output: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "data" in output:
-        return {**output, "data": passive_bundle(output["data"]), "metadata": {}}
-    return output
-
-
 def take_output(output: CapturedOutput, prefix: str, given: Mapping[str, Any]) -> None:
     """Take in an output of the branch (nbformat), as data: what a view gets of it is passive."""
     match given.get("output_type"):
@@ -314,25 +311,20 @@ def take_output(output: CapturedOutput, prefix: str, given: Mapping[str, Any]) -
 
 async def ran_with(outputs: Sequence[Mapping[str, Any]], problem: str = "") -> Ran:
     """Return the run that gave `outputs` (nbformat). `problem`: why it was stopped; without one, the error that ended it."""
-    return Ran(await _text_of(outputs), problem or _error_in(outputs))
+    text = await _text_of(outputs)
+    errors = [output for output in outputs if output.get("output_type") == "error"]
+    if not problem and errors:
+        problem = f"{errors[-1].get('ename')}: {errors[-1].get('evalue')}"[:200].split("\n")[0]
+    return Ran(text, problem)
 
 
 async def _text_of(outputs: Sequence[Mapping[str, Any]]) -> str:
     """Return the text of outputs (nbformat) as Claude gets it."""
-    captured = CapturedOutput(asyncio.get_running_loop(), _unseen)
+    # nobody looks on: thousands of outputs come
+    captured = CapturedOutput(asyncio.get_running_loop(), lambda *_, **__: None)
     for output in outputs:
         take_output(captured, "stability-", output)
     content = await captured.content()
     if isinstance(content, str):
         return content
     return "\n".join(str(block.get("text", "")) for block in content)
-
-
-def _error_in(outputs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the error that ended the code, on one line; "" if there is none."""
-    errors = [output for output in outputs if output.get("output_type") == "error"]
-    return f"{errors[-1].get('ename')}: {errors[-1].get('evalue')}"[:200].split("\n")[0] if errors else ""
-
-
-def _unseen(*_: object, **__: object) -> None:
-    """Nobody looks on: thousands of outputs come."""

@@ -253,14 +253,12 @@ def display_of(data: Mapping[str, Any], display_id: str = "", metadata: Mapping[
     }
     images = {mime: str(bundle[mime]) for mime in IMAGE_TYPES if mime in bundle}
     found = Display({**bundle_texts(data), **images}, display_id, bundle, metadata or {})
-    return structs.replace(found, **_findable(found)) if is_drawn(bundle) else found
-
-
-def _findable(display: Display) -> dict[str, Any]:
-    """The fields by which a page finds a display that only it draws: the key is in its output's metadata as well."""
-    key, own = display_key(display.bundle), display.metadata.get(FIELD)
+    if not is_drawn(bundle):
+        return found
+    # the fields by which a page finds a display that only it draws: the key is in its output's metadata as well
+    key, own = display_key(bundle), found.metadata.get(FIELD)
     place = {**(own if isinstance(own, Mapping) else {}), "display": key}
-    return {"key": key, "metadata": {**display.metadata, FIELD: place}}
+    return structs.replace(found, key=key, metadata={**found.metadata, FIELD: place})
 
 
 def drawn_pieces(display: Display, drawn: DrawnOutput) -> Iterator[str | Display]:
@@ -298,7 +296,7 @@ class CapturedOutput:
         self._inbox.append(piece)
         if not self._drain_is_due:
             # in this order: an interrupt between the two lines must not leave a drain that never comes
-            self._loop.call_soon_threadsafe(self._drain_soon, context=self._context)
+            self._loop.call_soon_threadsafe(self._loop.call_later, LIVE_SECONDS, self.drain, context=self._context)
             self._drain_is_due = True
 
     def write(self, text: str, _stream: StreamName = "stdout") -> None:
@@ -322,9 +320,6 @@ class CapturedOutput:
         # IPython, which this module can be used without
 
         return call_reports(shell, code, self.put)
-
-    def _drain_soon(self) -> None:
-        self._loop.call_later(LIVE_SECONDS, self.drain)
 
     def drain(self) -> None:
         """Hand what came in to the views, and keep it for the model."""

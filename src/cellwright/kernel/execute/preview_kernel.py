@@ -142,14 +142,11 @@ class KernelOfPreview:
             if self._began:
                 words, self.codes[:] = BEGAN_ANEW, []
             self._branch, self._began = branch, True
-            await branch.ask(f"{reported.__module__}:remember_variables", str(self._folder()), timeout=SECONDS)
+            # the place in the copy of the folder that the kernel is in
+            place = self._tree.staged(Path.cwd())
+            folder = place if place is not None and place.is_dir() else self._tree.root
+            await branch.ask(f"{reported.__module__}:remember_variables", str(folder), timeout=SECONDS)
         return branch, words
-
-    def _folder(self) -> Path:
-        """The place in the copy of the folder that the kernel is in."""
-        assert self._tree is not None
-        place = self._tree.staged(Path.cwd())
-        return place if place is not None and place.is_dir() else self._tree.root
 
     def _noting(self, branch: Tool) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult | Content]]:
         async def call(given: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
@@ -177,10 +174,10 @@ class KernelOfPreview:
             said: list[Any] = []
             failed = False
             for cell in cells:
-                result = await self._cell(branch, cell.source, input, ctx)
-                failed = result[1]
-                said += [f"{cell_name(cell.position, None, cell.source)}:", *_parts(result[0])]
-                kept = tuple(result[2])
+                content, failed, outputs = await self._cell(branch, cell.source, input, ctx)
+                said.append(f"{cell_name(cell.position, None, cell.source)}:")
+                said += [content] if isinstance(content, str) else content
+                kept = tuple(outputs)
                 self.outputs[name, cell.id] = (cell.sha256, kept)
                 async with self.still():
                     self._staged_notebook(input)  # the cell may have put a link in its place
@@ -286,7 +283,3 @@ class KernelOfPreview:
     async def close(self) -> None:
         """End the branch and the snapshot."""
         await self._kernel.close()
-
-
-def _parts(content: Content) -> list[Any]:
-    return [content] if isinstance(content, str) else list(content)

@@ -172,13 +172,6 @@ Use it for definitions, results and changes that should stay for the user or you
 out and test in Branch, which changes nothing and seldom asks the user."""
 
 
-def _description(*, beside_branch: bool) -> str:
-    if not beside_branch:
-        return DESCRIPTION
-    first, _, rest = DESCRIPTION.partition("\n\n")
-    return f"{first.partition(' Use it to ')[0]} {BESIDE_BRANCH}\n\n{rest}"
-
-
 class PythonOutput(ToolOutput):
     """The end of the code; `failed`: it raised an error, which stands in the result."""
 
@@ -223,6 +216,11 @@ def python_tool(
     `before_code` is awaited before each code runs.
     """
 
+    description = DESCRIPTION
+    if beside_branch:
+        first, _, rest = DESCRIPTION.partition("\n\n")
+        description = f"{first.partition(' Use it to ')[0]} {BESIDE_BRANCH}\n\n{rest}"
+
     async def preview(input: PythonInput) -> Preview:
         place = "this notebook's kernel" if in_kernel else "this IPython session"
         return Preview(f"Run Python in {place}", input.code, "code")
@@ -236,7 +234,7 @@ def python_tool(
             "execute_code",
         ),
         output=PythonOutput,
-        description=_description(beside_branch=beside_branch),
+        description=description,
         access=ToolAccess("python", "code"),
         category="kernel",
         everyday=True,

@@ -50,27 +50,25 @@ def short_traceback(error: BaseException, name_of: NameOf) -> str:
     shown = traceback.TracebackException.from_exception(error)
     for part in _parts(shown):
         frames = [frame for frame in part.stack if name_of(frame.filename) or not in_library(frame.filename)]
-        if part.stack and part.stack[-1] not in frames and not _is_machinery(part.stack[-1].filename):
-            frames.append(part.stack[-1])
+        if part.stack and part.stack[-1] not in frames:
+            # what happens in a file of ours or IPython's says nothing about the user's code
+            last = part.stack[-1].filename
+            frames += [] if last.startswith(OUR_FOLDER) or "IPython" in Path(last).parts else part.stack[-1:]
         for frame in frames:
             frame.filename, frame.name = name_of(frame.filename) or frame.filename, _function(frame.name)
         part.stack[:] = frames
         if isinstance(getattr(part, "filename", None), str):  # only a SyntaxError has one
             part.filename = name_of(part.filename) or part.filename
-    return _bounded("".join(shown.format()))
+    text = "".join(shown.format())
+    # messages of errors can hold whole data sets; the end says what happened, the beginning where
+    if (left_out := len(text) - HEAD_CHARS - TAIL_CHARS) <= 0:
+        return text
+    return f"{text[:HEAD_CHARS]}\n[… {left_out:,} characters left out …]\n{text[-TAIL_CHARS:]}"
 
 
 def _function(name: str) -> str:
     # IPython 7.34 to 8.6 calls what runs in a cell by its line
     return "<module>" if name.startswith("<cell line: ") else name
-
-
-def _bounded(text: str) -> str:
-    """Messages of errors can hold whole data sets; the end says what happened, the beginning where."""
-    if len(text) <= HEAD_CHARS + TAIL_CHARS:
-        return text
-    left_out = len(text) - HEAD_CHARS - TAIL_CHARS
-    return f"{text[:HEAD_CHARS]}\n[… {left_out:,} characters left out …]\n{text[-TAIL_CHARS:]}"
 
 
 def _parts(shown: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
@@ -88,11 +86,6 @@ def in_library(filename: str) -> bool:
     return filename.startswith((*LIBRARY_FOLDERS, OUR_FOLDER, "<frozen")) or any(
         folder in Path(filename).parts for folder in folders
     )
-
-
-def _is_machinery(filename: str) -> bool:
-    """Return whether the file is ours or IPython's: what happens there says nothing about the user's code."""
-    return filename.startswith(OUR_FOLDER) or "IPython" in Path(filename).parts
 
 
 LINE_CHARS = 200
@@ -237,7 +230,8 @@ def _frames(traceback: TracebackType | None, shell: InteractiveShell, source: st
         frame = Frame(code.co_filename, traceback.tb_lineno, _function(code.co_name))
         traceback, last = traceback.tb_next, frame
         if cell is not None:
-            text = _line_of(source, frame.line) if frame.function == "<module>" else ""
+            lines = source.splitlines() if frame.function == "<module>" else []
+            text = lines[frame.line - 1].strip()[:LINE_CHARS] if 0 < frame.line <= len(lines) else ""
             yield Frame(" ".join(cell), frame.line, frame.function, text)
             last = None
         elif not in_library(frame.file):
@@ -245,11 +239,6 @@ def _frames(traceback: TracebackType | None, shell: InteractiveShell, source: st
             last = None
     if last is not None:
         yield last
-
-
-def _line_of(source: str, number: int) -> str:
-    lines = source.splitlines()
-    return lines[number - 1].strip()[:LINE_CHARS] if 0 < number <= len(lines) else ""
 
 
 def _in_words(frame: Frame) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from msgspec import Struct
 from cellwright.agent.prompt import ContextItem, ContextItems, PromptContext, TitledPrompt, text_context
 from cellwright.conversation.runs.kinds import CellAction
 from cellwright.errors import CellwrightError
-from cellwright.kernel.execute.traceback import CellFailure, Frame, describe_error
+from cellwright.kernel.execute.traceback import CellFailure, describe_error
 from cellwright.kernel.namespace.cell_log import CellLog, RanCell, sha256_of, type_name_of
 from cellwright.kernel.namespace.cell_names import cell_names, cell_of_file
 from cellwright.kernel.notebook_context import Describe, describe_lines
@@ -56,18 +56,16 @@ def fix_request(prompt: str, log: CellLog) -> FixRequest:
     """Read what a line that begins with `fix` asks to be fixed. A first word may be the id of a cell."""
     rest = prompt.strip().removeprefix("fix").strip()
     if (named := _CELL.match(rest)) is not None:
-        cell_id = named["cell"] or _with_count(int(named["count"]), log)
+        cell_id = named["cell"]
+        if not cell_id:
+            count = int(named["count"])
+            ran = (run.cell_id for run in reversed(log.runs()) if run.execution_count == count and run.cell_id)
+            cell_id = next(ran, f"[{count}]")  # where its id is not known, what mentions it in a notebook
         return FixRequest(cell_id, rest[named.end() :])
     word = _WORD.match(rest)
     if word is not None and log.last_run(word["cell"]) is not None:
         return FixRequest(word["cell"], rest[word.end() :])
     return FixRequest("", rest)
-
-
-def _with_count(count: int, log: CellLog) -> str:
-    """The id of the cell that is `In [count]`; where it is not known, what mentions it in a notebook."""
-    run = next((run for run in reversed(log.runs()) if run.execution_count == count and run.cell_id), None)
-    return f"[{count}]" if run is None else str(run.cell_id)
 
 
 class Fix(Struct, frozen=True):
@@ -100,7 +98,11 @@ class FixContext(Struct, frozen=True):
         if run is not None:
             label = f"cell [{run.execution_count}]" if run.execution_count else "a cell"
             error = "" if run.error is None else run.error.name
-            instructions = f"{_opening(run, self.can_edit)} {self._closing(run.cell_id)}"
+            cell = "a cell of this notebook"
+            if run.cell_id:  # one that is mentioned is attached as it is in the notebook
+                cell = f"{'@cell:' if self.can_edit else 'the cell '}{run.cell_id}"
+            count = f" (In [{run.execution_count}])" if run.execution_count else ""
+            instructions = f"Fix {cell}{count}: it failed when it last ran. {self._closing(run.cell_id)}"
             return _fix_of(request, run.cell_id or "", label, error, instructions, self._failure(run))
         unknown = request.cell_id and self.log.last_run(request.cell_id) is None
         return self.fix_of_unknown(request) if unknown and self.can_edit else None
@@ -139,7 +141,12 @@ class FixContext(Struct, frozen=True):
 
     def _variables(self, run: RanCell, error: CellFailure) -> str:
         namespace = self.shell.user_ns
-        named = [name for name in _names_at(run.source or "", error.frames) if name in namespace]
+        # the names in the statements at which the frames stand, in the order they are written
+        lines = {frame.line for frame in error.frames if frame.of_the_cell}
+        texts = list(_statements(run.source or "", lines)) or [frame.text for frame in error.frames if frame.text]
+        words = ((name, text) for text in texts for name in re.findall(r"[^\W\d]\w*", text))
+        used = dict.fromkeys(name for name, text in words if name in cell_names(text).used)
+        named = [name for name in used if name in namespace]
         described = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:8]
         if not described:
             return ""
@@ -201,13 +208,6 @@ def nothing_to_fix(request: FixRequest, log: CellLog) -> str:
     return NOTHING_FAILED + (ASK_ANYWAY if request.words else "")
 
 
-def _opening(run: RanCell, can_edit: bool) -> str:
-    """Name the cell to fix; one that is mentioned is attached as it is in the notebook."""
-    cell = "a cell of this notebook" if not run.cell_id else f"{'@cell:' if can_edit else 'the cell '}{run.cell_id}"
-    count = f" (In [{run.execution_count}])" if run.execution_count else ""
-    return f"Fix {cell}{count}: it failed when it last ran."
-
-
 def _source(run: RanCell) -> str:
     if run.source is None:
         return ""
@@ -218,14 +218,6 @@ def _source(run: RanCell) -> str:
 
 def _quoted(name: str, text: str) -> str:
     return f"<{name}>\n{text}\n</{name}>"
-
-
-def _names_at(source: str, frames: Sequence[Frame]) -> list[str]:
-    """The names in the statements of `source` at which the frames stand, in the order they are written."""
-    lines = {frame.line for frame in frames if frame.of_the_cell}
-    texts = list(_statements(source, lines)) or [frame.text for frame in frames if frame.text]
-    names = [name for text in texts for name in re.findall(r"[^\W\d]\w*", text) if name in cell_names(text).used]
-    return list(dict.fromkeys(names))
 
 
 def _statements(source: str, lines: set[int]) -> Iterator[str]:

@@ -93,7 +93,12 @@ def _asking_for_claude_too(shell: InteractiveShell) -> Callable[..., bool]:
         transformed = more.get("transformed_cell")
         if not transformed or more.get("preprocessing_exc_tuple") is not None or "_magic('claude'" not in transformed:
             return False
-        return can_await(shell) and _caller_awaits(sys._getframe(1).f_code.co_name) and _has_calls(transformed)
+        if not can_await(shell) or not _caller_awaits(sys._getframe(1).f_code.co_name):
+            return False
+        try:
+            return any(True for _ in _calls_that_can_be_awaited(ast.parse(transformed).body))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
 
     return should_run_async
 
@@ -109,13 +114,6 @@ def _caller_awaits(caller: str) -> bool:
     except RuntimeError:
         return threading.current_thread() is threading.main_thread()
     return caller != "_run_cell"
-
-
-def _has_calls(transformed: str) -> bool:
-    try:
-        return any(True for _ in _calls_that_can_be_awaited(ast.parse(transformed).body))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
 
 
 def _calls_that_can_be_awaited(statements: Iterable[ast.stmt]) -> Iterator[tuple[ast.Expr, ast.Call]]:

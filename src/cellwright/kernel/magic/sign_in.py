@@ -11,7 +11,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 from IPython.display import clear_output, display
 
-from cellwright.config.credentials.entered_key import KEYS_PAGE, NO_KEY, KeptKey, key_source, try_and_keep
+from cellwright.config.credentials.entered_key import KEYS_PAGE, NO_KEY, key_source, try_and_keep
 from cellwright.config.credentials.stored_key import address_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.features.conversation import Conversation
@@ -209,21 +209,14 @@ def _ask(
         if text is None or not text.strip() or is_settled():
             return
         try:
-            say(_words(_kept(conversation, text)))
+            settings, environment = conversation.in_force.settings, conversation.in_force.environment
+            keeping = try_and_keep(
+                text, environment, helper=settings.api_key_helper, own_credentials=settings.own_credentials
+            )
+            kept = conversation.thread.submit(keeping).future.result()
+            overruled = f" But {kept.overruled_by} takes precedence here: remove it to use the key."
+            say(kept.sentence + (overruled if kept.overruled_by else ""))
         except CellwrightError as error:
             say(error.message)
         else:
             return
-
-
-def _kept(conversation: Conversation, text: str) -> KeptKey:
-    settings, environment = conversation.in_force.settings, conversation.in_force.environment
-    return conversation.thread.submit(
-        try_and_keep(text, environment, helper=settings.api_key_helper, own_credentials=settings.own_credentials)
-    ).future.result()
-
-
-def _words(kept: KeptKey) -> str:
-    if kept.overruled_by:
-        return f"{kept.sentence} But {kept.overruled_by} takes precedence here: remove it to use the key."
-    return kept.sentence

@@ -120,7 +120,12 @@ def _module(module: Any) -> Description:
                 device = device or f" on {tensor.device}"
     mode = "training" if own_vars(module).get("training") is True else "evaluating"
     words = f"{parameters:,} parameters ({trained:,} trainable){device}, {mode}"
-    return Description(type_name(type(module)), summary=words, more=lambda: _children(module))
+
+    def children() -> Iterator[str]:
+        for name, child in itertools.islice(own_vars(module).get("_modules", {}).items(), 40):
+            yield f".{name}: {type_name(type(child))}"
+
+    return Description(type_name(type(module)), summary=words, more=children)
 
 
 def _modules(module: Any) -> Iterator[Any]:
@@ -131,11 +136,6 @@ def _modules(module: Any) -> Iterator[Any]:
             seen.add(id(each))
             yield each
             waiting += [child for child in own_vars(each).get("_modules", {}).values() if child is not None]
-
-
-def _children(module: Any) -> Iterator[str]:
-    for name, child in itertools.islice(own_vars(module).get("_modules", {}).items(), 40):
-        yield f".{name}: {type_name(type(child))}"
 
 
 def describe_xarray(value: Any) -> Description | None:

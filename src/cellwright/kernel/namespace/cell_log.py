@@ -209,7 +209,11 @@ class CellLog:
         if info is not None and not _is_cell(info):
             self._note_changes("claude" if agent_code_running.get() else "other", None)
             return
-        run = self._take_open(info)
+        run = None
+        if self._open:
+            # the innermost one where it cannot be told (IPython makes a new `info` after an error)
+            index = next((i for i, (begun, _) in enumerate(self._open) if begun is info), len(self._open) - 1)
+            run = self._open.pop(index)[1]
         if run is None:
             if info is None:
                 return
@@ -221,13 +225,6 @@ class CellLog:
         else:
             error = result.error_before_exec or result.error_in_exec
             self._finish(run._replace(execution_count=result.execution_count or run.execution_count), error)
-
-    def _take_open(self, info: object) -> RanCell | None:
-        """The run that `info` began; the innermost one where it cannot be told (IPython makes a new one after an error)."""
-        if not self._open:
-            return None
-        index = next((i for i, (begun, _) in enumerate(self._open) if begun is info), len(self._open) - 1)
-        return self._open.pop(index)[1]
 
     def _new_run(self, cell_id: str | None, source: str, count: int | None, by: Author) -> RanCell:
         self._order += 1

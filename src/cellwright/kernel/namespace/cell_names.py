@@ -55,7 +55,8 @@ def cell_names(source: str) -> CellNames:
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     changed = set(_changed(nodes))
     # since Python 3.12 the tables count what a comprehension calls its items among the names around it
-    items = {name.id for each in nodes if isinstance(each, ast.comprehension) for name in _names(each.target)}
+    targets = [each.target for each in nodes if isinstance(each, ast.comprehension)]
+    items = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
     if items:
         items -= _outside_comprehensions(tree)
     return CellNames(
@@ -64,10 +65,6 @@ def cell_names(source: str) -> CellNames:
         frozenset((used - items) | changed),
         frozenset(deleted),
     )
-
-
-def _names(node: ast.AST) -> Iterator[ast.Name]:
-    return (each for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
 def _outside_comprehensions(tree: ast.AST) -> set[str]:

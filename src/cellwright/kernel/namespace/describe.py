@@ -114,7 +114,9 @@ def named(name: object, value: object, room: int = ROOM, depth: int = DEPTH) -> 
 
 def brief(value: object, room: int = ROOM, depth: int = DEPTH) -> str:
     """A value in one line of about `room` characters at most."""
-    text = _brief(value, max(room, 8), depth)
+    text = plain(value, max(room, 8), depth)
+    if text is None:
+        text = label(value)
     return text if len(text) <= room + 40 else f"{text[:room]}…"
 
 
@@ -125,17 +127,13 @@ def plain(value: object, room: int = ROOM, depth: int = DEPTH) -> str | None:
     return text if text is not None else _container(value, of, room, depth)
 
 
-def _brief(value: object, room: int, depth: int) -> str:
-    if (text := plain(value, room, depth)) is not None:
-        return text
-
-    return label(value)
-
-
 def _scalar(value: Any, of: tuple[type, ...], room: int) -> str | None:
     kind = of[0]
     if kind in _PLAIN:
-        return repr(value) if kind is not range and kind is not slice else _bounded_parts(value)
+        if kind is not range and kind is not slice:
+            return repr(value)
+        parts = [brief(part, 40, 1) for part in (value.start, value.stop, value.step)]
+        return f"{kind.__name__}({', '.join(parts)})"
     if enum.Enum in of:
         name = own_vars(value).get("_name_")
         return f"{short_name(kind)}.{name if type(name) is str else '?'}"
@@ -182,11 +180,6 @@ def _start_of(text: str, room: int) -> str:
     return BEFORE_CUT.clean(str.__getitem__(text, slice(0, room + LONGEST_SECRET))).text[:room]
 
 
-def _bounded_parts(value: range | slice) -> str:
-    parts = [brief(part, 40, 1) for part in (value.start, value.stop, value.step)]
-    return f"{type(value).__name__}({', '.join(parts)})"
-
-
 def _container(value: Any, of: tuple[type, ...], room: int, depth: int) -> str | None:
     if dict in of:
         return _around(of, dict, _items(iter(dict.items(value)), dict.__len__(value), room, depth, _pair), "{", "}")
@@ -196,7 +189,7 @@ def _container(value: Any, of: tuple[type, ...], room: int, depth: int) -> str |
     for base, opening, closing in _LISTS:
         if base in of:
             length = base.__len__(value)  # type: ignore[attr-defined]
-            inner = _items(base.__iter__(value), length, room, depth, _item)  # type: ignore[attr-defined]
+            inner = _items(base.__iter__(value), length, room, depth, brief)  # type: ignore[attr-defined]
             comma = "," if base is tuple and length == 1 else ""
             if not length and base in (set, frozenset):
                 return f"{short_name(of[0])}()"
@@ -225,10 +218,6 @@ def _items(items: Iterable[Any], length: int, room: int, depth: int, write: Writ
         left -= len(shown[-1]) + 2
     more = length - len(shown)
     return ", ".join([*shown, f"… {more:,} more"] if more > 0 else shown)
-
-
-def _item(item: Any, room: int, depth: int) -> str:
-    return brief(item, room, depth)
 
 
 def _pair(pair: tuple[Any, Any], room: int, depth: int) -> str:
@@ -322,7 +311,8 @@ def describe_code(value: Any) -> Description | None:
     if kind in _FUNCTIONS:
         return _function(value)
     if type in classes(value):
-        return _class(value)
+        bases = ", ".join(type_name(base) for base in classes_of_class(value)[1:3] if base is not object)
+        return Description("class", summary=f"{type_name(value)}({bases})", more=lambda: _class_lines(value))
     if kind is types.ModuleType:
         return _module(value)
     if kind in _PAUSED:
@@ -340,14 +330,11 @@ def _function(value: Any) -> Description:
 
 def _function_lines(function: types.FunctionType) -> Iterator[str]:
     yield from _docstring_line(function)
-    yield f"defined in {_file_in_words(function.__code__.co_filename)}, line {function.__code__.co_firstlineno}"
-
-
-def _file_in_words(file: str) -> str:
-    """A file's name; of a cell, the name that tracebacks have for it."""
-    shell = get_ipython()
+    file, shell = function.__code__.co_filename, get_ipython()
+    # of a cell the name that tracebacks have for it
     words = cell_of_file(shell, file) if shell is not None else None
-    return " ".join(words) if words else file
+    where = " ".join(words) if words else file
+    yield f"defined in {where}, line {function.__code__.co_firstlineno}"
 
 
 def _docstring_line(value: Any) -> Iterator[str]:
@@ -406,11 +393,6 @@ def _annotation(annotation: Any) -> str:
     if module_name(type(annotation)) in ("typing", "types"):
         return str(annotation)[:60]
     return f"<{short_name(type(annotation))}>"
-
-
-def _class(value: type) -> Description:
-    bases = ", ".join(type_name(base) for base in classes_of_class(value)[1:3] if base is not object)
-    return Description("class", summary=f"{type_name(value)}({bases})", more=lambda: _class_lines(value))
 
 
 def classes_of_class(cls: type) -> tuple[type, ...]:
@@ -477,21 +459,15 @@ def _describe_plain(value: object) -> Description | None:
     if static(value, "__dataclass_fields__") is not MISSING or (text := plain(value)) is None:
         return None
     length = length_of(value)
+    # a large text or container without its items; the `__sizeof__` of another class is its own code
+    is_measured = length is not None and length >= 1_000 and module_name(type(value)) == "builtins"
     return Description(
         type_name(type(value)),
         "" if length is None else f"len {length:,}",
         text,
-        memory=_shallow_size(value, length),
+        memory=sys.getsizeof(value) if is_measured else None,
         more=lambda: _whole(value, length),
     )
-
-
-def _shallow_size(value: object, length: int | None) -> int | None:
-    """Measure a large text or container without its items; the `__sizeof__` of another class is its own code."""
-    # characters or items
-    if length is None or length < 1_000 or module_name(type(value)) != "builtins":
-        return None
-    return sys.getsizeof(value)
 
 
 def _whole(value: Any, length: int | None) -> Iterator[str]:

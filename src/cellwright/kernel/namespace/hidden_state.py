@@ -131,8 +131,12 @@ def hidden_state(cells: Sequence[Cell], log: CellLog, names: Iterable[str]) -> H
     above = _Above()
     gone = frozenset(orphan.name for orphan in orphans)
     for each in known:
-        if found := (*_marks(each, above), *_orphaned(each, gone)):
-            marks[each.cell.id] = found
+        found = [*_marks(each, above)]
+        if used := sorted(each.names.used & gone):
+            listed = ", ".join(f"`{visible_line(name)}`" for name in used[:LISTED])
+            found.append(HiddenStateMark("orphaned", f"uses {listed}, which no cell defines any more"))
+        if found:
+            marks[each.cell.id] = tuple(found)
         above.add(each)
     return HiddenState(marks, orphans, {cell.id: cell.position + 1 for cell in cells})
 
@@ -232,12 +236,6 @@ def _marks(each: _CodeCell, above: _Above) -> Iterator[HiddenStateMark]:
         )
     if run.success is False:
         yield HiddenStateMark("failed", "its last run failed")
-
-
-def _orphaned(each: _CodeCell, orphans: frozenset[str]) -> Iterator[HiddenStateMark]:
-    if used := sorted(each.names.used & orphans):
-        listed = ", ".join(f"`{visible_line(name)}`" for name in used[:LISTED])
-        yield HiddenStateMark("orphaned", f"uses {listed}, which no cell defines any more")
 
 
 def _outdated(each: _CodeCell, above: _Above) -> tuple[str, str] | None:

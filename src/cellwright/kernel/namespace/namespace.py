@@ -249,7 +249,12 @@ class NamespaceNews:
         shown = [name for name in names if not is_code(values[name])][:lines]
         summaries = dict(describe_all({name: values[name] for name in shown}, line))
         return NamespaceSnapshot(
-            {name: Variable(_text(summaries, name), _group_of(values[name]), bindings.get(name)) for name in names},
+            {
+                name: Variable(
+                    summaries.get(name, "").removeprefix(f"{name}: "), _group_of(values[name]), bindings.get(name)
+                )
+                for name in names
+            },
             moved,
             frozenset(self._shell.user_ns),
             stored,
@@ -261,11 +266,6 @@ class _NameState(NamedTuple):
 
     order: int
     fingerprint: Fingerprint
-
-
-def _text(summaries: Mapping[str, str], name: str) -> str:
-    """The line of a value without its name; "" where there is none."""
-    return summaries[name].removeprefix(f"{name}: ") if name in summaries else ""
 
 
 def _group_of(value: object) -> str:
@@ -285,7 +285,10 @@ def live_definitions(shell: InteractiveShell, project: Path) -> Callable[[str], 
     def definition(name: str) -> str:
         value = _found(user_variables(shell), name)
         code = _code(value)
-        if code is None or _is_in(code.co_filename, project):
+        if code is None:
+            return ""
+        file = Path(code.co_filename)
+        if file.is_absolute() and file.is_relative_to(project) and file.is_file():
             return ""
         numbers: Mapping[str, int] = getattr(shell.compile, "_filename_map", {})
         cell = f"In [{numbers[code.co_filename]}]" if code.co_filename in numbers else ""
@@ -356,10 +359,6 @@ def _code(value: object) -> types.CodeType | None:
         functions = map(_unbound, _own(value).values())
         return next((each.__code__ for each in functions if type(each) is types.FunctionType), None)
     return None
-
-
-def _is_in(file: str, project: Path) -> bool:
-    return Path(file).is_absolute() and Path(file).is_relative_to(project) and Path(file).is_file()
 
 
 class TimeLimitOver(BaseException):
@@ -447,19 +446,15 @@ class MainThreadLimit:
 
 def line(name: str, value: object) -> str:
     """One line of a list: name, type, shape, memory, and the value if it is short."""
-    from cellwright.kernel.namespace.describe import described  # most runs look at no variable
-
-    text = _head(name, value, described(value))
+    text, _ = _head(name, value)
     return text if len(text) <= LINE_CHARS else f"{text[:LINE_CHARS]}…"
 
 
 def describe(name: str, value: object, budget: int = CHARS_EACH) -> str:
     """All that is known of a value in about `budget` characters. For the main thread, and within `describe_all`."""
-    from cellwright.kernel.namespace.describe import described
-
-    found = described(value)
-    lines = [_head(name, value, found)]
-    room = budget - len(lines[0])
+    head, found = _head(name, value)
+    lines = [head]
+    room = budget - len(head)
     for each in _own_words(value) if static(value, OWN_WORDS) is not MISSING else found.more():
         if len(each) > room:
             return "\n".join([*lines, f"  {each[: max(room, 0)]} …"])
@@ -502,13 +497,15 @@ def _type(value: object) -> str:
     return type_name(type(value))
 
 
-def _head(name: str, value: object, found: Description) -> str:
-    from cellwright.kernel.namespace.describe import is_secret
+def _head(name: str, value: object) -> tuple[str, Description]:
+    """The first line of a value's description, and the description."""
+    from cellwright.kernel.namespace.describe import described, is_secret  # most runs look at no variable
 
+    found = described(value)
     parts = [part for part in (found.shape, bytes_in_words(found.memory) if found.memory else "") if part]
     about = f"{found.type} ({', '.join(parts)})" if parts else found.type
     summary = f"[secret removed: {name}]" if is_secret(name, value) else found.summary
-    return f"{name}: {about}{f' = {summary}' if summary else ''}"
+    return f"{name}: {about}{f' = {summary}' if summary else ''}", found
 
 
 def _own_words(value: Any) -> Iterable[str]:

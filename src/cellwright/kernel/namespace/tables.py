@@ -90,9 +90,14 @@ def describe_pandas(value: Any) -> Description | None:
     if is_of(value, "pandas", "Series"):
         return _series(value)
     if is_of(value, "pandas", "Index"):
-        return _index(value)
+        is_own = module_name(type(value)).partition(".")[0] == "pandas"
+        index = value if is_own else library_class("pandas", "Index")(value)
+        memory = int(index.memory_usage(deep=False))
+        return Description(type_name(type(value)), f"{len(index):,}", _index_words(index), memory=memory)
     if any(short_name(cls) in ("DataFrameGroupBy", "SeriesGroupBy") for cls in classes(value)):
-        return _groups(value)
+        shape = " × ".join(f"{length:,}" for length in value.obj.shape)
+        words = f"of {shape}, by {brief(value.keys, 80)}; groups are not computed"
+        return Description(type_name(type(value)), summary=words)
     return None
 
 
@@ -133,14 +138,9 @@ def _step(rows: int, columns: int) -> int:
 
 
 def _column(series: Any, name: object, step: int) -> Column:
-    return Column(name, dtype_words(series.dtype), _nulls(series, step), series.iloc[:SAMPLE_ROWS].tolist())
-
-
-def _nulls(series: Any, step: int) -> str:
     count = int(series.iloc[::step].isna().sum())
-    if step == 1:
-        return f"{count:,}"
-    return f"~{count / max(1, len(range(0, len(series), step))):.1%}"
+    nulls = f"{count:,}" if step == 1 else f"~{count / max(1, len(range(0, len(series), step))):.1%}"
+    return Column(name, dtype_words(series.dtype), nulls, series.iloc[:SAMPLE_ROWS].tolist())
 
 
 def dtype_words(dtype: Any) -> str:
@@ -169,12 +169,6 @@ def _series_lines(series: Any) -> Iterator[str]:
     yield from column_lines([column], 1, len(series))
 
 
-def _index(value: Any) -> Description:
-    index = value if module_name(type(value)).partition(".")[0] == "pandas" else library_class("pandas", "Index")(value)
-    words = _index_words(index)
-    return Description(type_name(type(value)), f"{len(index):,}", words, memory=int(index.memory_usage(deep=False)))
-
-
 def _index_words(index: Any) -> str:
     names = [name for name in index.names if name is not None]
     named = f" ({', '.join(map(brief_name, names))})" if names else ""
@@ -183,13 +177,6 @@ def _index_words(index: Any) -> str:
     values = index[:SAMPLE_ROWS].tolist()
     last = f" … {brief(index[-1], 40)}" if len(index) > SAMPLE_ROWS else ""
     return f"{kind}{dtype}{named}: {', '.join(brief(each, 40) for each in values)}{last}"
-
-
-def _groups(value: Any) -> Description:
-    keys = value.keys
-    shape = " × ".join(f"{length:,}" for length in value.obj.shape)
-    words = f"of {shape}, by {brief(keys, 80)}; groups are not computed"
-    return Description(type_name(type(value)), summary=words)
 
 
 def describe_polars(value: Any) -> Description | None:
@@ -265,7 +252,12 @@ def describe_database(value: Any) -> Description | None:
     if any(short_name(cls) == "DuckDBPyRelation" for cls in classes(value)):
         columns, kinds = value.columns, value.types
         words = f"not executed; {names_of(columns, len(columns))}"
-        return Description("duckdb.Relation", f"{len(columns):,} columns", words, more=lambda: _typed(columns, kinds))
+
+        def lines() -> Iterator[str]:
+            for name, kind in list(zip(columns, kinds, strict=True))[:MAX_COLUMNS]:
+                yield f"{name}: {str(kind)[:60]}"
+
+        return Description("duckdb.Relation", f"{len(columns):,} columns", words, more=lines)
     if any(short_name(cls) == "DuckDBPyConnection" for cls in classes(value)):
         return Description("duckdb.Connection")
     if is_of(value, "sqlalchemy.engine", "Engine"):
@@ -282,11 +274,6 @@ def describe_database(value: Any) -> Description | None:
         fields = dict(zip(value._fields, tuple(value), strict=True))
         return Description("sqlalchemy.Row", f"len {len(fields)}", more=lambda: attribute_lines(fields))
     return None
-
-
-def _typed(columns: list[str], kinds: list[Any]) -> Iterator[str]:
-    for name, kind in list(zip(columns, kinds, strict=True))[:MAX_COLUMNS]:
-        yield f"{name}: {str(kind)[:60]}"
 
 
 def _result(value: Any) -> Description:

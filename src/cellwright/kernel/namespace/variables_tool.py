@@ -221,7 +221,10 @@ class _Request(Struct, frozen=True):
             try:
                 found[path] = value_at(path, variables)
             except NoSuchValue as problem:
-                problems.append(f"{problem}{_near(path, user_variables(self.shell))}")
+                there = user_variables(self.shell)
+                near = difflib.get_close_matches(path.partition(".")[0].partition("[")[0], there, n=3)
+                hint = f" Did you mean {' or '.join(near)}?" if near and path not in there else ""
+                problems.append(f"{problem}{hint}")
         if not found:
             raise ToolError(" ".join(problems), code=ErrorCode.INVALID_PARAMETERS)
         text = "\n".join([*self._texts(found, self.input.detail or "full"), *problems])
@@ -256,11 +259,6 @@ class _Request(Struct, frozen=True):
             texts.append(text)
             room -= len(text)
         return texts
-
-
-def _near(path: str, variables: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(path.partition(".")[0].partition("[")[0], variables, n=3)
-    return f" Did you mean {' or '.join(near)}?" if near and path not in variables else ""
 
 
 LIBRARY_ATTRIBUTES: Mapping[tuple[str, str], tuple[str, ...]] = {

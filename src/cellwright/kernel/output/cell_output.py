@@ -80,17 +80,6 @@ def cell_publisher(shell: InteractiveShell) -> Any:
     return own
 
 
-def _publisher_of(shell: InteractiveShell) -> Any:
-    """The publisher of the running cell's output.
-
-    Where a process has one parent for all, a page's message is that parent while it is handled: what the agent's thread
-    publishes then would get lost, so the cell has a publisher of its own. One that captures output stays.
-    """
-    shared, kernel = shell.display_pub, getattr(shell, "kernel", None)
-    has_one_parent = kernel is not None and needs_pump(kernel) and hasattr(shared, "pub_socket")
-    return cell_publisher(shell) if has_one_parent else shared
-
-
 logger = logging.getLogger(__name__)
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -159,7 +148,11 @@ class SavedOutput:
     """
 
     def __init__(self, shell: InteractiveShell, clean_each: CleanEach, *, quiet: bool) -> None:
-        self._publisher: Any = _publisher_of(shell)
+        # where a process has one parent for all, a page's message is that parent while it is handled: what the agent's
+        # thread publishes then would get lost, so the cell has a publisher of its own; one that captures output stays
+        shared, kernel = shell.display_pub, getattr(shell, "kernel", None)
+        has_one_parent = kernel is not None and needs_pump(kernel) and hasattr(shared, "pub_socket")
+        self._publisher: Any = cell_publisher(shell) if has_one_parent else shared
         self._clean_each = clean_each
         self._quiet = quiet
         self._saved = SavedTranscript(quiet=quiet)
@@ -274,7 +267,8 @@ class SavedOutput:
         if not self._keeps_answer:
             return self._keep_others()
         kept = self._kept_parts()
-        pictures = iter(kept_displays([each.data for each in self._shown if not each.is_part], self._clean))
+        displays = [each.data for each in self._shown if not each.is_part]
+        pictures = iter(kept_displays(displays, lambda text: self._clean_each([text]).get(text, text)))
         for number, shown in enumerate(self._shown):
             before = shown.data, shown.metadata
             if shown.is_part:
@@ -316,9 +310,6 @@ class SavedOutput:
         if FIELD in metadata and state.numbers is not None and state.numbers.record is not None:
             metadata[FIELD] = {**metadata[FIELD], NUMBERS: state.numbers.record}
         return [(bundle, {} if n else metadata) for n, bundle in enumerate(bundles)]
-
-    def _clean(self, text: str) -> str:
-        return self._clean_each([text]).get(text, text)
 
     def _publish(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *, update: bool
@@ -433,14 +424,13 @@ class WidgetOutput(SavedOutput):
 
     def _open_part(self) -> None:
         assert self._widget is not None
-        part = self._widget if not self._parts else self._context.copy().run(self._next_part, self._widget)
+        part = self._widget
+        if self._parts:
+            part = self._context.copy().run(type(part), lambda *_: None, of=part)
         live = {"version": VERSION, "run": part.run, "part": part.part, "count": self._count}
         texts = {"text/markdown": WORKING, "text/plain": "Claude is working…"}
         self._show_part({TRANSCRIPT: live, WIDGET_VIEW: part.view_data, **texts})
         self._later_pages.begin(self._widget, self._saved_message(self._shown))
-
-    def _next_part(self, widget: TranscriptWidget) -> TranscriptWidget:
-        return type(widget)(lambda *_: None, of=widget)
 
     def _begin_part(self) -> None:
         self._log.add({"op": "part", "part": self._parts}, only=self._sender)

@@ -93,7 +93,8 @@ def kept_displays(displays: Sequence[Mapping[str, Any]], clean: Callable[[str], 
     for bundle in displays:
         is_picture = any(kind.startswith("image/") for kind in bundle)
         smaller = {kind: _cleaned(kind, smaller_picture(kind, data), clean) for kind, data in bundle.items()}
-        size = sum(map(_size, smaller.values()))
+        texts = (data if isinstance(data, str) else json.dumps(data, default=str) for data in smaller.values())
+        size = sum(map(len, texts))
         if size > room[is_picture]:
             what = "picture" if is_picture else "display"
             smaller = {"text/plain": f"[a {what} of {size:,} bytes: not kept in the notebook]"}
@@ -106,10 +107,6 @@ def kept_displays(displays: Sequence[Mapping[str, Any]], clean: Callable[[str], 
 def _cleaned(kind: str, data: Any, clean: Callable[[str], str]) -> Any:
     # what is longer is a library that came along
     return clean(data) if kind.startswith("text/") and isinstance(data, str) and len(data) <= 400_000 else data
-
-
-def _size(data: Any) -> int:
-    return len(data) if isinstance(data, str) else len(json.dumps(data, default=str))
 
 
 def smaller_picture(kind: str, data: Any) -> Any:

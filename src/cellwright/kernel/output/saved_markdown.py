@@ -439,6 +439,11 @@ def _tool_line(item: CallItem, *, run_ended: bool) -> _ToolLine:
     def said(name: str) -> str:
         return text if isinstance(text := display.get(name), str) else ""
 
+    printed = ""
+    if code and end is not None:
+        printed = str(end.content)
+        for shown in filter(None, item.displayed):
+            printed = printed.replace(f"{shown}\n" if f"{shown}\n" in printed else shown, "", 1)
     return _ToolLine(
         call,
         status=_open_status(item, run_ended=run_ended) if end is None else end.status,
@@ -449,7 +454,7 @@ def _tool_line(item: CallItem, *, run_ended: bool) -> _ToolLine:
         plan=said("plan"),
         answers=display["answers"] if isinstance(display.get("answers"), Mapping) else {},
         agent=item.progress,
-        printed=_without(str(end.content), item.displayed) if code and end is not None else "",
+        printed=printed.strip("\n"),
     )
 
 
@@ -522,14 +527,11 @@ def _code_blocks(tool: _ToolLine, room: RemainingChars) -> Iterator[str]:
             yield fenced(visible_controls(kept + more).rstrip("\n"), language)
 
 
-def _without(text: str, displayed: Sequence[str]) -> str:
-    for each in filter(None, displayed):
-        text = text.replace(f"{each}\n", "", 1) if f"{each}\n" in text else text.replace(each, "", 1)
-    return text.strip("\n")
-
-
 def _tool_lines(tool: _ToolLine) -> Iterator[str]:
-    yield " · ".join(part for part in (f"- {tool.mark} {_title_markdown(tool)}", _outcome_markdown(tool)) if part)
+    parts = [f"- {tool.mark} {_title_markdown(tool)}", escaped(tool.outcome)]
+    if tool.status != "success" and not tool.is_stopped and tool.reason:
+        parts[1:] = [f"{tool.status}: {code_span(tool.reason)}", escaped(tool.took)]
+    yield " · ".join(filter(None, parts))
     for question, answer in tool.answers.items():
         yield f"  - {escaped(question)} → {escaped(answer)}"
 
@@ -556,12 +558,6 @@ def _task_list(todos: Sequence[Mapping[str, Any]]) -> str:
         doing = " *(in progress)*" if todo["status"] == "in_progress" else ""
         lines.append(f"- [{box}] {escaped(str(todo['content']), at_line_start=True)}{doing}")
     return "\n".join(lines)
-
-
-def _outcome_markdown(tool: _ToolLine) -> str:
-    if tool.status == "success" or tool.is_stopped or not tool.reason:
-        return escaped(tool.outcome)
-    return " · ".join(filter(None, (f"{tool.status}: {code_span(tool.reason)}", escaped(tool.took))))
 
 
 def _markdown_of(part: _Part) -> str:

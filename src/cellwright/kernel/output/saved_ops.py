@@ -106,23 +106,21 @@ class _SavedOps:
         return [self._transcript(part, ops, last=part == last) for part, ops in enumerate(kept)]
 
     def _transcript(self, part: int, ops: list[Op], *, last: bool) -> dict[str, Any]:
+        begun: list[Op] = []
+        if self._state.prompt is not None:
+            [run] = ops_of(self._state.prompt, self._state)
+            begun = [{**run, "model": self._state.model, "session": "", "started": 0.0}]
         return {
             "version": VERSION,
             "part": part,
             "last": last,
             "ops": [
-                *self._begun(),
+                *begun,
                 *ops[: KEPT_OF_RUN.operations],
                 *(self._of_the_run() if last else ()),
                 self._ended(),
             ],
         }
-
-    def _begun(self) -> list[Op]:
-        if self._state.prompt is None:
-            return []
-        [run] = ops_of(self._state.prompt, self._state)
-        return [{**run, "model": self._state.model, "session": "", "started": 0.0}]
 
     def _of_the_run(self) -> Iterator[Op]:
         state = self._state

@@ -43,7 +43,6 @@ from cellwright.events import (
     ToolStart,
     TurnChanged,
     TurnEnd,
-    UnknownName,
     UserPrompt,
     step_title,
 )
@@ -326,13 +325,17 @@ def _plain(  # noqa: C901  one arm for each event
         case ContextCompacted():
             return compacted_op(event)
         case NumbersTraced():
+            names = [
+                {"text": each.text, "from_end": each.from_end, "words": each.words, "code": each.code}
+                for each in event.names
+            ]
             return {
                 "op": "numbers",
                 "answer": event.answer,
                 "check": event.check,
                 "numbers": [_number(number) for number in event.numbers[: DRAWN.numbers]],
                 "checked": None if event.checked is None else _checked(event.checked),
-                **({"names": [_name(name) for name in event.names]} if event.names else {}),
+                **({"names": names} if names else {}),
             }
         case TurnChanged():
             return _changes(event)
@@ -382,10 +385,6 @@ def _number(number: Number) -> Op:
         "marked": number.marked,
         "source": _place(number.source),
     }
-
-
-def _name(name: UnknownName) -> Op:
-    return {"text": name.text, "from_end": name.from_end, "words": name.words, "code": name.code}
 
 
 def _checked(checked: CheckedNumbers) -> Op:

@@ -30,6 +30,8 @@ from cellwright.kernel.run.questions import SubmitAnswer
 from cellwright.tools.paths import real_path, resolve_path
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from cellwright.conversation.runs.run import Run
     from cellwright.sessions.session import Session
 
@@ -147,6 +149,12 @@ class FileNews:
         """Files stay as they are; the command that did this tells of them."""
 
 
+def _undo() -> ModuleType:
+    from cellwright.commands import undo  # most kernels undo nothing
+
+    return undo
+
+
 class UndoRequests:
     """Answers `undo_turns` and `undo_turn` of all pages and panels, on the agent's loop."""
 
@@ -158,22 +166,21 @@ class UndoRequests:
 
     async def turns(self, _place: object, _params: Mapping[str, Any]) -> dict[str, Any]:
         """Say which turns of the session can be taken back."""
-        from cellwright.commands.undo import turns_to_undo  # most kernels undo nothing
-
         try:
-            return {"session": self._conversation.sessions.current.id, "turns": turns_to_undo(self._conversation)}
+            return {
+                "session": self._conversation.sessions.current.id,
+                "turns": _undo().turns_to_undo(self._conversation),
+            }
         except CellwrightError as error:
             raise PageError("failed", error.message) from error
 
     async def turn(self, _place: object, params: Mapping[str, Any]) -> dict[str, Any]:
         """Take a turn back, or say what that would do."""
-        from cellwright.commands.undo import undo_turn
-
         turn, preview = params.get("turn"), params.get("preview") is not False
         if params.get("session") != self._conversation.sessions.current.id or not isinstance(turn, int):
             raise PageError("failed", "This answer is from another session. Resume that session, then use /undo.")
         try:
-            return await undo_turn(
+            undone: dict[str, Any] = await _undo().undo_turn(
                 self._conversation, turn, preview=preview, force=params.get("force") is True and not preview
             )
         except CellwrightError as error:
@@ -181,3 +188,4 @@ class UndoRequests:
         finally:
             if not preview:
                 self._file_news.notify()
+        return undone

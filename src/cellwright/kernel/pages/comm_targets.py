@@ -118,19 +118,16 @@ class ChatTarget:
             link.refuse({"type": "unsupported", "protocol": PROTOCOL, "version": VERSION})
             return
         try:
-            chat = self._create_chat()
+            with self._making:
+                if self._chat is None:
+                    self._chat = self._make()
+                chat = self._chat
         except CellwrightError as error:
             link.refuse({"type": "failed", "code": str(error.code), "message": error.message})
             return
         connection = chat.connect(link, hello)
         comm.on_msg(lambda message: chat.on_loop(chat.on_message, connection, message["content"]["data"]))
         comm.on_close(lambda _: chat.on_loop(chat.connections.remove, connection))
-
-    def _create_chat(self) -> Chat:
-        with self._making:
-            if self._chat is None:
-                self._chat = self._make()
-            return self._chat
 
 
 def _is_asked_by_page(request: Mapping[str, Any]) -> bool:

@@ -144,7 +144,8 @@ class LiveNotebook:
 
     @property
     def live(self) -> bool:
-        return self._route != "contents"
+        shown = (page.shows(self._path) for page in self._pages.showing(self._path))
+        return next((notebook.route for notebook in shown if notebook is not None), "page") != "contents"
 
     @property
     def where(self) -> str:
@@ -153,11 +154,6 @@ class LiveNotebook:
         front_end = next((page.front_end for page in self._pages.showing(self._path)), "")
         # without its version
         return front_end.rpartition(" ")[0] or "Jupyter"
-
-    @property
-    def _route(self) -> str:
-        shown = (page.shows(self._path) for page in self._pages.showing(self._path))
-        return next((notebook.route for notebook in shown if notebook is not None), "page")
 
     async def cells(self, *, outputs: bool = True) -> list[Cell]:
         answer = await self._ask("cells", {"outputs": outputs})
@@ -365,10 +361,6 @@ def new_cell_id() -> str:
     return secrets.token_hex(4)
 
 
-def _no_remarks(_cells: Sequence[Cell]) -> KernelRemarks:
-    return KernelRemarks()
-
-
 class KernelNotebooks:
     """The notebooks of this kernel's pages. `remarks` is what the kernel says of the cells of its own.
 
@@ -378,7 +370,7 @@ class KernelNotebooks:
     def __init__(
         self,
         pages: Pages,
-        remarks: Callable[[Sequence[Cell]], KernelRemarks] = _no_remarks,
+        remarks: Callable[[Sequence[Cell]], KernelRemarks] = lambda _cells: KernelRemarks(),
         provenance: Provenance = no_provenance,
     ) -> None:
         self._pages = pages
@@ -449,7 +441,8 @@ class KernelNotebooks:
         """Wait until a page that is there has connected: right after loading, and while it is reloaded."""
         if self._front_end is None or self._front_end.kernel is None or self._front_end.headless:
             return
-        while self._connecting() or self._pages.is_reloading(RELOAD_SECONDS):
+        ends = self._loaded + CONNECT_SECONDS
+        while (not self._pages.any_came and time.monotonic() < ends) or self._pages.is_reloading(RELOAD_SECONDS):
             await asyncio.sleep(TICK_SECONDS)
 
     async def displayed(self, keys: Sequence[str]) -> list[DrawnOutput]:
@@ -459,9 +452,6 @@ class KernelNotebooks:
         if page is None:
             return [NOT_SHOWN] * len(keys)
         return await drawn_outputs(self._pages, page, {"outputs": [{"display": key} for key in keys]}, len(keys))
-
-    def _connecting(self) -> bool:
-        return not self._pages.any_came and time.monotonic() - self._loaded < CONNECT_SECONDS
 
     def _own_shown(self) -> PageNotebook | None:
         """The notebook whose page ran the newest prompt, or else one that a page shows as this kernel's."""

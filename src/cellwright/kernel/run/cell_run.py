@@ -117,7 +117,9 @@ def cell_surface(
     elif for_people and front_end.kernel is not None and front_end.headless:
         output = SavedOutput(shell, clean_each, quiet=quiet)
     elif in_notebook:
-        output = RenewedOutput(shell, clean_each, conversation.thread.loop, quiet=quiet, notice=_shown_once(notice))
+        once = "" if notice in _notices_shown else notice
+        _notices_shown.add(notice)
+        output = RenewedOutput(shell, clean_each, conversation.thread.loop, quiet=quiet, notice=once)
     else:
         output = ViewOutput(_view(options, look, in_terminal=front_end.kernel is None))
     somebody = widget or questions.allows_input
@@ -146,14 +148,6 @@ def _view(options: MagicOptions, look: Look, *, in_terminal: bool) -> View:
 
 
 _notices_shown: set[str] = set()
-
-
-def _shown_once(notice: str) -> str:
-    """`notice` the first time in this process, then nothing."""
-    if notice in _notices_shown:
-        return ""
-    _notices_shown.add(notice)
-    return notice
 
 
 class Task(Awaited, Protocol[R_co]):
@@ -317,16 +311,18 @@ def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOp
         given["system_prompt"] = _file_text(file)
     if texts := [*given.get("append_system_prompt", ()), *map(_file_text, files)]:
         given["append_system_prompt"] = "\n\n".join(texts)
-    for name, read in (("agents", _agents), ("mcp_servers", _servers)):
-        if name in given:
-            given[name] = read(given[name])
+    if not given.keys().isdisjoint(("agents", "mcp_servers")):
+        from cellwright.python_api.ask_options import agents_of, given_servers  # few cells bring some along
+
+        if "agents" in given:
+            given["agents"] = agents_of(_agents(given["agents"]))
+        if "mcp_servers" in given:
+            given["mcp_servers"] = given_servers(given["mcp_servers"], Path.cwd(), os.environ)
     return replace(options_of({**given, "context": options.context}), answer_type=typed)
 
 
 def _agents(name: str) -> Mapping[str, Any]:
-    """The agents in a JSON file. Raises CellwrightError INVALID_PARAMETERS."""
-    from cellwright.python_api.ask_options import agents_of  # few cells bring agents or servers along
-
+    """The object of agents in a JSON file. Raises CellwrightError INVALID_PARAMETERS."""
     try:
         content = json.loads(_file_text(name))
     except ValueError as error:
@@ -335,13 +331,7 @@ def _agents(name: str) -> Mapping[str, Any]:
     if not isinstance(content, dict):
         message = f"The file {name!r} must hold an object of agents by their names. Nothing was sent."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    return agents_of(content)
-
-
-def _servers(name: str) -> Mapping[str, Any]:
-    from cellwright.python_api.ask_options import given_servers
-
-    return given_servers(name, Path.cwd(), os.environ)
+    return content
 
 
 def _file_text(name: str) -> str:

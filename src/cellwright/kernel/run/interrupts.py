@@ -122,7 +122,8 @@ class Interrupts:
             self._reader, self._writer = socket.socketpair()
             self._reader.setblocking(False)
             self._writer.setblocking(False)
-            handler = signal.signal(signal.SIGINT, self._handle)
+            # the watch has it from the descriptor
+            handler = signal.signal(signal.SIGINT, lambda _signal, _frame: None)
             self._before = (handler, signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False))
             _entered.append(self)
         return self
@@ -145,9 +146,6 @@ class Interrupts:
         self._writer.close()
         if self._reader is not None:
             self._reader.close()
-
-    def _handle(self, _signal: int, _frame: object) -> None:
-        """The watch has it from the descriptor."""
 
     async def _watch(self, reader: socket.socket) -> None:
         with reader:

@@ -90,21 +90,6 @@ READY_TIMEOUT_SECONDS = 2.0
 """The time a displayed widget may take to say that it is there."""
 
 
-def _no_mirror(_use: ToolUse, _take: SubmitAnswer) -> AbstractAsyncContextManager[None]:
-    """Show the question nowhere else: there is no other place."""
-    return contextlib.nullcontext()
-
-
-def _nobody_watches() -> bool:
-    """Return False: nobody looks on."""
-    return False
-
-
-def _stays() -> bool:
-    """Return False: the front end is no page that could be closed."""
-    return False
-
-
 Answering = asyncio.Future[Allow | Deny]
 
 
@@ -123,9 +108,9 @@ class Questions(Struct, eq=False):
     save_rules: Callable[[Sequence[str]], object]
     answer_seconds: float | None = None
     seconds_to_get_ready: float = READY_TIMEOUT_SECONDS
-    mirror: QuestionMirror = _no_mirror
-    is_watched: Callable[[], bool] = _nobody_watches
-    was_closed: Callable[[], bool] = _stays
+    mirror: QuestionMirror = lambda _use, _take: contextlib.nullcontext()
+    is_watched: Callable[[], bool] = lambda: False
+    was_closed: Callable[[], bool] = lambda: False
     look: Look = DEFAULT_LOOK
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[str, tuple[ToolUse, Answering]] = field(default_factory=dict)

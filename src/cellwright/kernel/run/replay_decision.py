@@ -146,7 +146,11 @@ class RecordedRuns:
     def run(self, prompt: str, options: MagicOptions, cell: RunningCell) -> RecordedRun:
         """Prepare the run of `prompt` in `cell`. Raises `CellwrightError` for what cannot be recorded or played."""
         key = prompt_key(prompt, self._project)
-        replay_mode = self._replay_mode(options)
+        of_process = process_replay_mode(self._environ)
+        # "auto", "strict", "off", a file, or None where nobody has said anything
+        replay_mode = options.replay or of_process
+        if options.replay == "auto" and of_process == "strict":
+            replay_mode = "strict"  # what CI asks for is not loosened by the notebook
         requested = RequestedTurn(prompt, key, self._places.nth(key, cell_id=cell.id, execution=cell.execution))
         replay, question = self._played(replay_mode, requested, options, cell)
         plays = replay is not None and replay_mode == "auto" and replay.holds(prompt, nth=requested.nth)
@@ -195,13 +199,6 @@ class RecordedRuns:
                 "Claude.replay = 'off'`) runs it again; with a recording, CELLWRIGHT_REPLAY=auto plays it.",
             )
         return replay, None
-
-    def _replay_mode(self, options: MagicOptions) -> str | None:
-        """`auto`, `strict`, `off`, a file, or None where nobody has said anything."""
-        of_process = process_replay_mode(self._environ)
-        if options.replay == "auto" and of_process == "strict":
-            return "strict"  # what CI asks for is not loosened by the notebook
-        return options.replay or of_process
 
     def _named(self, options: MagicOptions) -> Path | None:
         if options.record not in (None, "off", DEFAULT_FILE):
